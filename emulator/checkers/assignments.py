@@ -5,7 +5,7 @@ kind         promise                                                            
 ===========  ===================================================================================  ===================
 not-divided  no partition is given twice, or to a member that does not subscribe to its topic     all of these
 unbalanced   members' counts differ by at most one: per topic (range), or over all topics         all of these
-not-sticky   a member keeps what it alone claims, up to its share                                 sticky, cooperative
+not-sticky   a member keeps as many of its partitions as it alone claims, up to its share         sticky, cooperative
 ===========  ===================================================================================  ===================
 
 A cooperative leader withholds what changes hands: then only the upper bound of a share holds. Other assignors, custom
@@ -114,6 +114,6 @@ def _not_sticky(claims: Mapping[MemberId, _Claims], given: Given) -> Iterator[tu
     share = len(everything) // len(given)
     for member, each in claims.items():
         own = {at for at in each.partitions if claimed[at] == 1} if each.generation == newest else set()
-        kept = len(own & set(given[member]))
+        kept = len(set(each.partitions) & set(given[member]))
         if kept < min(len(own), share):
             yield "not-sticky", f"{member} keeps {kept} of its {len(own)} partitions; its share is {share}"

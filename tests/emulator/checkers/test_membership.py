@@ -2,9 +2,11 @@
 
 import pytest
 
+from kemu.emulator.checkers.assignments import broken_promises
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.member import Assignment, Subscription, encode_assignment, encode_subscription
 from kemu.protocol.notes import groups as notes
-from tests.emulator.checkers.story import GROUP
+from tests.emulator.checkers.story import GROUP, TOPIC, partitions
 from tests.emulator.checkers.wire_story import REBALANCE_S, SESSION_S, WireStory, subscribed
 
 
@@ -238,3 +240,19 @@ def test_a_sticky_leader_leaves_members_what_they_own(first, second, kinds):
     story.stable(first, second, assignor="cooperative-sticky", owned="0 1")
 
     assert story.found() == kinds
+
+
+def test_a_member_keeps_any_of_its_partitions_where_a_member_of_an_older_generation_claims_some():
+    """KAFKA-12984's scenario without the bug: c1 may keep 0 and 1 and give 4 up, though c2 claims 1, too."""
+    claims = {
+        "c1": ("0 1 4", 2, "0 1"),
+        "c3": ("2 3 5", 2, "2 3"),
+        "c2": ("1 5", 1, ""),
+    }
+    subscriptions = {
+        member: encode_subscription(Subscription((TOPIC,), owned=partitions(owned), generation=generation))
+        for member, (owned, generation, _) in claims.items()
+    }
+    given = {member: encode_assignment(Assignment(partitions(names))) for member, (_, _, names) in claims.items()}
+
+    assert list(broken_promises("cooperative-sticky", subscriptions, given, {TOPIC: 6})) == []
