@@ -148,6 +148,17 @@ def test_what_is_given_up_is_committed(offset: int | None, error: ErrorCode, fau
     assert kinds(told, 30) == found
 
 
+def test_an_error_of_an_earlier_commit_excuses_nothing() -> None:
+    """What was processed after it could have been committed."""
+    told = with_broker(formed())
+    error = ErrorCode.REBALANCE_IN_PROGRESS
+    told.say(19, "a/t1", CommitAnswered(group=APP, member_id="a-id", generation=1, error=error))
+    told.say(20, "a/t1", processed(80))
+    told.say(23, "a/t1", revoked())
+
+    assert kinds(told, 30) == ["given-up-uncommitted"]
+
+
 @pytest.mark.parametrize(("closes", "found"), [(True, []), (False, ["runs-unowned", "runs-unowned"])])
 def test_a_thread_that_lost_its_partitions_runs_nothing(closes: bool, found: list[str]) -> None:
     """onPartitionsLost closes its tasks."""
