@@ -201,6 +201,10 @@ class TaskStates:
                 if one.role == ACTIVE and one.state == RUNNING:
                     self._reached(disk, one, end)
 
+    def may_have(self, disk: Disk) -> bool:
+        """Whether a disk may have a checkpoint of a task: one of a commit before its process died, for instance."""
+        return self._on_disk.get(disk, 0) > 0 and disk not in self._open
+
     # --- disks ---------------------------------------------------------------------------------------------------
 
     def _begins_on(self, seen: Seen, fact: TaskBecame, disk: Disk) -> None:

@@ -307,7 +307,9 @@ class Tasks(Checker):
 
         for task in fact.stateful:
             for new in owners.get(task, ()):
-                if task in (*said[new].assigned, *said[new].revoked) or had(new, task):
+                host = application.processes.get(new, "")
+                has = had(new, task) or self._states.may_have((fact.application, host, task))
+                if has or task in (*said[new].assigned, *said[new].revoked):
                     continue
                 best = max(said, key=lambda process: had(process, task))
                 if had(best, task) > leader.started.ready_lag:

@@ -340,3 +340,30 @@ def test_a_task_does_not_go_past_who_has_most_of_it(has: int, lag: int, late_s: 
     told.decide(11, {"a": "", "b": "1", "c": "0 2 3"}, decided_after_s=late_s)
 
     assert [each for each in kinds(told) if each == "state-passed-over"] == found
+
+
+@pytest.mark.parametrize(
+    ("exactly_once", "kept", "found"),
+    [((), True, []), ((APP,), True, ["state-passed-over"]), ((), False, ["state-passed-over"])],
+)
+def test_an_instance_whose_process_died_has_the_checkpoints_of_its_commits(
+    exactly_once: tuple[str, ...], kept: bool, found: list[str]
+) -> None:
+    """c ran 0_0 as a standby until its process was killed; under exactly once that state is of no use."""
+    told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
+    told.start(0, "a", "b", "c")
+    told.decide(1, {"a": "0 | standby 1", "b": "1 | standby 0", "c": "2 3"})
+    told.runs(2, a="0", b="1", c="2 3")
+    for host in "bc":
+        told.copy(2, host, "0", "standby", "CREATED", "RESTORING", "RUNNING")
+        told.read(3, host, "0", "standby", 0, 50)
+    told.say(5, "", HostDown(host="c", life=1, how="process"))
+    told.say(8, "", HostStarted(host="c", life=2, kept_disk=kept))
+    for host in "abc":
+        joined = StreamsJoined(
+            application=APP, instance=host, assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0
+        )
+        told.say(10, host, joined)
+    told.decide(11, {"a": "", "b": "1", "c": "0 2 3"})
+
+    assert [each for each in kinds(told, exactly_once=exactly_once) if each == "state-passed-over"] == found
