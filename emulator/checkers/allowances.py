@@ -37,10 +37,14 @@ class Allowance:
 ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "isr-unknown-to-its-controller",
-        ("liveness: unheard-isr", "recovery: watermark-stuck"),
+        ("liveness: unheard-isr", "recovery: watermark-stuck", "duties: out-of-isr", "duties: never-shrunk"),
         "The controller wrote an ISR to the store and lost the answer; its leader waits for another leader epoch.",
         "Kafka 3.4 KafkaController.processAlterPartition, Partition.submitAlterPartition",
-        ("emulator.watching.unheard_isrs", "emulator.checkers.liveness:Liveness._unheard_isr"),
+        (
+            "emulator.watching.unheard_isrs",
+            "emulator.checkers.liveness:Liveness._unheard_isr",
+            "emulator.checkers.replication_duties:ReplicationDuties._can_ask",
+        ),
         "tests/emulator/checkers/test_unheard_isrs.py::"
         "test_a_group_whose_log_has_too_few_in_sync_while_its_leader_waits_stands_still",
         "tests/emulator/checkers/test_unheard_isrs.py::test_a_lost_answer_excuses_no_group_whose_log_can_be_written",
@@ -99,5 +103,26 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("emulator.checkers.task_offsets:TaskOffsets._tried",),
         "tests/emulator/checkers/test_task_duties.py::test_what_is_given_up_is_committed",
         "tests/emulator/checkers/test_task_duties.py::test_an_error_of_an_earlier_commit_excuses_nothing",
+    ),
+    Allowance(
+        "request-to-a-former-controller",
+        ("duties: out-of-isr", "duties: never-shrunk"),
+        "A leader asked for an ISR before the newest controller was ready; the request waits until its socket times out.",
+        "Kafka 3.4 AlterPartitionManager (one request in flight), BrokerToControllerRequestThread",
+        ("emulator.checkers.replication_duties:ReplicationDuties._answered_from_us",),
+        "tests/emulator/checkers/test_replication_duties.py::"
+        "test_a_leader_that_asked_a_controller_that_died_waits_until_its_socket_times_out",
+        "tests/emulator/checkers/test_replication_duties.py::"
+        "test_a_leader_that_still_waits_after_its_socket_timed_out_is_a_violation",
+    ),
+    Allowance(
+        "order-lost-with-its-controller",
+        ("duties: replica-kept",),
+        "The controller that took a replica from a broker, or the registration of that broker, is not the one of then.",
+        "Kafka 3.4 ControllerChannelManager.removeBroker: queued requests go with their channel",
+        ("emulator.checkers.replication_duties:ReplicationDuties._of_removed",),
+        "tests/emulator/checkers/test_replication_duties.py::test_the_order_to_stop_it_is_lost_with_its_controller",
+        "tests/emulator/checkers/test_replication_duties.py::"
+        "test_a_replica_that_is_not_stopped_after_a_reassignment_is_a_violation",
     ),
 )

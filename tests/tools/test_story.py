@@ -9,6 +9,7 @@ from kemu.protocol.notes.replication import (
     ControllerResigned,
     ControllerWriteRefused,
     IsrChanged,
+    IsrChangeFailed,
     IsrWriteRefused,
     LeaderElectedForPartition,
     LogDirFailed,
@@ -254,4 +255,16 @@ def test_a_line_about_several_hosts_says_when_the_last_one_joined_it() -> None:
 
     assert told((1, "", start[0]), (1.5, "", start[1]), (3.25, "", start[2])) == [
         "00:01.000 c1, c2, c3 started, the last at 00:03.250"
+    ]
+
+
+def test_a_leader_whose_request_to_a_controller_has_no_answer_is_told_once_until_its_isr_changes() -> None:
+    """AlterPartitionManager has one request at a time; to a host without power it waits for its socket's timeout."""
+    failed = IsrChangeFailed(topic="t", partition=0, leader_epoch=1, isr=(0, 1), why="OPERATION_NOT_ATTEMPTED")
+    changed = IsrChanged(topic="t", partition=0, leader=0, leader_epoch=1, isr=(0, 1), zk_version=2, why="expand")
+    lines = told((10, "b0", failed), (10.5, "b0", failed), (40, "b0", changed), (50, "b0", failed))
+
+    assert lines == [
+        "00:10.000 b0 cannot change the ISR of t-0 yet: its last request to a controller has no answer",
+        "00:50.000 b0 cannot change the ISR of t-0 yet: its last request to a controller has no answer",
     ]

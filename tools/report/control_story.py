@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kemu.emulator.facts import Seen
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.notes import replication as control_notes
@@ -29,6 +30,8 @@ class ControlStory:
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
         self._been: dict[TopicPartition, dict[int, None]] = {}
         """Who was ever in which."""
+        self._held_up: dict[TopicPartition, None] = {}
+        """Partitions whose ISR a leader could not ask for, as was told."""
         self._starts: dict[TopicPartition, int] = {}
         self._blocked: dict[TopicPartition, str] = {}
         """Why a partition is blocked, as it was just told."""
@@ -97,6 +100,7 @@ class ControlStory:
     def isr_changed(self, seen: Seen, fact: control_notes.IsrChanged) -> None:
         """Who left an ISR, who is back in it."""
         at = (fact.topic, fact.partition)
+        self._held_up.pop(at, None)
         before = self._isrs.get(at, fact.isr)
         self._isrs[at] = fact.isr
         for broker in before:
@@ -107,6 +111,14 @@ class ControlStory:
                 back = " again" if broker in self._been.get(at, ()) else ""
                 self.tell_of(seen, f"{broker_host(broker)} is in the ISR of {{}}{back}", at)
         self._been.setdefault(at, {}).update(dict.fromkeys((*before, *fact.isr)))
+
+    def isr_change_failed(self, seen: Seen, fact: control_notes.IsrChangeFailed) -> None:
+        """A leader has one request at a time, and waits for its answer until its socket times out: told once."""
+        at = (fact.topic, fact.partition)
+        if fact.why == ErrorCode.OPERATION_NOT_ATTEMPTED.name and at not in self._held_up:
+            self._held_up[at] = None
+            said = f"{seen.actor} cannot change the ISR of {{}} yet: its last request to a controller has no answer"
+            self.tell_of(seen, said, at)
 
     def truncated(self, seen: Seen, fact: control_notes.Truncated) -> None:
         """Records that a leader does not have."""
@@ -185,6 +197,7 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.BrokersChanged: ControlStory.brokers_changed,
     control_notes.LeaderElectedForPartition: ControlStory.elected,
     control_notes.IsrChanged: ControlStory.isr_changed,
+    control_notes.IsrChangeFailed: ControlStory.isr_change_failed,
     control_notes.Truncated: ControlStory.truncated,
     control_notes.LogOfAnotherTopic: ControlStory.log_of_another_topic,
     control_notes.LogDirFailed: ControlStory.log_dir_failed,
