@@ -107,7 +107,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "request-to-a-former-controller",
         ("duties: out-of-isr", "duties: never-shrunk"),
-        "A leader asked for an ISR before the newest controller was ready; the request waits until its socket times out.",
+        "A leader asked for an ISR before the newest controller was ready; its request waits for the socket timeout.",
         "Kafka 3.4 AlterPartitionManager (one request in flight), BrokerToControllerRequestThread",
         ("emulator.checkers.replication_duties:ReplicationDuties._answered_from_us",),
         "tests/emulator/checkers/test_replication_duties.py::"
