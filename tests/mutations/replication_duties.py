@@ -7,7 +7,7 @@ MUTATIONS = [
         "actors/broker/replica.py",
         "        return (*self.in_sync.members, broker)\n",
         "        return None\n",
-        "duties/out-of-isr",
+        "duties",
         ("broker-crash-and-return:1",),
     ),
     Mutation(  # a follower fetches nothing once the leader has changed
