@@ -417,10 +417,10 @@ class ReplicationDuties(Checker):
                 yield from self._joins(at, state, leader, host)
         yield from self._leaves(at, state, leader, own)
         by, undecided = self._undecided.get(at, ("", 0))
-        if by == leader and undecided <= watermark:
+        if by == leader and undecided <= watermark and len(state.isr) >= panel.min_insync.of(at):
             text = f"{leader} has committed {name} up to {undecided}, and no producer has heard of it"
             hosts = (leader, *self._producers[at[0]])
-            yield Duty("unanswered", (name,), hosts, (state.leader_epoch, undecided), self._request_us + ISR_US, text)
+            yield Duty("unanswered", (name,), hosts, (state, undecided), self._request_us + ISR_US, text)
         counted = {*state.isr, *proposed} - {state.leader}
         least = min([own, *[ends.get((broker_host(broker), at), 0) for broker in counted]])
         if watermark < least and len(state.isr) >= panel.min_insync.of(at):
