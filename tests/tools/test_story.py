@@ -268,3 +268,13 @@ def test_a_leader_whose_request_to_a_controller_has_no_answer_is_told_once_until
         "00:10.000 b0 cannot change the ISR of t-0 yet: its last request to a controller has no answer",
         "00:50.000 b0 cannot change the ISR of t-0 yet: its last request to a controller has no answer",
     ]
+
+
+def test_a_restart_says_how_long_the_host_was_down() -> None:
+    """The plan says 8 s; what was drawn, and the start itself, make it longer."""
+    lines = told(
+        (10, "", facts.HostDown(host="c1", life=1, how="power")),
+        (20.4, "", facts.HostStarted(host="c1", life=2, kept_disk=True)),
+    )
+
+    assert lines == ["00:10.000 c1 lost power", "00:20.400 c1 started again, 10.4 s after it went down"]

@@ -82,6 +82,8 @@ class Story:
         self._emit = emit
         self._began: dict[str, tuple[int, str]] = {}
         """group -> when and why the rebalance that runs began."""
+        self._down_us: dict[str, int] = {}
+        """Host that is down -> since when."""
         self._members: dict[str, int] = {}
         """group -> members at the last completed join."""
         self._is_core = False
@@ -189,12 +191,15 @@ class Story:
         self.add(seen.at_us, "host", f"{{}} will start again {said}", fact.host)
 
     def host_started(self, seen: Seen, fact: facts.HostStarted) -> None:
-        """Starts and restarts."""
+        """Starts and restarts, and how long a host was down: that is drawn, and a start takes its time."""
         again = "started" if fact.life == 1 else "started again" if fact.kept_disk else "started again, its disk empty"
-        self.add(seen.at_us, "host", f"{{}} {again}", fact.host)
+        down_us = self._down_us.pop(fact.host, None)
+        after = "" if down_us is None else f", {span_text(seen.at_us - down_us)} after it went down"
+        self.add(seen.at_us, "host", f"{{}} {again}{after}", fact.host)
 
     def host_down(self, seen: Seen, fact: facts.HostDown) -> None:
         """Deaths and clean ends."""
+        self._down_us[fact.host] = seen.at_us
         how = {"power": "lost power", "process": "died (its process)", "closed": CLOSED.removeprefix("{} ")}
         within_us = TOGETHER_US if fact.how == "closed" else 0
         self.add(seen.at_us, "host", f"{{}} {how.get(fact.how, fact.how)}", fact.host, within_us=within_us)
