@@ -48,7 +48,7 @@ from kemu.protocol.messages.group import (
 )
 from kemu.protocol.messages.records import GroupMetadata, StoredOffset, group_record
 from kemu.protocol.names import CONSUMER, UNKNOWN_MEMBER, GroupId, MemberId, TopicPartition
-from kemu.protocol.notes.groups import GroupLoaded, GroupRecordWritten, GroupUnloaded, RequestRefused
+from kemu.protocol.notes.groups import GroupLoaded, GroupRecordWritten, GroupUnloaded, Removal, RequestRefused
 from kemu.protocol.notes.ranges import RangesLoaded
 
 _NONE = ErrorCode.NONE
@@ -113,7 +113,7 @@ class Group:
         """Members that joined but never synced are removed (KAFKA-12890)."""
         late = self.syncing.late()
         for member_id in late:
-            self.phase.drop(member_id, "did not sync in time")
+            self.phase.drop(member_id, Removal.NOT_SYNCED)
         if late:
             self.phase.prepare(self.books.reasons.did_not_sync(late))
 
@@ -227,7 +227,7 @@ class Group:
             error = self.members.why_not(entry.member_id, entry.instance_id)
         if error is not _NONE or member_id is None:
             return error, False
-        self.phase.remove_member(self.members.by_id[member_id], "left")
+        self.phase.remove_member(self.members.by_id[member_id], Removal.LEFT)
         return _NONE, False
 
     def _after_leave(self, left: list[str], told: str | None, *, only_pending: bool) -> None:

@@ -21,7 +21,7 @@ from kemu.protocol.messages.group import JoinedMember, JoinGroup, JoinGroupReply
 from kemu.protocol.messages.records import group_record
 from kemu.protocol.messages.refusals import join_error
 from kemu.protocol.names import MemberId
-from kemu.protocol.notes.groups import JoinPhaseCompleted
+from kemu.protocol.notes.groups import JoinPhaseCompleted, Removal
 
 NOBODY = Caller("", 0, 0, 0)
 """Stands for a parked join whose request was answered with an error while the member stays in the join phase."""
@@ -131,7 +131,7 @@ class JoinPhase:
         self._delay_left_ms = None
         if len(self.parked) < len(members):
             for member in [m for m in members if m.instance_id is None and m.member_id not in self.parked]:
-                self.drop(member.member_id, "did not rejoin in time")
+                self.drop(member.member_id, Removal.NOT_REJOINED)
         if members and not self._elect_joined_leader():
             self._start_timer(members.rebalance_timeout_ms())
             return
@@ -213,7 +213,7 @@ class JoinPhase:
             if books.state is STABLE:  # a replacement is being written; its answer starts no session
                 books.start_session(member)
             return
-        why = "new member's join took too long" if member.is_new else "session expired"
+        why = Removal.JOIN_TOO_LONG if member.is_new else Removal.SESSION_EXPIRED
         self.remove_member(member, why)
         if books.state is PREPARING:
             self.complete_if_all_joined(initial_too=ends_delay)

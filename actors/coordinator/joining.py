@@ -17,6 +17,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroup
 from kemu.protocol.messages.records import GroupMetadata, group_record
 from kemu.protocol.names import UNKNOWN_MEMBER, MemberId
+from kemu.protocol.notes.groups import Removal
 
 _NONE = ErrorCode.NONE
 _MEMBER_ID_REQUIRED_SINCE = 4
@@ -92,7 +93,7 @@ class Joining:
         return True
 
     def _turn_away(self, caller: Caller, request: JoinGroup) -> None:
-        self._phase.drop(request.member_id, "the group is full")
+        self._phase.drop(request.member_id, Removal.FULL)
         self._machine.stop_timer(session_key(self._books.name, request.member_id))
         self._phase.refuse(caller, ErrorCode.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER, of=request.member_id)
         if self._machine.rules.refusal_completes_join:

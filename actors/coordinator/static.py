@@ -18,6 +18,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import JoinGroup, JoinGroupReply, JoinProtocol
 from kemu.protocol.messages.records import group_record
 from kemu.protocol.names import MemberId
+from kemu.protocol.notes.groups import Removal
 
 _SKIP_ASSIGNMENT_SINCE = 9
 
@@ -55,7 +56,7 @@ class StaticInstances:
             member.rebalance_timeout_ms,
             member.session_timeout_ms,
         )
-        self._rename(member, member_id, f"replaced by {member_id}")
+        self._rename(member, member_id, f"{Removal.REPLACED} {member_id}")
         self._phase.update_and_park(caller, request, member)
         if books.state is PREPARING:
             self._phase.complete_if_all_joined()
@@ -117,7 +118,7 @@ class StaticInstances:
             before.rebalance_timeout_ms,
             before.session_timeout_ms,
         )
-        self._rename(member, before.member_id, "its replacement could not be written")
+        self._rename(member, before.member_id, Removal.NOT_REPLACED)
         error = rules.group_append_errors.get(error, error)
         reply = JoinGroupReply(
             error=error,

@@ -33,9 +33,22 @@ class MemberAdded:
     instance_id: str | None
 
 
+class Removal(StrEnum):
+    """Why a coordinator removed a member (``MemberRemoved.why``); of one that was replaced, the new id follows."""
+
+    LEFT = "left"
+    SESSION_EXPIRED = "session expired"
+    NOT_REJOINED = "did not rejoin in time"
+    NOT_SYNCED = "did not sync in time"
+    JOIN_TOO_LONG = "new member's join took too long"
+    FULL = "the group is full"
+    REPLACED = "replaced by"
+    NOT_REPLACED = "its replacement could not be written"
+
+
 @value
 class MemberRemoved:
-    """A member left, was expired or was replaced by a member of the same instance."""
+    """A member left, was expired or was replaced by a member of the same instance (``why``: a ``Removal``)."""
 
     group: str
     member_id: str
