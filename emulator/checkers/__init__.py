@@ -16,6 +16,7 @@ I9           a leader counts at least the store's ISR                           
 I10          nothing of an older controller, broker or leader epoch is obeyed             leadership
 takeover     a partition that can be led is led, a cluster has a controller: during faults, too   takeover
 duties       orders reach brokers, followers get into the ISR, steps end: during faults, too      duties
+waits        no partition waits for service or min ISR longer than the settings allow      interruptions
 Q1, Q3, Q4   everything is led, hosted where it is assigned and nowhere else, in sync     recovery
 Q2, Q6       metadata caches equal the store; nothing is left over in it                  agreement
 Q7           what is appended is committed, and what is sent is answered                  recovery
