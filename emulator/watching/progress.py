@@ -107,7 +107,7 @@ class Records:
                             yield piece
 
 
-class Held:
+class HeldPosition:
     """The position of one life of a member on one partition."""
 
     __slots__ = ("before_us", "life", "offset", "readable", "since_us", "writer")
@@ -145,7 +145,7 @@ class GroupProgress:
         self.highest: int | None = None
         """The highest offset that was ever committed in this run."""
         self.last_commit: Seen | None = None
-        self.held: dict[ActorName, Held] = {}
+        self.held: dict[ActorName, HeldPosition] = {}
         """Where each member that ever read it would go on."""
 
     @property
@@ -349,7 +349,7 @@ class WatchedProgress:
     def _holds(progress: GroupProgress, seen: Seen, offset: int, writer: Writer | None) -> None:
         held = progress.held.get(seen.actor)
         if held is None or held.life != seen.life:
-            held = progress.held[seen.actor] = Held(seen.life, offset, seen.at_us)
+            held = progress.held[seen.actor] = HeldPosition(seen.life, offset, seen.at_us)
         held.offset, held.writer = offset, writer
         held.before_us, held.since_us = held.since_us, seen.at_us
 
@@ -362,7 +362,7 @@ class WatchedProgress:
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in fact.added:
-            held = Held(seen.life, NOTHING, seen.at_us)
+            held = HeldPosition(seen.life, NOTHING, seen.at_us)
             records = [progress.done for progress in self.all.get(at, {}).values()]
             if not self._logs.of(at).leader and at in self._acknowledged:  # one copy: what is written can be read
                 records.append(self._acknowledged[at])
@@ -389,7 +389,7 @@ class WatchedProgress:
         progress.began = progress.began or fact.why != TRUNCATED  # then a jump may follow (KIP-333)
         if progress.start is None:
             progress.start = fact.offset
-        held = progress.held[seen.actor] = Held(seen.life, fact.offset, seen.at_us)
+        held = progress.held[seen.actor] = HeldPosition(seen.life, fact.offset, seen.at_us)
         if fact.offset > log.end:
             held.before_us = NEVER_US
         elif fact.why == COMMITTED:  # it may be about records that were lost before
