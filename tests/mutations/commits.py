@@ -55,13 +55,6 @@ MUTATIONS = [
         "commits/wrong-reset",
         ("reads_latest.toml:1",),
     ),
-    Mutation(  # a new owner begins one behind the committed offset
-        "actors/consumer/positions.py",
-        "                self._set(one, row.offset, COMMITTED, row.leader_epoch)",
-        "                self._set(one, row.offset + 1, COMMITTED, row.leader_epoch)",
-        "commits/position-not-committed",
-        ("coordinator-failover-stable:1",),
-    ),
     Mutation(  # small committed offsets count as none
         "actors/consumer/positions.py",
         "            if row.offset >= 0:\n",

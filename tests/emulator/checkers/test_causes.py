@@ -123,12 +123,21 @@ def test_a_deposed_leader_may_tell_an_earlier_end():
     assert story.kinds(CommitsChecker({GROUP: "latest"})) == []
 
 
-def test_a_member_starts_behind_everything_that_was_ever_committed(story):
+def test_a_member_starts_behind_everything_that_its_group_has_processed(story):
     story.process("c1", 0, 0, 8)
     story.committed("c1", 0, 8)
     story.position("c1", 0, 9, "committed")
 
-    caught(story, "commits", "c1 starts t-0 at 9 (committed) though no more than 8 was ever committed")
+    caught(story, "commits", "c1 starts t-0 at 9 (committed) though the group came to 8 at most")
+
+
+def test_a_member_starts_at_a_commit_whose_coordinator_was_deposed_before_it_reported_the_commit(story):
+    story.process("c1", 0, 0, 5)
+    story.committed("c1", 0, 5)
+    story.process("c1", 0, 5, 8)
+    story.position("c1", 0, 8, "committed")
+
+    assert "commits" not in story.judged()
 
 
 def test_a_reset_beyond_where_the_log_starts_by_now():
