@@ -61,6 +61,12 @@ class Disturbances:
         since_us = [self._runs_since_us[host] for host in hosts]
         return max([*since_us, *[at_us for link, at_us in self._over_us.items() if _hits(link, hosts)]])
 
+    def links_free_since_us(self, hosts: Collection[str]) -> int | None:
+        """Since when no fault hits these hosts or the links between them, whether they run or not; None: one does."""
+        if any(_hits(link, hosts) for links in self._lasting.values() for link in links):
+            return None
+        return max([at_us for link, at_us in self._over_us.items() if _hits(link, hosts)], default=0)
+
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
         if fact.lasts and fact.links:
             self._lasting[fact.index] = fact.links

@@ -35,6 +35,7 @@ from kemu.emulator.watching.former_lives import FormerLives
 from kemu.emulator.watching.group_commits import GroupCommits
 from kemu.emulator.watching.interruptions import Interruptions
 from kemu.emulator.watching.logs import WatchedLogs
+from kemu.emulator.watching.memberships import Memberships
 from kemu.emulator.watching.min_insync import MinInsync
 from kemu.emulator.watching.progress import WatchedProgress
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
@@ -231,6 +232,8 @@ class Panel:
         """What groups have committed."""
         self.progress = WatchedProgress(self.logs, self.commits, self.ranges)
         """How far groups are: done, skipped, committed."""
+        self.memberships = Memberships(self.is_current)
+        """Who is in a group by its coordinator."""
         self.forgotten_rebalances = ForgottenRebalances(self.holdings)
         """What generations withheld, and nobody gives out any more."""
         self.unheard = UnheardIsrs(self.states)
@@ -282,7 +285,7 @@ class Panel:
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
         """What the parts take, in their order."""
         of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.progress, self.forgotten_rebalances)
-        others = (self.unheard, self.min_insync, self.disturbances, self.applications)
+        others = (self.unheard, self.min_insync, self.disturbances, self.applications, self.memberships)
         return tuple(part.on for part in (self.former, *of_groups, *others))
 
     def see(self, seen: Seen) -> None:

@@ -1,0 +1,180 @@
+"""Who is in a group by its coordinator, and how far each member is by itself (a part of the panel).
+
+An id belongs to one life of one process: to the one that ran when the coordinator took the id in.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.emulator.facts import HostDown, HostStarted, RunStarted, Seen
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import ActorName, GroupId, MemberId, host_of
+from kemu.protocol.notes.groups import (
+    GroupBecame,
+    GroupLoaded,
+    JoinPhaseCompleted,
+    MemberAdded,
+    MemberBecame,
+    MemberRemoved,
+    RequestRefused,
+)
+
+UNJOINED, JOINING, SYNCING, MEMBER = "UNJOINED", "PREPARING_REBALANCE", "COMPLETING_REBALANCE", "STABLE"
+ENDED = ("CLOSED", "FAILED")
+
+
+class MemberEntry:
+    """An id in a coordinator's group; ``actor`` is "" and ``life`` is 0 for an id of which nothing else is known."""
+
+    __slots__ = ("actor", "life", "since_us")
+
+    def __init__(self, actor: ActorName, life: int, since_us: int) -> None:
+        self.actor = actor
+        self.life = life
+        self.since_us = since_us
+
+
+class CoordinatorsGroup:
+    """A group as the coordinator that spoke last has it."""
+
+    __slots__ = ("entries", "handed_out_us", "leader", "since_us", "speaker", "state")
+
+    def __init__(self, speaker: tuple[ActorName, int], at_us: int) -> None:
+        self.speaker = speaker
+        """The coordinator, and its life."""
+        self.entries: dict[MemberId, MemberEntry] = {}
+        self.state = "Empty"
+        self.since_us = at_us
+        """Since when the group is in this state at this coordinator."""
+        self.handed_out_us = 0
+        """When an id was last handed out that has yet to join (KIP-394)."""
+        self.leader: MemberId = ""
+        """The leader of the generation that began last."""
+
+
+class MemberProgress:
+    """What a member said last of its own state."""
+
+    __slots__ = ("life", "since_us", "state", "why")
+
+    def __init__(self, life: int, state: str, since_us: int, why: str) -> None:
+        self.life = life
+        self.state = state
+        self.since_us = since_us
+        self.why = why
+
+
+class Memberships:
+    """``is_current``: whether a fact about a group comes from its coordinator (``Panel.is_current``)."""
+
+    def __init__(self, is_current: Callable[[Seen], bool]) -> None:
+        self._is_current = is_current
+        self.groups: dict[GroupId, CoordinatorsGroup] = {}
+        self.members: dict[ActorName, MemberProgress] = {}
+        """Members' present lives, from their first word on."""
+        self.group_of: dict[ActorName, GroupId] = {}
+        self.down_us: dict[str, int] = {}
+        """Host -> when its process ended last."""
+        self._lives: dict[str, int] = {}
+        self._known: dict[MemberId, tuple[ActorName, int]] = {}
+        """Every id that was ever taken in -> whose it is."""
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            RunStarted: self._run_started,
+            HostStarted: self._started,
+            HostDown: self._down,
+            MemberAdded: self._added,
+            MemberRemoved: self._removed,
+            RequestRefused: self._refused,
+            GroupBecame: self._became,
+            GroupLoaded: self._loaded,
+            JoinPhaseCompleted: self._completed,
+            MemberBecame: self._member_became,
+        }
+
+    def has(self, group: GroupId, actor: ActorName) -> bool:
+        """Whether the coordinator has an id of the present life of this member."""
+        there, life = self.groups.get(group), self._lives.get(host_of(actor), 0)
+        return there is not None and any(
+            entry.actor == actor and entry.life == life for entry in there.entries.values()
+        )
+
+    def ended_us(self, entry: MemberEntry) -> int | None:
+        """When the life that has this id was over; None: it goes on, or nothing is known of it."""
+        host = host_of(entry.actor)
+        if entry.actor and self._lives.get(host, 0) != entry.life:
+            return self.down_us.get(host)
+        progress = self.members.get(entry.actor)
+        if progress is not None and progress.state == ENDED[0]:
+            return progress.since_us
+        return self.down_us[host] if self.down_us.get(host, -1) >= 0 and not self._runs(host) else None
+
+    def _runs(self, host: str) -> bool:
+        return self._lives.get(host, 0) > 0
+
+    def _run_started(self, seen: Seen, fact: RunStarted) -> None:
+        self.group_of.update(fact.members)
+
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        self._lives[fact.host] = fact.life
+        self._forget(fact.host)
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._lives[fact.host] = 0
+        self.down_us[fact.host] = seen.at_us
+        self._forget(fact.host)
+
+    def _forget(self, host: str) -> None:
+        for actor in [actor for actor in self.members if host_of(actor) == host]:
+            del self.members[actor]
+
+    # --- the coordinator ---------------------------------------------------------------------------------------
+
+    def _group(self, seen: Seen, *, anew: bool = False) -> CoordinatorsGroup | None:
+        """The group of the coordinator that speaks, empty if this is its first word; None: it is deposed."""
+        name, speaker = seen.fact.group, (seen.actor, seen.life)
+        if not self._is_current(seen):
+            return None
+        group = self.groups.get(name)
+        if group is None or anew or group.speaker != speaker:
+            group = self.groups[name] = CoordinatorsGroup(speaker, seen.at_us)
+        return group
+
+    def _added(self, seen: Seen, fact: MemberAdded) -> None:
+        actor = fact.client_id
+        self._known[fact.member_id] = actor, self._lives.get(host_of(actor), 0)
+        group = self._group(seen)
+        if group is not None:
+            group.entries[fact.member_id] = MemberEntry(*self._known[fact.member_id], seen.at_us)
+
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
+        group = self._group(seen)
+        if group is not None:
+            group.entries.pop(fact.member_id, None)
+
+    def _refused(self, seen: Seen, fact: RequestRefused) -> None:
+        if fact.error is ErrorCode.MEMBER_ID_REQUIRED:
+            group = self._group(seen)
+            if group is not None:
+                group.handed_out_us = seen.at_us
+
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        group = self._group(seen)
+        if group is not None:
+            group.state, group.since_us = fact.new, seen.at_us
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        group = self._group(seen)
+        if group is not None:
+            group.leader = fact.leader
+
+    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        group = self.groups[fact.group] = CoordinatorsGroup((seen.actor, seen.life), seen.at_us)
+        group.state = fact.state
+        for member_id in fact.members:
+            group.entries[member_id] = MemberEntry(*self._known.get(member_id, ("", 0)), seen.at_us)
+
+    # --- members -----------------------------------------------------------------------------------------------
+
+    def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
+        self.group_of[seen.actor] = fact.group
+        self.members[seen.actor] = MemberProgress(seen.life, fact.new, seen.at_us, fact.why)
