@@ -61,6 +61,14 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "committed-unprocessed",
             "processed-unwritten",
         ),
+        "group-progress": (
+            "join-unfinished",
+            "member-kept",
+            "not-rejoined",
+            "offsets-uncommitted",
+            "records-unread",
+            "sync-unfinished",
+        ),
         "group-protocol": ("generation", "leader", "loaded", "members", "transition"),
         "membership": (
             "accepted",

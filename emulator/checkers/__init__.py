@@ -42,6 +42,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
+from kemu.emulator.checkers.group_progress import GroupProgress, times_of
 from kemu.emulator.checkers.group_protocol import GroupProtocol
 from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
@@ -81,6 +82,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "membership": Membership,
     "useless-work": UselessWork,
     "lifecycle": Lifecycle,
+    "group-progress": GroupProgress,
     "liveness": Liveness,
     "replicas": Replicas,
     "leadership": LeadershipChecker,
@@ -120,22 +122,18 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     """All checkers, with the bound and the subscriptions of this scenario."""
     topics = {name: group.subscription for name, group in scenario.groups.items()}
     lasting = [index for index, entry in enumerate(scenario.plan) if lasts(entry.action)]
-    liveness = Liveness(
-        scenario.stable_within_us,
-        topics,
-        still_us=scenario.timeouts_us,
-        lasting=lasting,
-        max_age_us=scenario.metadata_max_age_us,
-    )
+    liveness = Liveness(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
     exactly_once = [
         name
         for name, group in scenario.groups.items()
         if group.streams is not None and group.streams.settings.exactly_once
     ]
+    lasting = [index for index, entry in enumerate(scenario.plan) if lasts(entry.action)]
     tasks = Tasks(scenario.stable_within_us, exactly_once)
     retention_us = configured(BrokerConfig(), scenario.brokers.config).offsets_retention_minutes * 60_000_000
     of_groups = (
         liveness,
+        GroupProgress(times_of(scenario)),
         tasks,
         CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
         Interruptions(_timeouts(scenario)),

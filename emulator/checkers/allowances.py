@@ -37,17 +37,55 @@ class Allowance:
 ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "isr-unknown-to-its-controller",
-        ("liveness: unheard-isr", "recovery: watermark-stuck", "duties: out-of-isr", "duties: never-shrunk"),
+        (
+            "liveness: unheard-isr",
+            "recovery: watermark-stuck",
+            "duties: out-of-isr",
+            "duties: never-shrunk",
+            "group-progress: offsets-uncommitted",
+            "group-progress: records-unread",
+        ),
         "The controller wrote an ISR to the store and lost the answer; its leader waits for another leader epoch.",
         "Kafka 3.4 KafkaController.processAlterPartition, Partition.submitAlterPartition",
         (
             "emulator.watching.unheard_isrs",
             "emulator.checkers.liveness:Liveness._unheard_isr",
             "emulator.checkers.replication_duties:ReplicationDuties._can_ask",
+            "emulator.checkers.group_progress:GroupProgress._is_unheard",
         ),
         "tests/emulator/checkers/test_unheard_isrs.py::"
         "test_a_group_whose_log_has_too_few_in_sync_while_its_leader_waits_stands_still",
         "tests/emulator/checkers/test_unheard_isrs.py::test_a_lost_answer_excuses_no_group_whose_log_can_be_written",
+    ),
+    Allowance(
+        "instance-that-the-log-does-not-have",
+        ("liveness: forgotten-instance",),
+        "A static member is fenced for an id of which the group's log lost the record, or which its giver never wrote.",
+        "Kafka 3.4 GroupMetadataManager.storeGroup, GroupCoordinator.updateStaticMemberAndRebalance",
+        (
+            "emulator.checkers.liveness:Liveness._is_forgotten",
+            "emulator.checkers.liveness:Liveness._groups_led",
+            "emulator.checkers.liveness:Liveness._member_entered",
+            "emulator.checkers.liveness:Liveness._written_by",
+        ),
+        "tests/emulator/checkers/test_illegal_runs.py::"
+        "test_a_static_member_that_is_fenced_after_the_groups_log_lost_its_id",
+        "tests/emulator/checkers/test_illegal_runs.py::"
+        "test_a_static_member_that_is_fenced_for_an_id_from_a_rebalance_that_was_never_written",
+    ),
+    Allowance(
+        "coordinator-that-was-not-told",
+        ("liveness: untold-coordinator", "group-progress: not-rejoined"),
+        "The order to stop the coordinator's replica of the group's log was lost; its members ask it, and it answers.",
+        "Kafka 3.4 KafkaController.onPartitionReassignment, GroupMetadataManager.storeGroup",
+        (
+            "emulator.checkers.liveness:Liveness._untold_coordinator",
+            "emulator.checkers.group_progress:GroupProgress._leads",
+        ),
+        "tests/emulator/checkers/test_deposed_coordinators.py::"
+        "test_a_coordinator_that_was_never_told_that_its_replica_was_taken_is_named",
+        "tests/emulator/checkers/test_deposed_coordinators.py::"
+        "test_a_coordinator_that_may_still_hear_of_its_successor_is_no_excuse",
     ),
     Allowance(
         "rebalance-that-nobody-asks-for",

@@ -1,69 +1,31 @@
-"""After the faults end, every group comes to rest and goes on working, within a bound.
+"""After the faults end, every group comes to rest and goes on working within a bound. Safety first, then liveness.
 
-Theory (safety first, then heal and demand liveness). ``Healed`` says that nothing is broken any more. From then on,
-within ``bound_us``, there must be a moment at which
+===================  =================================================================================================
+kind                 obligation, from ``Healed`` on
+===================  =================================================================================================
+not-at-rest          at some moment the group is Stable, and running members own each partition of its topics once
+nothing-processed    some records of each partition where records waited are processed; a partition that changed hands
+                     in the second half of the bound is exempt in a group that works
+member-failed        no member fails for good, at any time; an error that the plan injected excuses one failure by it
+forgotten-instance   not-at-rest or member-failed in a way of Kafka's own: see ``findings.STANDS_STILL``
+to untold-coordinator
+===================  =================================================================================================
 
-1. the group is Stable and every partition of its topics is owned by exactly one running member (Empty or gone, when no
-   member of it runs), and
-2. in each partition whose records waited at that time, some were processed since, or its log lost them. One that
-   changed hands in the second half of the bound is excused, if the group processed something at all.
+A host that starts or goes down, a topic that grows and a plan's entry start the bound again. So does, for its group, a
+leader that hears late of partitions: their metadata may be ``metadata.max.age.ms`` old (Kafka 3.4
+``ControllerBrokerRequestBatch.addUpdateMetadataRequestForBrokers``). "At some moment": members slower than
+``max.poll.interval.ms`` rebalance for ever. After ``CoreHealed`` the members of the core alone count.
 
-3. No member fails for good (``MemberFailed``): such a process is of no use, and nobody asked for its end. One failure
-is excused for each fault of the plan that took effect on that member: an error that a server answered the member with,
-a listener of the member that raised. A group that the plan left without a member did not work (``killed``).
-
-Kafka fences a static member for good in one way of its own (``forgotten-instance``): its present coordinator knows the
-former id only. Either the group's log lost all that was written since the member got its id
-(``GroupMetadataManager.storeGroup`` waits for the in-sync replicas, not for disks). Or the coordinator that gave the id
-never wrote it: it had been deposed, or another broker loaded the group before the rebalance was over in which the
-member got its id (``GroupCoordinator`` 3.4.1 calls ``storeGroup`` with the leader's assignment, for replacements in
-Stable, and for groups that get Empty).
-
-A group whose coordinator still leads a replica that was taken from its broker breaks rule 1 in a way of its own
-(``untold-coordinator``), which is Kafka's: the order to stop it was lost with the controller, and nobody repeats it
-(``recovery`` says whether that may be). Its log cannot be written, and its members hear of no other coordinator
-(``GroupMetadataManager.storeGroup``: REQUEST_TIMED_OUT is answered as REBALANCE_IN_PROGRESS).
-
-Another way that is Kafka's is ``unheard-isr``: a rebalance that cannot end, as its coordinator's broker has an ISR for
-the group's log that is smaller than ``min.insync.replicas``, and waits for another leader epoch before it asks for a
-larger one (``UnheardIsrs``: Kafka's rule, and its source). No assignment can be written (NOT_ENOUGH_REPLICAS, which
-``storeGroup`` answers as COORDINATOR_NOT_AVAILABLE), and nobody begins an election: all brokers live, and the
-controller does not know that a preferred replica is in the ISR (``canPreferredReplicaBeLeader``).
-
-One more is ``forgotten-rebalance``: partitions that a cooperative generation withheld are nobody's, as the static
-member that gave them up came back before the next one, and was answered that generation (``ForgottenRebalances``).
-
-4. Long before that, too: in any span of ``still_us`` in which nothing disturbed anybody, no fault of the plan lasted
-and all brokers ran, rule 2 holds for groups that have members. (A span begins a second after the last disturbance.
-Whatever it was, Kafka's own timeouts are over by the span's end.)
-
-What disturbs a group anew (a host that starts or goes down, a topic that grows, a fault entry) starts the bound again.
-So does, for its group alone, that a leader hears of partitions which nobody has in the newest generation. A broker's
-answers have partitions only once they had a leader (``ControllerBrokerRequestBatch.addUpdateMetadataRequestForBrokers``
-skips the others, ``ZkMetadataCache.getPartitionMetadata`` has what it was told), without an error that would make a
-client ask again: a leader that was answered too early assigns what it knows, and hears of the others when its metadata
-are ``metadata.max.age.ms`` old. That is at most so long after the last broker began to tell of the partition; a group
-that lacks others is judged when the others are.
-
-"There must be a moment" and not "from then on", and the excuse: a group whose members are slower than max.poll.interval
-rebalances for ever and does the same work again and again, and rightly so.
-
-Where a core alone is healed (``CoreHealed``) that is demanded of the members in it: those that stay away own nothing
-that counts, and a group without others has no rule to keep.
-
-Which topics a group has is read from the assignments of its last generation, unless given.
+Before the healing ``group-progress`` demands as much of all whom no fault hits.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import (
-    BrokerHostAdded,
     CoreHealed,
     FaultApplied,
-    FaultEnded,
     Handler,
     Healed,
     HostDown,
@@ -91,7 +53,6 @@ from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,
-    ListenerFailed,
     MemberAdded,
     MemberBecame,
     MemberFailed,
@@ -115,12 +76,8 @@ REFUSED_BY: Mapping[ErrorCode, str] = {
     "or its protocol type is another (stream.rebalancing.mode)",
 }
 """Errors by which members learn that a setting is refused, and which one that is."""
-RAISE = "fail-listener"
-"""The action that makes a listener raise."""
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """Kafka 3.9's session.timeout.ms and max.poll.interval.ms, and a minute for everything else."""
-SETTLED_US = 1_000_000
-"""How long after the last disturbance a span begins in which nothing may stand still."""
 _NEVER_US = 1 << 62
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 
@@ -201,9 +158,8 @@ class _Heard:
 class Liveness(Checker):
     """After the faults end, groups get Stable and go on processing within the bound.
 
-    ``topics``: by group, the topics it is subscribed to, or their pattern, for those who know. ``still_us``: how long a
-    group may stand still before the healing. ``lasting``: the entries of the plan that last until ``FaultEnded``; None:
-    all may. ``max_age_us``: how old the metadata of a group's leader may get; 0: no leader is waited for.
+    ``topics``: by group, the topics it is subscribed to, or their pattern, for those who know. ``max_age_us``: how old
+    the metadata of a group's leader may get; 0: no leader is waited for.
     """
 
     name = "liveness"
@@ -213,24 +169,11 @@ class Liveness(Checker):
         bound_us: int = DEFAULT_BOUND_US,
         topics: Mapping[str, Iterable[str] | TopicPattern] | None = None,
         *,
-        still_us: int = DEFAULT_BOUND_US,
-        lasting: Collection[int] | None = None,
         max_age_us: int = 0,
     ) -> None:
         super().__init__()
         self.bound_us = bound_us
         self._heard = _Heard(max_age_us)
-        self._still_us = still_us
-        self._may_last = lasting
-        self._lasting: dict[int, None] = {}
-        """Entries of the plan that last now."""
-        self._brokers: frozenset[str] = frozenset()
-        self._away: dict[str, None] = {}
-        """Brokers that are down."""
-        self._next_us: int | None = None
-        """Before the healing: when a span begins or ends; None while something disturbs."""
-        self._began_us: int | None = None
-        """When the present span began."""
         self._given = {
             group: names if isinstance(names, TopicPattern) else frozenset(names)
             for group, names in (topics or {}).items()
@@ -243,8 +186,6 @@ class Liveness(Checker):
         """When it is judged next: then, or when a group that is waited for has had its time."""
         self._awaited = True
         """Judgement has yet to come."""
-        self._looks_us = _NEVER_US
-        """The earlier of ``_next_us`` and ``_judges_us``."""
         self._last: Seen | None = None
         """The last fact of all."""
         self._static_since: dict[tuple[str, str], int] = {}
@@ -260,10 +201,6 @@ class Liveness(Checker):
         """The last one that came into a Stable group, and in which step: written, unless that makes a rebalance."""
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
         """Errors that a plan had servers answer to members, until a member fails by one or its host goes down."""
-        self._to_raise: Counter[str] = Counter()
-        """Host -> how many calls of a listener the plan still makes raise there."""
-        self._raised: dict[ActorName, None] = {}
-        """Members whose listener raised by the plan, until the member fails or its host goes down."""
         self._killed: dict[str, str] = {}
         """Group -> the last failure of a member that the plan caused."""
         self.on = self._handlers()
@@ -273,15 +210,13 @@ class Liveness(Checker):
         return {
             RunStarted: self._run_started,
             MemberHostAdded: self._member_added,
-            BrokerHostAdded: self._broker_added,
-            HostStarted: self._started,
+            HostStarted: self._disturbed,
             HostDown: self._down,
             HostPaused: self._disturbed,
             HostResumed: self._disturbed,
             TopicGrown: self._grown,
             MetadataCached: self._cached,
-            FaultApplied: self._applied,
-            FaultEnded: self._ended,
+            FaultApplied: self._disturbed,
             CoreHealed: self._core_healed,
             Healed: self._healed,
             GroupBecame: self._became,
@@ -289,7 +224,6 @@ class Liveness(Checker):
             GroupUnloaded: self._became,
             MemberBecame: self._member_became,
             MemberFailed: self._failed,
-            ListenerFailed: self._listener_failed,
             MemberAdded: self._member_entered,
             BecameLeader: self._led,
             PartitionHosted: self._hosted,
@@ -307,15 +241,8 @@ class Liveness(Checker):
     def _time_passes(self, seen: Seen, fact: Any) -> None:
         """The first fact behind the deadline brings the judgement."""
         self._last = seen
-        if seen.at_us > self._looks_us:
-            if self._next_us is not None and seen.at_us > self._next_us:
-                self._next_span(seen)
-            if self._deadline_us is not None and seen.at_us > self._judges_us:
-                self._judge(seen)
-            self._time_is_set()
-
-    def _time_is_set(self) -> None:
-        self._looks_us = self._judges_us if self._next_us is None else min(self._next_us, self._judges_us)
+        if seen.at_us > self._judges_us and self._deadline_us is not None:
+            self._judge(seen)
 
     @property
     def satisfied(self) -> bool:
@@ -358,25 +285,14 @@ class Liveness(Checker):
     def _run_started(self, seen: Seen, fact: RunStarted) -> None:
         for _, group in fact.members:
             self._group(group)
-        self._brokers = frozenset(fact.brokers)
 
     def _member_added(self, seen: Seen, fact: MemberHostAdded) -> None:
         self._group(fact.group)
 
-    def _broker_added(self, seen: Seen, fact: BrokerHostAdded) -> None:
-        self._brokers |= {fact.host}
-
-    def _started(self, seen: Seen, fact: HostStarted) -> None:
-        self._away.pop(fact.host, None)
-        self._disturbed(seen, fact)
-
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._count_ended()
         self._heard.down(fact.host)
-        self._raised = {actor: None for actor in self._raised if host_of(actor) != fact.host}
         self._answered = {key: None for key in self._answered if host_of(key[0]) != fact.host}
-        if fact.host in self._brokers:
-            self._away[fact.host] = None
         self._disturbed(seen, fact)
 
     # --- what clients hear ---------------------------------------------------------------------------------------
@@ -397,11 +313,6 @@ class Liveness(Checker):
     def _partitions_of(self, name: str, group: _Group) -> Iterator[TopicPartition]:
         counts = {topic: self.panel.topics.get(topic, 0) for topic in self._topics_of(name, group)}
         return ((topic, number) for topic, count in counts.items() for number in range(count))
-
-    def _pass_over_unheard(self, group: _Group, since_us: int) -> None:
-        """Nothing need be done since then of what its leader may have heard of only later."""
-        for at in [at for at in group.waiting if at not in group.assigned and self._heard.by_us((at,)) > since_us]:
-            del group.waiting[at]
 
     def _due_us(self, name: str, group: _Group) -> int:
         """When it is judged: when the bound is over, from when its leader had heard of all partitions, too."""
@@ -443,24 +354,6 @@ class Liveness(Checker):
     def _injected(self, seen: Seen, fact: AnswerInjected) -> None:
         self._answered[fact.sender, fact.error] = None
 
-    def _listener_failed(self, seen: Seen, fact: ListenerFailed) -> None:
-        host = host_of(seen.actor)
-        if self._to_raise[host]:
-            self._to_raise[host] -= 1
-            self._raised[seen.actor] = None
-
-    def _applied(self, seen: Seen, fact: FaultApplied) -> None:
-        if fact.kind == RAISE:
-            self._to_raise.update(host for host, _ in fact.links)
-        if self._may_last is None or fact.index in self._may_last:
-            self._lasting[fact.index] = None
-        self._disturbed(seen, fact)
-
-    def _ended(self, seen: Seen, fact: FaultEnded) -> None:
-        self._lasting.pop(fact.index, None)
-        if self._deadline_us is None:
-            self._disturbed(seen, fact)
-
     def _failed(self, seen: Seen, fact: MemberFailed) -> None:
         said = (fact.error.name, fact.why, REFUSED_BY.get(fact.error, ""))
         why = "; ".join(dict.fromkeys(part for part in said if part))
@@ -474,13 +367,10 @@ class Liveness(Checker):
 
     def _plan_caused(self, actor: ActorName, error: ErrorCode) -> bool:
         """Whether a fault of the plan that took effect on this member explains one failure of the member."""
-        if (actor, error) in self._answered:
-            del self._answered[actor, error]
-            return True
-        if actor in self._raised:
-            del self._raised[actor]
-            return True
-        return False
+        if (actor, error) not in self._answered:
+            return False
+        del self._answered[actor, error]
+        return True
 
     def _member_entered(self, seen: Seen, fact: MemberAdded) -> None:
         if fact.instance_id is None:
@@ -539,7 +429,6 @@ class Liveness(Checker):
         group.assigned.update(fact.partitions)
         if self._deadline_us is not None and self._judges_us > self._deadline_us:  # perhaps it had heard of all
             self._judges_us = self._deadline_us
-            self._time_is_set()
 
     def _callback(self, seen: Seen, fact: PartitionsAssigned | PartitionsRevoked | PartitionsLost) -> None:
         group = self._group(fact.group)
@@ -629,19 +518,13 @@ class Liveness(Checker):
                 self._count(self._group(holding.group), holding.owned, -1)
 
     def _healed(self, seen: Seen, fact: Healed) -> None:
-        self._next_us = self._began_us = None
         self._deadline_us = seen.at_us
         self._disturbed(seen, fact)
 
     def _disturbed(self, seen: Seen, fact: object) -> None:
         if self._deadline_us is None:  # not healed yet, or judged already
-            disturbs = self._lasting or self._away or not self._awaited
-            self._next_us = None if disturbs else seen.at_us + SETTLED_US
-            self._began_us = None
-            self._time_is_set()
             return
         self._deadline_us = self._judges_us = seen.at_us + self.bound_us
-        self._time_is_set()
         for name, group in self._groups.items():
             group.rested = False
             self._look(name, group)
@@ -656,20 +539,6 @@ class Liveness(Checker):
             for partition, end in self._ends.items()
             if end > group.reached.get(partition, 0) and partition[0] in topics
         }
-
-    def _next_span(self, seen: Seen) -> None:
-        """A span without a disturbance is over, or begins."""
-        if self._began_us is not None:
-            began_us = self._began_us
-            within = f"for {self._still_us / 1e6:g} s, though nothing disturbed it and"
-            for name, group in self._groups.items():
-                watched = self.panel.groups.get(name)
-                if watched is not None and watched.members and self.panel.running_members(name):
-                    self._pass_over_unheard(group, began_us)
-                    self._judge_waiting(seen, name, group, seen.at_us - self._still_us // 2, within)
-        self._began_us, self._next_us = seen.at_us, seen.at_us + self._still_us
-        for name, group in self._groups.items():
-            self._count_waiting(name, group)
 
     def _topics_of(self, name: str, group: _Group) -> Collection[str]:
         given = self._given.get(name, group.topics)

@@ -6,10 +6,7 @@ from kemu.emulator.checkers.base import MAX_VIOLATIONS
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import (
     DiskTailLost,
-    FaultApplied,
-    FaultEnded,
     HostPaused,
-    HostResumed,
     HostStarted,
     TopicGrown,
 )
@@ -917,73 +914,6 @@ def test_the_group_has_the_bound_from_when_it_heard_and_no_longer(untold):
 
     within = "within 30 s from when its leader had heard of all partitions"
     assert unheard(untold) == [f"group g did not come to rest {within}: 2 of 3 partitions are owned"]
-
-
-@pytest.mark.parametrize(("max_age_s", "said"), [(90, 0), (20, 1)])
-def test_long_before_the_healing_nothing_need_be_done_of_what_the_leader_has_not_heard_of(untold, max_age_s, said):
-    untold.append(2, 0, 10)
-    untold.wait(32)
-    for first in (0, 1, 2):
-        untold.process("c1", 0, first, first + 1)
-        untold.process("c2", 1, first, first + 1)
-        untold.wait(25)
-    checker = Liveness(still_us=30 * SECOND, max_age_us=max_age_s * SECOND)
-
-    found = judge(untold.facts, ended_us=untold.at_us, checkers=[checker]).violations
-
-    assert [each.entities for each in found if each.entities[1] == "t-2"] == [(GROUP, "t-2")] * said
-
-
-def still(story: Story, *, lasting: tuple[int, ...] = ()) -> list[str]:
-    """What liveness says of groups that stand still for 30 s before the healing."""
-    checker = Liveness(still_us=30 * SECOND, lasting=lasting)
-    return [each.text for each in judge(story.facts, ended_us=story.at_us, checkers=[checker]).violations]
-
-
-def test_a_partition_where_nothing_is_processed_for_long_is_found_long_before_the_healing(story):
-    """Issue: "nothing is processed while records wait" does not hold, whenever it was."""
-    story.wait(2)
-    story.process("c1", 0, 0, 5)
-    story.wait(31)
-    story.process("c1", 0, 5, 10)
-
-    said = "group g processed nothing of t-1 for 30 s, though nothing disturbed it and records wait at 0"
-    assert still(story) == [said]
-
-
-@pytest.mark.parametrize(
-    "end", [HostResumed(host="c2"), FaultEnded(index=0, kind="pause"), TopicGrown(topic="t", partitions=2)]
-)
-def test_a_span_without_work_begins_anew_with_every_disturbance(story, end):
-    """Neither side of it is long enough."""
-    story.wait(2)
-    story.process("c1", 0, 0, 1)
-    story.wait(25)
-    story.world(end)
-    story.wait(25)
-    story.process("c1", 0, 1, 2)
-
-    assert still(story) == []
-
-
-def test_while_a_fault_lasts_or_a_broker_is_down_a_group_may_stand_still(story):
-    """What it waits for does not come back before that."""
-    story.wait(2)
-    story.world(FaultApplied(index=0, kind="split", text="c2 is cut off"))
-    story.wait(100)
-    story.process("c1", 0, 0, 1)
-    assert still(story, lasting=(0,)) == []
-    story.world(FaultEnded(index=0, kind="split"))
-    story.down("b1")
-    story.wait(100)
-    story.process("c1", 0, 1, 2)
-    assert still(story, lasting=(0,)) == []
-    story.start("b1")
-    story.wait(2)
-    story.process("c1", 0, 2, 3)
-    story.wait(31)
-    story.process("c1", 0, 3, 4)
-    assert len(still(story, lasting=(0,))) == 1
 
 
 # --- all -----------------------------------------------------------------------------------------------------------

@@ -578,6 +578,9 @@ def test_a_group_without_running_members_owes_nothing():
     story.form(c1="0 1")
     story.down("c1")
     story.world(FaultApplied(index=0, kind="crash", text="c1 stays down"))
+    story.become("PreparingRebalance")
+    story.remove(story.ids["c1"])
+    story.complete(2)
     story.heal()
     story.wait(100)
 

@@ -1,0 +1,507 @@
+"""Groups and their members do what they must in time: during faults, too, where no fault hits those who are needed.
+
+Each obligation has a bound from the settings in force. Its clock runs while all hosts that it needs are up, and no
+fault hits them or the links between them. "Log" stands for the leader and the ISR of the group's log, which has
+``min.insync.replicas``.
+
+===================  =======================================================  =====================================
+kind                 obligation                                               needs; bound
+===================  =======================================================  =====================================
+member-kept          the id of a process that is down, closed or cut off      coordinator; session timeout
+                     leaves a group that does not wait for joins
+join-unfinished      a join phase ends when all ids have joined               coordinator, members; session timeout,
+                                                                              initial delay
+                     a join phase ends that a member has joined               the rebalance timeout more
+sync-unfinished      a generation gets its leader's assignment, or ends       coordinator, log, leader; request
+                                                                              timeout, work
+not-rejoined         a member that the coordinator does not have joins        coordinator, log, member; request and
+                                                                              session timeout; after a lost join
+                                                                              the rebalance timeout more
+records-unread       a Stable member reads on in partitions that it owns      coordinator, member, the partition's
+                                                                              ISR; request timeout, work
+offsets-uncommitted  a Stable member with enable.auto.commit commits          coordinator, log, member; interval,
+                                                                              request timeout, work
+===================  =======================================================  =====================================
+
+Exempt from the last three: Streams; from the last two: KIP-333's members, paused partitions. Source: Kafka 3.4
+``GroupCoordinator``, ``AbstractCoordinator``, ``ConsumerCoordinator``.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, frozen
+
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, MemberReconfigured, Seen
+from kemu.emulator.scenario.members import MemberSpec
+from kemu.emulator.text.kafka_keys import configured
+from kemu.emulator.watching.memberships import JOINING, MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
+from kemu.emulator.watching.panel import Holding
+from kemu.protocol.config import BrokerConfig
+from kemu.protocol.draws import DrawName
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
+from kemu.protocol.notes.groups import (
+    OffsetCommitted,
+    OffsetRemoved,
+    PartitionHosted,
+    PartitionsAssigned,
+    PositionSet,
+    Processed,
+    RecordsAppended,
+)
+from kemu.protocol.notes.replication import BecameLeader, NodeWritten, TopicDeleted
+
+if TYPE_CHECKING:
+    from kemu.emulator.scenario.scenario import Scenario
+
+LOOK_EVERY_US = 10_000_000
+MARGIN_US = 30_000_000
+"""Reconnects, retries, elections of the group's log and the draws of a calm machine."""
+POLLS_OF_A_FETCH = 20
+"""How many polls one partition's part of a fetch may take."""
+JOIN_GRACE_US = 5_000_000
+CUTS = ("isolate", "split")
+"""Faults under which nothing passes a link."""
+_DRAWS = (
+    DrawName.HAND_OVER,
+    DrawName.FOLLOWER_SYNC,
+    DrawName.FIRST_JOIN,
+    DrawName.GROUP_LOAD,
+    DrawName.OFFSETS_LOAD,
+    DrawName.CALLBACK_REVOKED,
+    DrawName.CALLBACK_LOST,
+    DrawName.CALLBACK_ASSIGNED,
+)
+_UNSUBSCRIBED = "the consumer unsubscribed from all topics"
+_US = 1_000
+
+
+@frozen(kw_only=True)
+class GroupTimes:
+    """What a group's settings allow its members, the longest of them: in microseconds.
+
+    ``poll_us``, ``records_us``: what the application does between two polls, and how much of that it does for the
+    records alone. ``calls_us``: one call of each callback, and what else a rebalance waits for. ``commits``: by host,
+    whether it commits by interval; "" stands for members that come later. ``reads``: whether the last two rules hold.
+    """
+
+    session_us: int = 45_000_000
+    rebalance_us: int = 300_000_000
+    request_us: int = 30_000_000
+    delay_us: int = 3_000_000
+    commit_us: int = 5_000_000
+    poll_us: int = 100_000
+    records_us: int = 100_000
+    calls_us: int = 0
+    commits: Mapping[str, bool] = {}
+    streams: bool = False
+    reads: bool = True
+
+
+_KEYS = {
+    "session.timeout.ms": "session_us",
+    "max.poll.interval.ms": "rebalance_us",
+    "request.timeout.ms": "request_us",
+    "auto.commit.interval.ms": "commit_us",
+}
+
+
+class GroupProgress(Checker):
+    """See the module. ``times``: by group; a group without has Kafka's defaults."""
+
+    name = "group-progress"
+
+    def __init__(self, times: Mapping[GroupId, GroupTimes] | None = None) -> None:
+        super().__init__()
+        self._times = dict(times or {})
+        self._looks_us = 0
+        self._last: Seen | None = None
+        self._cuts: dict[int, tuple[int, tuple[tuple[str, str], ...]]] = {}
+        """Entry of the plan that cuts links now -> since when, and which."""
+        self._pauses: dict[int, str] = {}
+        """Entry of the plan under which partitions are paused -> its words."""
+        self._changed_us: dict[TopicPartition, int] = {}
+        """When the store last changed a partition, or somebody began to lead it."""
+        self._hosted: dict[TopicPartition, str] = {}
+        """Where brokers do not replicate: who serves a partition."""
+        self._ends: dict[TopicPartition, int] = {}
+        self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
+        """Where the last member that read a partition stands, and since when."""
+        self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
+        """Since when records are behind that, at the latest."""
+        self._owed: dict[tuple[ActorName, TopicPartition], tuple[int, int, int]] = {}
+        """Work that is not committed: since when, up to which offset then, and now."""
+        self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
+        """Members that their coordinator does not have -> which, in which life of theirs, and since when."""
+        self._said: dict[tuple[str, str, str], None] = {}
+        """What is overdue and was said."""
+        self._overdue: dict[tuple[str, str, str], None] = {}
+        """What is overdue at this look."""
+        self.every = self._time_passes
+        self.on = {
+            FaultApplied: self._applied,
+            FaultEnded: self._ended,
+            HostDown: self._down,
+            MemberReconfigured: self._reconfigured,
+            NodeWritten: self._written,
+            BecameLeader: self._led,
+            PartitionHosted: self._is_hosted,
+            RecordsAppended: self._appended,
+            TopicDeleted: self._deleted,
+            PartitionsAssigned: self._assigned,
+            PositionSet: self._positioned,
+            Processed: self._processed,
+            OffsetCommitted: self._committed,
+            OffsetRemoved: self._removed,
+        }
+
+    # --- facts -------------------------------------------------------------------------------------------------
+
+    def _applied(self, seen: Seen, fact: FaultApplied) -> None:
+        if fact.kind in CUTS and fact.lasts and "hears nothing of" not in fact.text:  # (one side is heard)
+            self._cuts[fact.index] = seen.at_us, fact.links
+        elif fact.kind == "pause-partitions":
+            self._pauses[fact.index] = fact.text
+
+    def _ended(self, seen: Seen, fact: FaultEnded) -> None:
+        self._cuts.pop(fact.index, None)
+        self._pauses.pop(fact.index, None)
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        for key in [key for key in self._owed if host_of(key[0]) == fact.host]:
+            del self._owed[key]
+
+    def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
+        """The slower of what was and what is counts."""
+        group = self.panel.memberships.group_of.get(fact.host, "")
+        times = self._of(group)
+        for setting in fact.settings:
+            key, _, value = setting.partition("=")
+            if key in _KEYS and value.isdecimal():
+                longest = max(getattr(times, _KEYS[key]), int(value) * _US)
+                times = evolve(times, **{_KEYS[key]: longest})
+            elif key == "enable.auto.commit":
+                times = evolve(times, commits={**times.commits, fact.host: value == "true"})
+            elif key == "emulated.process.us.per.record":
+                more_us = int(value) * 500
+                times = evolve(times, poll_us=times.poll_us + more_us, records_us=times.records_us + more_us)
+        self._times[group] = times
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        if self.panel.written is not None:
+            self._changed_us[self.panel.written] = seen.at_us
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        at = (fact.topic, fact.partition)
+        self._changed_us[at] = seen.at_us
+        end = self.panel.logs.of(at).records.end
+        if end < self._ends.get(at, 0):
+            self._ends[at] = end
+
+    def _is_hosted(self, seen: Seen, fact: PartitionHosted) -> None:
+        at = (fact.topic, fact.partition)
+        self._hosted[at], self._ends[at], self._changed_us[at] = seen.actor, fact.end_offset, seen.at_us
+
+    def _deleted(self, seen: Seen, fact: TopicDeleted) -> None:
+        for at in [at for at in self._ends if at[0] == fact.topic]:
+            del self._ends[at]
+
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        if self.panel.logs.counts:
+            self._ends[fact.topic, fact.partition] = fact.base_offset + fact.count
+
+    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        for at in self.panel.gained:
+            self._owed.pop((seen.actor, at), None)
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        at = (fact.topic, fact.partition)
+        self._reached[fact.group, at] = fact.offset, seen.at_us
+        self._owed.pop((seen.actor, at), None)
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        at = (fact.topic, fact.partition)
+        self._reached[fact.group, at] = fact.last, seen.at_us
+        owed = self._owed.get((seen.actor, at))
+        self._owed[seen.actor, at] = (seen.at_us, fact.last, fact.last) if owed is None else (*owed[:2], fact.last)
+
+    def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
+        at = (fact.topic, fact.partition)
+        for holding in self.panel.holdings.values():
+            if holding.member_id == fact.member_id:
+                owed = self._owed.get((holding.actor, at))
+                if owed is not None and fact.offset >= owed[2]:
+                    del self._owed[holding.actor, at]
+                elif owed is not None and fact.offset >= owed[1]:
+                    self._owed[holding.actor, at] = seen.at_us, owed[2], owed[2]
+
+    def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
+        at = (fact.topic, fact.partition)
+        for key in [key for key in self._owed if key[1] == at]:
+            del self._owed[key]
+
+    # --- looking -----------------------------------------------------------------------------------------------
+
+    def _time_passes(self, seen: Seen, fact: Any) -> None:
+        self._last = seen
+        if seen.at_us >= self._looks_us:
+            self._look(seen)
+            self._looks_us = seen.at_us + LOOK_EVERY_US
+
+    def finish(self, at_us: int) -> None:
+        """Look once more."""
+        if self._last is not None:
+            self._look(self._last._replace(at_us=at_us))
+
+    def _of(self, group: GroupId) -> GroupTimes:
+        return self._times.get(group) or GroupTimes()
+
+    def _look(self, seen: Seen) -> None:
+        self._overdue = {}
+        for name, watched in self.panel.groups.items():
+            group = self.panel.memberships.groups.get(name)
+            coordinator = watched.coordinator
+            if group is None or not coordinator or group.speaker[0] != coordinator or not watched.loaded:
+                continue
+            if self._undisturbed_us(host_of(coordinator)) is None:
+                continue
+            times = self._of(name)
+            self._look_at_members(seen, name, group, times)
+            self._look_at_phase(seen, name, group, times)
+            for actor in self.panel.running_members(name):
+                self._look_at_member(seen, name, group, actor, times)
+        self._said = {key: None for key in self._said if key in self._overdue}
+
+    def _is_over(
+        self, seen: Seen, kind: str, who: tuple[str, str], since_us: Iterable[int], bound_us: int, text: str
+    ) -> None:
+        """Say so if all that an obligation needs has been there for longer than its bound."""
+        begun_us = max(since_us)
+        if seen.at_us <= begun_us + bound_us:
+            return
+        key = (kind, *who)
+        self._overdue[key] = None
+        if key not in self._said:
+            self._said[key] = None
+            names = tuple(name for name in who if name)
+            told = f"{text} for more than {bound_us / 1e6:g} s, though nothing hindered it since {begun_us / 1e6:g} s"
+            self.violation(seen, kind, names, told, liveness=True)
+
+    def _undisturbed_us(self, *hosts: str) -> int | None:
+        return self.panel.disturbances.undisturbed_since_us(hosts)
+
+    def _log_us(self, group: GroupId, *hosts: str) -> int | None:
+        """Since when these hosts and the group's log work undisturbed, and records of it are committed."""
+        log = self.panel.log_of(group)
+        return self._undisturbed_us(*hosts) if log is None else self._writable_us(log, *hosts)
+
+    def _writable_us(self, at: TopicPartition, *hosts: str) -> int | None:
+        """Since when a replicated partition is led and has enough in sync, all undisturbed with these hosts."""
+        state = self.panel.states.get(at)
+        leader = self.panel.leaders.get(at)
+        if state is None or leader is None or len(state.isr) < self.panel.min_insync.of(at) or self._is_unheard(at):
+            return None
+        since_us = self._undisturbed_us(*hosts, host_of(leader), *[broker_host(broker) for broker in state.isr])
+        return None if since_us is None else max(since_us, self._changed_us.get(at, 0))
+
+    def _is_unheard(self, at: TopicPartition) -> bool:
+        """Whether the leader waits for an ISR that the store has already: see ``unheard_isrs``."""
+        unheard = self.panel.unheard.of(at)
+        return unheard is not None and unheard.leader_waits
+
+    # --- rules -------------------------------------------------------------------------------------------------
+
+    def _look_at_members(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
+        """Whether the coordinator keeps ids of processes that are not there any more."""
+        coordinator = host_of(group.speaker[0])
+        able_us = self._undisturbed_us(coordinator)
+        if able_us is None or group.state not in ("Stable", "CompletingRebalance"):
+            return
+        for member_id, entry in group.entries.items():
+            gone_us = self._gone_us(entry, coordinator)
+            if gone_us is not None:
+                since_us = (gone_us, entry.since_us, group.since_us, able_us)
+                text = f"{coordinator} kept {member_id} in group {name}, whose process is gone,"
+                bound_us = times.session_us + times.session_us // 10 + JOIN_GRACE_US
+                self._is_over(seen, "member-kept", (name, member_id), since_us, bound_us, text)
+
+    def _gone_us(self, entry: MemberEntry, coordinator: str) -> int | None:
+        """Since when nothing of the process can come to the coordinator; None: it can, or the process is not known."""
+        if not entry.actor:
+            return None
+        host = host_of(entry.actor)
+        ended_us = self.panel.memberships.ended_us(entry)
+        if ended_us is not None:
+            slowed_us = self.panel.disturbances.links_free_since_us((host, coordinator))
+            return None if slowed_us is None else max(ended_us, slowed_us)
+        ways = [at_us for at_us, links in self._cuts.values() if _cuts(links, host, coordinator)]
+        return min(ways, default=None)
+
+    def _look_at_phase(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
+        if group.state == "PreparingRebalance" and group.entries:
+            self._look_at_join(seen, name, group, times)
+        self._look_at_sync(seen, name, group, times)
+
+    def _look_at_join(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
+        joined = [self._joined_us(name, entry, group) for entry in group.entries.values()]
+        there = [since_us for since_us in joined if since_us is not None]
+        bound_us = max(times.session_us, 2 * times.delay_us) + MARGIN_US
+        text = f"the join phase of group {name} did not end"
+        if len(there) == len(joined):
+            since_us = (*there, group.since_us, group.handed_out_us)
+            self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us, f"{text}, which all members joined,")
+        elif there:
+            since_us = (min(there), group.since_us)
+            bound_us += times.rebalance_us
+            self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us, text)
+
+    def _joined_us(self, name: GroupId, entry: MemberEntry, group: CoordinatorsGroup) -> int | None:
+        """Since when a member waits, undisturbed, for this coordinator's answer to JoinGroup; None: it does not."""
+        progress = self.panel.memberships.members.get(entry.actor)
+        if progress is None or progress.life != entry.life or progress.state != JOINING:
+            return None
+        coordinator = host_of(group.speaker[0])
+        able_us = self._undisturbed_us(host_of(entry.actor), coordinator)
+        if able_us is None or host_of(self.panel.coordinators.asked_by(entry.actor)) != coordinator:
+            return None
+        return max(able_us, progress.since_us, entry.since_us)
+
+    def _look_at_sync(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
+        """The leader waits in COMPLETING_REBALANCE for nobody; while the group does, it waits for the leader."""
+        entry = group.entries.get(group.leader)
+        progress = None if entry is None else self.panel.memberships.members.get(entry.actor)
+        coordinator = host_of(group.speaker[0])
+        if entry is None or progress is None or progress.life != entry.life or progress.state == UNJOINED:
+            return
+        if host_of(self.panel.coordinators.asked_by(entry.actor)) != coordinator:
+            return
+        able_us = self._log_us(name, coordinator, host_of(entry.actor))
+        if able_us is not None and (progress.state == SYNCING or group.state == "CompletingRebalance"):
+            begun_us = progress.since_us if progress.state == SYNCING else group.since_us
+            bound_us = 2 * times.request_us + times.poll_us + times.calls_us + MARGIN_US
+            text = f"leader {group.leader} of group {name} and its coordinator did not come to an assignment"
+            self._is_over(seen, "sync-unfinished", (name, ""), (able_us, begun_us), bound_us, text)
+
+    def _look_at_member(
+        self, seen: Seen, name: GroupId, group: CoordinatorsGroup, actor: ActorName, times: GroupTimes
+    ) -> None:
+        progress = self.panel.memberships.members.get(actor)
+        if progress is None or progress.why == _UNSUBSCRIBED or times.streams:
+            return
+        if not self.panel.memberships.has(name, actor):
+            self._look_at_ousted(seen, name, group, actor, times)
+            return
+        self._not_in.pop(actor, None)
+        holding = self.panel.holdings.get(actor)
+        if group.state == "Stable" and progress.state == MEMBER and holding is not None and not holding.gone:
+            since_us = max(group.since_us, progress.since_us)
+            if times.reads:
+                self._look_at_work(seen, name, group, holding, times, since_us)
+
+    def _look_at_ousted(
+        self, seen: Seen, name: GroupId, group: CoordinatorsGroup, actor: ActorName, times: GroupTimes
+    ) -> None:
+        coordinator, progress = host_of(group.speaker[0]), self.panel.memberships.members[actor]
+        before = self._not_in.get(actor)
+        if before is None or before[:2] != (group.speaker, progress.life):
+            before = self._not_in[actor] = group.speaker, progress.life, seen.at_us
+        able_us = self._log_us(name, coordinator, host_of(actor))
+        asked = host_of(self.panel.coordinators.asked_by(actor))
+        log = self.panel.log_of(name)
+        if able_us is None or (log is not None and asked != coordinator and self._leads(asked, log)):
+            return
+        bound_us = 2 * times.request_us + times.session_us + times.poll_us + times.calls_us + MARGIN_US
+        since_us = max(before[2], able_us)
+        if progress.state not in (UNJOINED, MEMBER) and (asked != coordinator or progress.since_us <= since_us):
+            bound_us += times.rebalance_us + JOIN_GRACE_US
+        text = f"{actor} did not join group {name} again at {coordinator}"
+        self._is_over(seen, "not-rejoined", (name, actor), (since_us,), bound_us, text)
+
+    def _leads(self, host: str, log: TopicPartition) -> bool:
+        return self.panel.roles.get((host, log), (-1, False))[1]
+
+    def _look_at_work(
+        self, seen: Seen, name: GroupId, group: CoordinatorsGroup, holding: Holding, times: GroupTimes, since_us: int
+    ) -> None:
+        coordinator, host = host_of(group.speaker[0]), host_of(holding.actor)
+        commits = times.commits.get(host, times.commits.get("", True))
+        able_us = self._log_us(name, coordinator, host) if commits else None
+        batches_us = 2 * times.poll_us + len(holding.owned) * POLLS_OF_A_FETCH * times.records_us
+        for at in holding.owned:
+            where = f"{at[0]}-{at[1]}"
+            owed = self._owed.get((holding.actor, at))
+            if able_us is not None and owed is not None:
+                text = f"{holding.actor} did not commit offset {owed[1]} of {where}"
+                bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
+                begun_us = (owed[0], able_us, since_us)
+                self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, bound_us, text)
+            if not self._waits(name, at):
+                self._waits_us.pop((name, at), None)
+                continue
+            reached, reached_us = self._reached[name, at]
+            behind_us = max(self._waits_us.setdefault((name, at), seen.at_us), reached_us)
+            read_us = self._readable_us(at, host, coordinator)
+            if read_us is not None and not self._is_paused(host):
+                text = f"{holding.actor} read nothing of {where} at {reached}"
+                bound_us = times.request_us + batches_us + MARGIN_US
+                self._is_over(seen, "records-unread", (name, where), (behind_us, read_us, since_us), bound_us, text)
+
+    def _is_paused(self, host: str) -> bool:
+        """Whether the plan pauses partitions of this member, or of one that is named by its role."""
+        paused = [words.partition(" pauses ")[0] for words in self._pauses.values()]
+        return any(who == host or " " in who for who in paused)
+
+    def _waits(self, name: GroupId, at: TopicPartition) -> bool:
+        reached = self._reached.get((name, at))
+        return reached is not None and reached[0] < self._ends.get(at, 0)
+
+    def _readable_us(self, at: TopicPartition, *hosts: str) -> int | None:
+        """Since when records of a partition are committed and can be fetched by one of these hosts."""
+        if at in self.panel.states:
+            return self._writable_us(at, *hosts)
+        broker = self._hosted.get(at)
+        if broker is None:
+            return None
+        since_us = self._undisturbed_us(*hosts, host_of(broker))
+        return None if since_us is None else max(since_us, self._changed_us.get(at, 0))
+
+
+def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
+    """What the settings of a scenario's groups and their members allow."""
+    delay_ms = configured(BrokerConfig(), scenario.brokers.config).group_initial_rebalance_delay_ms
+    drawn = [how.most for name in _DRAWS if (how := scenario.draws.of(name)) is not None]
+    poll_us = getattr(scenario.draws.of(DrawName.POLL_WORK), "most", 0)
+    record_us = getattr(scenario.draws.of(DrawName.RECORD_WORK), "most", 0)
+    found: dict[GroupId, GroupTimes] = {}
+    for name, group in scenario.groups.items():
+        members = {
+            host: group.overrides.get(host, MemberSpec()) for host, of, _ in scenario.member_names() if of == name
+        }
+        configs = {host: group.consumer(name, host, 0, member=own) for host, own in members.items()}
+        later = group.consumer(name, "", 0)
+        every = [later, *configs.values()]
+        works = [max(each.emulated_process_us_per_record, record_us) * each.max_poll_records for each in every]
+        calls = [
+            each.emulated_on_revoked_ms + each.emulated_on_lost_ms + each.emulated_on_assigned_ms for each in every
+        ]
+        found[name] = GroupTimes(
+            session_us=max(each.session_timeout_ms for each in every) * _US,
+            rebalance_us=max(each.max_poll_interval_ms for each in every) * _US,
+            request_us=max(each.request_timeout_ms for each in every) * _US,
+            delay_us=delay_ms * _US,
+            commit_us=max(each.auto_commit_interval_ms for each in every) * _US,
+            poll_us=max(works) + poll_us,
+            records_us=max(works),
+            calls_us=max(calls) * _US + sum(drawn),
+            commits={"": later.enable_auto_commit, **{host: each.enable_auto_commit for host, each in configs.items()}},
+            streams=group.streams is not None,
+            reads=group.streams is None and not any(each.enable_parallel_rebalance for each in every),
+        )
+    return found
+
+
+def _cuts(links: Iterable[tuple[str, str]], one: str, other: str) -> bool:
+    """Whether nothing passes between these two hosts."""
+    ends = {one, other}
+    return any({first, second} == ends or (first in ends and not second) for first, second in links)

@@ -1,0 +1,289 @@
+"""Groups and members do what they owe within a bound, whatever fault lasts elsewhere meanwhile."""
+
+import pytest
+
+from kemu.emulator.checkers.group_progress import MARGIN_US, GroupProgress, GroupTimes, times_of
+from kemu.emulator.facts import FaultApplied, FaultEnded, MemberReconfigured
+from kemu.emulator.judging import judge
+from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.protocol.notes import groups as notes
+from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, Story
+
+TIMES = GroupTimes(
+    session_us=10 * SECOND,
+    rebalance_us=20 * SECOND,
+    request_us=5 * SECOND,
+    delay_us=1 * SECOND,
+    commit_us=5 * SECOND,
+)
+KEPT_S = 10 + 1 + 5 + 1
+MARGIN_S = MARGIN_US // SECOND
+ELSEWHERE = FaultApplied(index=0, kind="slow", text="", links=(("b1", ""),), lasts=True)
+
+
+def found(story: Story, times: GroupTimes = TIMES) -> list[str]:
+    checker = GroupProgress({GROUP: times})
+    violations = judge(story.facts, ended_us=story.at_us, checkers=[checker]).violations
+    return [each.kind for each in violations if each.checker == checker.name]
+
+
+def hit(host: str, kind: str = "slow", index: int = 1) -> FaultApplied:
+    return FaultApplied(index=index, kind=kind, text="", links=((host, ""),), lasts=True)
+
+
+@pytest.fixture
+def story() -> Story:
+    """c1 and c2 share t-0 and t-1, all is worked off and committed, and a fault on b1 lasts."""
+    story = Story("c1", "c2")
+    for member in ("c1", "c2"):
+        story.by(member, notes.CoordinatorKnown(group=GROUP, host=COORDINATOR, why="found"))
+        story.became(member, "PREPARING_REBALANCE")
+    story.form(c1="0", c2="1")
+    for number, member in enumerate(("c1", "c2")):
+        story.became(member, "STABLE")
+        story.process(member, number, 0, 10)
+        story.committed(member, number, 10)
+    story.world(ELSEWHERE)
+    return story
+
+
+def pass_time(story: Story, seconds: float) -> None:
+    """Facts in between, so that the checker looks."""
+    for _ in range(int(seconds)):
+        story.wait(1)
+        story.world()
+        story.by("p1", notes.RecordsAcknowledged(topic="t", partition=0, base_offset=0, count=0))
+
+
+# --- members that are gone -------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_lost_power_and_is_kept_is_a_violation(story):
+    story.down("c2")
+    pass_time(story, KEPT_S)
+
+    assert found(story) == ["member-kept"]
+
+
+def test_a_member_that_is_removed_when_its_session_is_over_is_none(story):
+    story.down("c2")
+    pass_time(story, 10)
+    story.become("PreparingRebalance")
+    story.remove(story.ids["c2"])
+    story.generation_of(2, c1="0 1")
+    pass_time(story, KEPT_S)
+
+    assert found(story) == []
+
+
+def test_the_id_of_a_former_life_is_kept(story):
+    old = story.ids["c2"]
+    story.down("c2")
+    story.start("c2")
+    story.add("c2")
+    pass_time(story, KEPT_S)
+
+    assert old != story.ids["c2"]
+    assert "member-kept" in found(story)
+
+
+def test_a_member_that_is_cut_off_must_go_and_one_on_a_slow_link_may_stay(story):
+    story.world(hit("c2", "isolate"))
+    pass_time(story, KEPT_S)
+    assert found(story) == ["member-kept"]
+
+
+def test_a_member_on_a_slow_link_may_stay(story):
+    story.world(hit("c2"))
+    pass_time(story, 3 * KEPT_S)
+    assert found(story) == []
+
+
+def test_a_coordinator_that_a_fault_hits_has_its_time_when_that_is_over(story):
+    story.world(hit("b0"))
+    story.down("c2")
+    pass_time(story, 3 * KEPT_S)
+    story.world(FaultEnded(index=1, kind="slow"))
+    pass_time(story, 10)
+
+    assert found(story) == []
+
+
+# --- rebalances ------------------------------------------------------------------------------------------------------
+
+
+def test_a_join_phase_that_all_joined_ends_within_the_session_timeout(story):
+    story.become("PreparingRebalance")
+    for member in ("c1", "c2"):
+        story.became(member, "PREPARING_REBALANCE")
+    pass_time(story, 10 + MARGIN_S - 5)
+    assert found(story) == []
+
+    pass_time(story, 15)
+    assert found(story) == ["join-unfinished"]
+
+
+def test_a_join_phase_waits_for_a_member_that_has_not_joined_as_long_as_that_member_may_take(story):
+    story.become("PreparingRebalance")
+    story.became("c1", "PREPARING_REBALANCE")
+    pass_time(story, 10 + MARGIN_S + 15)
+    assert found(story) == []
+
+    pass_time(story, 15)
+    assert found(story) == ["join-unfinished"]
+
+
+def test_a_join_phase_that_nobody_joined_may_last(story):
+    """Static members that are silent are waited for as often as it takes (``GroupCoordinator.onCompleteJoin``)."""
+    story.become("PreparingRebalance")
+    pass_time(story, 200)
+
+    assert found(story) == []
+
+
+def test_a_leader_that_assigns_nothing_is_a_violation_unless_a_fault_hits_it(story):
+    story.become("PreparingRebalance")
+    story.complete(2, "c1", "c2")
+    story.became("c1", "COMPLETING_REBALANCE")
+    told = len(story.facts)
+    pass_time(story, 2 * 5 + MARGIN_S + 5)
+    assert found(story) == ["sync-unfinished"]
+
+    del story.facts[told:]
+    story.world(hit("c1"))
+    pass_time(story, 2 * 5 + MARGIN_S + 5)
+    assert found(story) == []
+
+
+# --- members without a group ---------------------------------------------------------------------------------------
+
+
+def oust_c2(story: Story) -> None:
+    story.become("PreparingRebalance")
+    story.remove(story.ids["c2"])
+    story.generation_of(2, c1="0 1")
+    for number in (0, 1):
+        story.position("c1", number, 10)
+
+
+def test_an_ousted_member_that_does_not_join_again_is_a_violation(story):
+    oust_c2(story)
+    story.became("c2", "UNJOINED")
+    pass_time(story, 20 + MARGIN_S + 15)
+
+    assert found(story) == ["not-rejoined"]
+
+
+def test_an_ousted_member_that_joins_again_is_none(story):
+    oust_c2(story)
+    story.became("c2", "UNJOINED")
+    pass_time(story, 20)
+    story.became("c2", "PREPARING_REBALANCE")
+    story.add("c2")
+    story.become("PreparingRebalance")
+    story.generation_of(3, c1="0", c2="1")
+    story.became("c2", "STABLE")
+    for number, member in enumerate(("c1", "c2")):
+        story.position(member, number, 10)
+    pass_time(story, 100)
+
+    assert found(story) == []
+
+
+def test_a_join_that_may_be_lost_is_waited_for_as_long_as_the_client_does(story):
+    """``JoinGroupRequest`` has a timeout of its own: the rebalance timeout and 5 s."""
+    story.became("c2", "PREPARING_REBALANCE")
+    oust_c2(story)
+    pass_time(story, 20 + MARGIN_S + 15)
+    assert found(story) == []
+
+    pass_time(story, 25)
+    assert found(story) == ["not-rejoined"]
+
+
+def test_a_member_that_unsubscribed_owes_nothing(story):
+    oust_c2(story)
+    why = "the consumer unsubscribed from all topics"
+    fact = notes.MemberBecame(group=GROUP, member_id="", old="STABLE", new="UNJOINED", generation=-1, why=why)
+    story.by("c2", fact)
+    pass_time(story, 200)
+
+    assert found(story) == []
+
+
+# --- work ------------------------------------------------------------------------------------------------------------
+
+
+def test_records_that_an_undisturbed_member_does_not_read_are_a_violation(story):
+    story.append(1, 10, 5)
+    pass_time(story, 5 + MARGIN_S + 20)
+
+    assert found(story) == ["records-unread"]
+
+
+def test_records_of_a_partition_whose_broker_a_fault_hits_may_wait(story):
+    story.world(hit("b0"))
+    story.append(1, 10, 5)
+    pass_time(story, 200)
+
+    assert found(story) == []
+
+
+def test_a_paused_partition_may_wait_and_another_members_may_not(story):
+    story.world(FaultApplied(index=1, kind="pause-partitions", text="c2 pauses t-1", lasts=True))
+    story.append(1, 10, 5)
+    pass_time(story, 100)
+    assert found(story) == []
+
+    story.append(0, 10, 5)
+    pass_time(story, 100)
+    assert found(story) == ["records-unread"]
+
+
+def test_work_that_is_not_committed_by_interval_is_a_violation(story):
+    story.append(1, 10, 5)
+    story.process("c2", 1, 10, 15)
+    pass_time(story, 5 + 5 + MARGIN_S + 10)
+
+    assert found(story) == ["offsets-uncommitted"]
+
+
+def test_a_member_that_commits_by_itself_owes_no_commit_by_interval(story):
+    story.append(1, 10, 5)
+    story.process("c2", 1, 10, 15)
+    pass_time(story, 200)
+
+    assert found(story, GroupTimes(commits={"c2": False})) == []
+
+
+def test_a_member_that_is_set_to_longer_times_gives_its_group_longer_bounds(story):
+    story.world(
+        MemberReconfigured(host="c2", profile="", assignors=(), settings=("session.timeout.ms=60000",)),
+    )
+    story.down("c2")
+    pass_time(story, 60)
+
+    assert found(story) == []
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_bounds_come_from_the_settings_of_the_slowest_member():
+    scenario = scenario_from_toml(
+        """
+        draws = "calm"
+        [topics.t]
+        partitions = 2
+        [groups.g]
+        topics = ["t"]
+        members = 2
+        config = { "session.timeout.ms" = 6000, "enable.auto.commit" = false }
+        [groups.g.overrides.c2]
+        config = { "session.timeout.ms" = 9000, "enable.auto.commit" = true }
+        """
+    )
+    times = times_of(scenario)["g"]
+
+    assert times.session_us == 9 * SECOND
+    assert dict(times.commits) == {"": False, "c1": False, "c2": True}

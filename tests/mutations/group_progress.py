@@ -1,0 +1,56 @@
+"""Coordinators and members that leave out what they owe: seen while a fault lasts elsewhere, or long before the end."""
+
+from tests.mutations import Mutation
+
+MUTATIONS = [
+    Mutation(  # the coordinator never expires a member
+        "actors/coordinator/coordinator.py",
+        "lambda group, member_id: self.groups[group].phase.session_timer_fired(member_id),",
+        "lambda group, member_id: None,",
+        "group-progress",
+        ("network-split:1",),
+    ),
+    Mutation(  # the last join does not end the join phase: its timer does
+        "actors/coordinator/join_phase.py",
+        "if books.state is PREPARING and self.all_joined and not initial and not self._is_over:",
+        "if self._is_over:",
+        "group-progress/join-unfinished",
+        ("cooperative-scale-out-by-one:1",),
+    ),
+    Mutation(  # a member that lost its membership does not join again
+        "actors/consumer/membership.py",
+        "        self._machine.rebalancing.membership_reset()\n        self.request_rejoin(rejoins or why)\n",
+        "        self._machine.rebalancing.membership_reset()\n",
+        "group-progress/not-rejoined",
+        ("gc-pause-zombie:1",),
+    ),
+    Mutation(  # a member that lost its coordinator never looks for another
+        "actors/clients/discovery.py",
+        "        self.coordinator = None\n        self._machine.note(",
+        "        self._finding = self._finding_beside = True\n        self.coordinator = None\n"
+        "        self._machine.note(",
+        "group-progress/not-rejoined",
+        ("coordinator-failover-stable:1",),
+    ),
+    Mutation(  # a member that is told of another leader does not ask which
+        "actors/consumer/fetching.py",
+        "            one.waits_for_metadata = True\n            self._machine.metadata.refresh()\n",
+        "            one.waits_for_metadata = True\n",
+        "group-progress/records-unread",
+        ("preferred-leaders-return:1",),
+    ),
+    Mutation(  # a member whose interval commit failed never commits by interval again
+        "actors/consumer/commits.py",
+        "            self._next_us = self._machine.now_us + self._retry.first_us\n",
+        "            self._next_us = 1 << 62\n",
+        "group-progress/offsets-uncommitted",
+        ("commits_refused.toml:1",),
+    ),
+    Mutation(  # the leader keeps the assignment to itself
+        "actors/consumer/rebalancing.py",
+        "        membership.send_sync(tuple(rows))\n",
+        "        del rows\n",
+        "group-progress/sync-unfinished",
+        ("steady-group:1",),
+    ),
+]
