@@ -16,6 +16,7 @@ from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.scenario.expectations import UNMET, Expected, expectations, split
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
 
 
 @frozen
@@ -39,6 +40,8 @@ class Judgement:
     did_not_work: str = ""
     broke: str = ""
     """What broke, a traceback behind its first line; "" if nothing did."""
+    waiting: tuple[StillWaiting, ...] = ()
+    """What still waits at the end, and for what."""
 
 
 class Judging:
@@ -58,13 +61,14 @@ class Judging:
         for checker in self.checkers:
             checker.attach(self.panel)
         self.metrics = Metrics(self.panel)
+        self._waiting = WaitingAtEnd(self.panel)
         self._expect = expectations(expect)
         self._watching: dict[type, tuple[Handler, ...]] = {}
 
     @property
-    def observers(self) -> "tuple[Panel | Checker | Metrics, ...]":
+    def observers(self) -> "tuple[Panel | Checker | Metrics | WaitingAtEnd, ...]":
         """Who sees the facts, in this order."""
-        return (self.panel, *self.checkers, self.metrics)
+        return (self.panel, *self.checkers, self.metrics, self._waiting)
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
@@ -129,6 +133,7 @@ class Judging:
             reason=reason,
             did_not_work=_did_not_work(violations, self.checkers),
             broke=broke,
+            waiting=self._waiting.found(),
         )
 
 

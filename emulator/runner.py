@@ -48,6 +48,7 @@ from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.recorder import Recorder, RecorderOfAll
 from kemu.emulator.trace.traces import Header, TraceWriter
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.draws import DrawName
 from kemu.protocol.names import host_of
@@ -119,6 +120,8 @@ class RunResult:
     """Why its figures are not to be compared with another run's; "" if they may (``emulator.judging``)."""
     core: facts.CoreHealed | None = None
     """What was healed, and whether it can get well without the others; None: everything was (``[checks.away]``)."""
+    waiting: tuple[StillWaiting, ...] = ()
+    """What still waits at the end, since when, and for what."""
 
 
 def package_version() -> str:
@@ -454,4 +457,5 @@ def result_of(one: Run, seed: int, profile: str, drive: str, broke: str, began_s
         reason=judgement.reason,
         did_not_work=judgement.did_not_work,
         core=one.core,
+        waiting=judgement.waiting,
     )

@@ -35,6 +35,7 @@ COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "livelock": "
 KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
 MOST_REBALANCES = 30
 MOST_LOSSES = 20
+MOST_WAITING = 20
 LAST_LINES = 120
 """How many lines of the story are printed; the middle of a longer one is left out."""
 
@@ -90,6 +91,9 @@ def as_text(
     if result.unmended:
         yield from _section("Not well again, for Kafka's own reasons")
         yield from _unmended(result.unmended)
+    if result.waiting:
+        yield from _section("Still waiting at the end")
+        yield from _waiting(result)
     if result.core is not None:
         yield from _section("What was healed")
         yield f"  {core_text(result.core)}"
@@ -533,6 +537,14 @@ def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
         yield from (f"    {each.text}" for each in rows[:MOST_LOSSES])
         if len(rows) > MOST_LOSSES:
             yield f"    ... and {len(rows) - MOST_LOSSES} more"
+
+
+def _waiting(result: RunResult) -> Iterable[str]:
+    """What waits, for how long, and for what."""
+    for each in result.waiting[:MOST_WAITING]:
+        yield f"  {each.what} for {(result.virtual_us - each.since_us) / 1e6:.1f} s: {each.why}"
+    if len(result.waiting) > MOST_WAITING:
+        yield f"  ... and {len(result.waiting) - MOST_WAITING} more"
 
 
 def _verdict(result: RunResult, scenario: Scenario, command: str, trace: Path | None) -> Iterable[str]:
