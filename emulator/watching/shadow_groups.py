@@ -354,6 +354,7 @@ class ShadowGroups:
             told = self._told.get(member_id) or _Told(0, 0, ())
             member = group.members[member_id] = ShadowMember(member_id, told, seen.at_us)
             member.synced = True
+            member.protocols = ()  # the log has what the member told for the chosen protocol, maybe in an older join
             if told.instance is not None:
                 group.static[told.instance] = member_id
                 group.former[told.instance] = (member_id,)
