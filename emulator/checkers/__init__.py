@@ -46,7 +46,7 @@ from kemu.emulator.checkers.group_progress import GroupProgress, times_of
 from kemu.emulator.checkers.group_protocol import GroupProtocol
 from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
-from kemu.emulator.checkers.interruptions import Interruptions, Timeouts
+from kemu.emulator.checkers.interruptions import BoundedWaits, Timeouts
 from kemu.emulator.checkers.isr import Isr
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
@@ -88,7 +88,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "leadership": LeadershipChecker,
     "takeover": Takeover,
     "duties": ReplicationDuties,
-    "interruptions": Interruptions,
+    "interruptions": BoundedWaits,
     "recovery": ClusterRecovery,
     "agreement": Agreement,
     "isr": Isr,
@@ -136,7 +136,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         GroupProgress(times_of(scenario)),
         tasks,
         CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
-        Interruptions(_timeouts(scenario)),
+        BoundedWaits(_timeouts(scenario)),
         UselessWork(_heartbeat_intervals_us(scenario)),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}

@@ -76,7 +76,7 @@ class Timeouts:
     replica_lag_us: int = 30_000_000
 
 
-class Interruptions(Checker):
+class BoundedWaits(Checker):
     """See the module."""
 
     name = "interruptions"

@@ -42,7 +42,7 @@ from kemu.protocol.notes.streams import TaskBecame
 Service = tuple[GroupId, TopicPartition]
 
 
-class Rebalancing(Protocol):
+class CoordinatedGroup(Protocol):
     """A group as the panel has it."""
 
     coordinator: ActorName
@@ -72,7 +72,7 @@ class Watched(Protocol):
     written: TopicPartition | None
 
     @property
-    def groups(self) -> Mapping[GroupId, Rebalancing]: ...
+    def groups(self) -> Mapping[GroupId, CoordinatedGroup]: ...
     @property
     def ended(self) -> Sequence[Owner]: ...
     @property
@@ -120,7 +120,7 @@ class Piece:
 _Value = TypeVar("_Value")
 
 
-class History(Generic[_Value]):
+class StageLog(Generic[_Value]):
     """A value over time."""
 
     __slots__ = ("times", "values")
@@ -162,7 +162,7 @@ class History(Generic[_Value]):
 WELL, _UNOWNED, _STABLE, _UP = "well", "unowned", "stable", "up"
 Stage = tuple[str, str]
 """(a ``Cause`` or one of those four, the actor it is about)."""
-_NOTHING: History[Stage] = History()
+_NOTHING: StageLog[Stage] = StageLog()
 _NOW = 1 << 62
 
 
@@ -181,7 +181,7 @@ class _Group:
         self.leader: MemberId = ""
         self.last_change_us = 0
         """When a member last came or went."""
-        self.history: History[Stage] = History()
+        self.history: StageLog[Stage] = StageLog()
 
 
 class Interruptions:
@@ -190,11 +190,11 @@ class Interruptions:
     def __init__(self, panel: Watched) -> None:
         self._panel = panel
         self.groups: dict[GroupId, _Group] = {}
-        self.services: dict[Service, History[Stage]] = {}
+        self.services: dict[Service, StageLog[Stage]] = {}
         """What a partition's owner is at."""
-        self.leaders: dict[TopicPartition, History[Stage]] = {}
-        self.hosts: dict[str, History[Stage]] = {}
-        self._tasks: dict[tuple[GroupId, int], History[Stage]] = {}
+        self.leaders: dict[TopicPartition, StageLog[Stage]] = {}
+        self.hosts: dict[str, StageLog[Stage]] = {}
+        self._tasks: dict[tuple[GroupId, int], StageLog[Stage]] = {}
         """(application, partition) -> whether its active task runs."""
         self._restoring: dict[tuple[GroupId, int], dict[tuple[str, ActorName, str], None]] = {}
         """(application, partition) -> active copies of its tasks that do not run yet."""
@@ -279,7 +279,7 @@ class Interruptions:
             found.append(Piece(cause, actor, start_us, end_us))
         return tuple(found)
 
-    def _histories(self, key: Service) -> tuple[History[Stage], ...]:
+    def _histories(self, key: Service) -> tuple[StageLog[Stage], ...]:
         """Of its leader, its owner, its task and its group."""
         group, at = key
         watched = self.groups.get(group)
@@ -333,10 +333,10 @@ class Interruptions:
             self._look_at_group(seen.at_us, name)
 
     @staticmethod
-    def _history(among: "dict[Any, History[Stage]]", key: Any) -> History[Stage]:
+    def _history(among: "dict[Any, StageLog[Stage]]", key: Any) -> StageLog[Stage]:
         found = among.get(key)
         if found is None:
-            found = among[key] = History()
+            found = among[key] = StageLog()
         return found
 
     # --- leaders -----------------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ class Interruptions:
             group = self._group(name)
             group.history.put(at_us, self._group_stage(name, group, watched))
 
-    def _group_stage(self, name: GroupId, group: _Group, watched: Rebalancing) -> Stage:
+    def _group_stage(self, name: GroupId, group: _Group, watched: CoordinatedGroup) -> Stage:
         panel, coordinator = self._panel, host_of(watched.coordinator) if watched.coordinator else ""
         if watched.state in ("Empty", "Dead") or not coordinator:
             if not panel.running_members(name):

@@ -1,6 +1,6 @@
 """A wait of a partition without service is bounded by the settings in force; nothing is asked of whom a fault hits."""
 
-from kemu.emulator.checkers.interruptions import Interruptions, Timeouts
+from kemu.emulator.checkers.interruptions import BoundedWaits, Timeouts
 from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, HostStarted
 from kemu.emulator.judging import Judging
 from kemu.protocol.notes.groups import (
@@ -23,7 +23,7 @@ class Group(Told):
 
     def __init__(self) -> None:
         super().__init__()
-        self.checker = Interruptions(TIMEOUTS)
+        self.checker = BoundedWaits(TIMEOUTS)
         self.judging = Judging((self.checker,))
         for host in ("b0", "c1", "c2"):
             self.at(0, "", HostStarted(host=host, life=1, kept_disk=True))
@@ -178,7 +178,7 @@ def below_min_isr() -> ClusterStory:
 
 
 def found(story: ClusterStory) -> list[str]:
-    checker = Interruptions(TIMEOUTS)
+    checker = BoundedWaits(TIMEOUTS)
     story.judged(checker)
     return [violation.kind for violation in checker.violations]
 
