@@ -15,6 +15,7 @@ from kemu.emulator.facts import (
     Seen,
 )
 from kemu.emulator.watching.disturbances import Disturbances
+from kemu.protocol.notes.replication import NodeWritten, StoreFaultHit
 
 HOSTS = ("b0", "b1", "b2", "zk")
 
@@ -80,3 +81,14 @@ def test_a_host_that_is_recalled_has_worked_undisturbed_since_then():
     assert shown(away).undisturbed_since_us(("b0", "b1")) is None
     assert shown(away, recalled).undisturbed_since_us(("b0", "b1")) == 2_000_000
     assert shown(away, recalled).undisturbed_since_us(("b1", "b2")) == 0
+
+
+def test_a_lost_answer_is_over_when_the_broker_writes_to_the_store_again():
+    lost = evolve(lasting(("b0", "zk")), kind="lose-store-answer")
+    hit = StoreFaultHit(fault="LoseStoreAnswer", client="b0", number=0)
+    write = NodeWritten(what="set", path="/x", data=b"", version=1, zxid=1, client="b0")
+
+    assert shown(lost, hit).undisturbed_since_us(("b0", "zk")) is None
+    assert shown(lost, hit, evolve(write, client="b1")).undisturbed_since_us(("b0", "zk")) is None
+    assert shown(lost, write).undisturbed_since_us(("b0", "zk")) is None
+    assert shown(lost, hit, write).undisturbed_since_us(("b0", "zk")) == 3_000_000
