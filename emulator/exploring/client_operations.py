@@ -40,6 +40,7 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.draw import SECOND
 from kemu.emulator.plan.entries import At, Plan
+from kemu.emulator.scenario.expectations import Expectation
 from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
 from kemu.emulator.scenario.streams import StreamsSpec
 
@@ -221,11 +222,15 @@ def _within(scenario: Scenario, found: Sequence[tuple[int, Action]]) -> Plan:
 
 
 def with_group_limit(scenario: Scenario, chance: Stream) -> Scenario:
-    """The scenario, in one of eight seeds with a ``group.max.size`` that some of its groups reach."""
+    """The scenario, in one of eight seeds with a ``group.max.size`` that some of its groups reach.
+
+    Then members may fail for good: GROUP_MAX_SIZE_REACHED is fatal (``JoinGroupResponseHandler``).
+    """
     if chance.below(8):
         return scenario
     config = {**dict(scenario.brokers.config), "group_max_size": chance.between(*SMALLEST_GROUPS)}
-    return attrs.evolve(scenario, brokers=attrs.evolve(scenario.brokers, config=in_order(config)))
+    expect = (*scenario.expect, Expectation(checker="liveness", kind="member-failed", may=True))
+    return attrs.evolve(scenario, brokers=attrs.evolve(scenario.brokers, config=in_order(config)), expect=expect)
 
 
 # --- Kafka Streams ---------------------------------------------------------------------------------------------------

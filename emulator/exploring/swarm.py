@@ -185,7 +185,6 @@ def swarm_case(
         if forgets_offsets(scenario):
             scenario, silence = drawn_silence(scenario, seeded.stream("swarm/silence"), moments_us[0])
             plan = (*plan, *silence)
-    expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
     checks = scenario.checks
     if cores and checks.away is None and not scenario.expect:
         checks = drawn_core(scenario, seeded.stream("swarm/core"))
@@ -198,6 +197,7 @@ def swarm_case(
         operations, plan = (*operations, *families), (*plan, *done)
         scenario, done = with_streams(scenario, seeded.stream("swarm/streams"), moments_us)
         plan = (*plan, *done)
+    expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
     scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect)
     on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))
     return SwarmCase(

@@ -31,6 +31,7 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import WAYS
+from kemu.emulator.scenario.expectations import Expectation
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.protocol.profiles import PROFILES
 
@@ -240,6 +241,8 @@ def test_some_operated_clusters_limit_their_groups_and_some_have_a_streams_group
         if isinstance(entry.action, Isolate) and (case.seed, entry.action.host) in instances
     ]
 
+    fails = Expectation(checker="liveness", kind="member-failed", may=True)
+    assert [case for case in OPERATED if fails in case.scenario.expect] == limited
     assert len(limited) >= 5 and len(streams) >= 15 and cut_off
     assert not {case.seed for case in limited} & {case.seed for case in streams}
     assert all(STREAMS_GROUP not in case.scenario.groups for case in CASES)
