@@ -18,6 +18,20 @@ def score(results: Sequence[MutantResult]) -> float:
     return caught / changed if changed else 0.0
 
 
+def by_checkers(results: Sequence[MutantResult]) -> list[MutantResult]:
+    """Results without those of mutants that end in an error of the machine: what is left, only checkers can see."""
+    return [each for each in results if each.verdict not in ("broken", "crash")]
+
+
+def not_permitted(results: Sequence[MutantResult], reviewed: Sequence[Mapping[str, str]]) -> list[MutantResult]:
+    """Results without the survivors that a review calls variants that Kafka permits."""
+    return [
+        each
+        for each in results
+        if each.verdict not in ("survivor", "hang") or (review_of(each, reviewed) or {}).get("class") != "permitted"
+    ]
+
+
 def review_of(result: MutantResult, reviewed: Sequence[Mapping[str, str]]) -> Mapping[str, str] | None:
     """The row of ``survivors.toml`` about a mutant: same file, line before, operator and texts, at any line number."""
     mutant = result.mutant
@@ -44,6 +58,8 @@ def report(results: Sequence[MutantResult], reviewed: Sequence[Mapping[str, str]
         found = {
             "score": score(results),
             "score of those that changed the number of steps or messages": score(loud),
+            "score of checkers alone": score(by_checkers(results)),
+            "score without permitted variants": score(not_permitted(results, reviewed)),
             "rooms": {room: dict(counts) for room, counts in of_room.items()},
             "checkers": dict(speakers),
             "survivors": survivors,
@@ -58,6 +74,12 @@ def report(results: Sequence[MutantResult], reviewed: Sequence[Mapping[str, str]
     totals = Counter(each.verdict for each in results)
     lines.append(f"{'all':12}" + "".join(f"{totals[each]:>11}" for each in VERDICTS) + f"{score(results):>8.0%}")
     lines += ["", f"of those that changed the number of steps or messages of a run: {score(loud):.0%}"]
+    lines += [
+        f"of those that end in no error of a machine, which only checkers can see: {score(by_checkers(results)):.0%}"
+    ]
+    lines += [
+        f"without survivors that are reviewed as permitted by Kafka: {score(not_permitted(results, reviewed)):.0%}"
+    ]
     lines += ["", "caught by:", *(f"  {count:4} {name}" for name, count in speakers.most_common())]
     lines += ["", "survivors:"]
     for row in survivors:

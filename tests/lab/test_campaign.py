@@ -13,7 +13,7 @@ from kemu.lab.budget import SCENARIOS, Item, RunOutcome, budget, outcome_of
 from kemu.lab.campaign import Baseline, MutantResult, as_row, baselines, chosen, from_row, results, scenario_hash
 from kemu.lab.mutants import main
 from kemu.lab.operators import ROOT, Mutant, mutants_of, room_of
-from kemu.lab.score import before, report, review_of, score
+from kemu.lab.score import before, by_checkers, not_permitted, report, review_of, score
 
 STEADY = Item("preset", "steady-group")
 FILES = ["actors/coordinator/join_phase.py", "actors/consumer/catch_up.py"]
@@ -58,6 +58,18 @@ def test_a_score_counts_only_mutants_that_changed_a_run(verdicts):
 
     assert score([caught, survivor, unreached]) == 0.5
     assert "- " in report([caught, survivor], [])
+
+
+def test_scores_leave_out_errors_of_machines_and_permitted_variants(verdicts):
+    one = verdicts["no answer"]
+    survivor = MutantResult(one.mutant, "survivor", changed=(STEADY.name,))
+    row = {"file": one.mutant.file, "after": before(one.mutant), "operator": one.mutant.operator}
+    row |= {"old": one.mutant.old, "new": one.mutant.new.rstrip(), "reason": "as Kafka pleases"}
+
+    assert score(by_checkers([one, result_of(one.mutant, "crash", STEADY.name), survivor])) == 0.5
+    assert score(not_permitted([one, survivor], [{**row, "class": "permitted"}])) == 1
+    assert score(not_permitted([one, survivor], [{**row, "class": "blind-spot"}])) == 0.5
+    assert "permitted by Kafka: 100%" in report([one, survivor], [{**row, "class": "permitted"}])
 
 
 def test_reviewed_survivors_name_a_class_a_reason_and_a_line_that_is_there():
