@@ -42,7 +42,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
-from kemu.emulator.checkers.group_progress import GroupProgress, times_of
+from kemu.emulator.checkers.group_progress import GroupDuties, times_of
 from kemu.emulator.checkers.group_protocol import GroupProtocol
 from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
@@ -51,7 +51,7 @@ from kemu.emulator.checkers.isr import Isr
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
-from kemu.emulator.checkers.membership import Membership
+from kemu.emulator.checkers.membership import MembershipRules
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.one_owner import OneOwner
 from kemu.emulator.checkers.processing import Processing
@@ -79,10 +79,10 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "commits": CommitsChecker,
     "no-lost-record": NoLostRecord,
     "group-protocol": GroupProtocol,
-    "membership": Membership,
+    "membership": MembershipRules,
     "useless-work": UselessWork,
     "lifecycle": Lifecycle,
-    "group-progress": GroupProgress,
+    "group-progress": GroupDuties,
     "liveness": Liveness,
     "replicas": Replicas,
     "leadership": LeadershipChecker,
@@ -133,7 +133,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     retention_us = configured(BrokerConfig(), scenario.brokers.config).offsets_retention_minutes * 60_000_000
     of_groups = (
         liveness,
-        GroupProgress(times_of(scenario)),
+        GroupDuties(times_of(scenario)),
         tasks,
         CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
         BoundedWaits(_timeouts(scenario)),

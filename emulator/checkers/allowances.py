@@ -51,7 +51,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
             "emulator.watching.unheard_isrs",
             "emulator.checkers.liveness:Liveness._unheard_isr",
             "emulator.checkers.replication_duties:ReplicationDuties._can_ask",
-            "emulator.checkers.group_progress:GroupProgress._is_unheard",
+            "emulator.checkers.group_progress:GroupDuties._is_unheard",
         ),
         "tests/emulator/checkers/test_unheard_isrs.py::"
         "test_a_group_whose_log_has_too_few_in_sync_while_its_leader_waits_stands_still",
@@ -80,7 +80,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "Kafka 3.4 KafkaController.onPartitionReassignment, GroupMetadataManager.storeGroup",
         (
             "emulator.checkers.liveness:Liveness._untold_coordinator",
-            "emulator.checkers.group_progress:GroupProgress._leads",
+            "emulator.checkers.group_progress:GroupDuties._leads",
         ),
         "tests/emulator/checkers/test_deposed_coordinators.py::"
         "test_a_coordinator_that_was_never_told_that_its_replica_was_taken_is_named",

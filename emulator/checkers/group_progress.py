@@ -107,7 +107,7 @@ _KEYS = {
 }
 
 
-class GroupProgress(Checker):
+class GroupDuties(Checker):
     """See the module. ``times``: by group; a group without has Kafka's defaults."""
 
     name = "group-progress"

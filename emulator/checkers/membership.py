@@ -33,7 +33,7 @@ from kemu.emulator.watching.shadow_groups import (
     PREPARING,
     STABLE,
     Answered,
-    Request,
+    GroupRequest,
     ShadowGroup,
     ShadowGroups,
     ShadowMember,
@@ -73,7 +73,7 @@ class _Step:
         """Answers that were not true before."""
 
 
-class Membership(Checker):
+class MembershipRules(Checker):
     """See the module."""
 
     name = "membership"
@@ -158,7 +158,7 @@ class Membership(Checker):
         if fact.error is _E.NONE and answered.group is not None:
             self._content(seen, answered.group, request, fact)
 
-    def _content(self, seen: Seen, group: ShadowGroup, request: Request, fact: GroupRequestAnswered) -> None:
+    def _content(self, seen: Seen, group: ShadowGroup, request: GroupRequest, fact: GroupRequestAnswered) -> None:
         if request.api == "SyncGroup":
             given = [each[request.member_id] for each in group.given if request.member_id in each]
             if group.given and fact.assignment not in (given or [b""]):

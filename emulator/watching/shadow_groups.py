@@ -92,7 +92,7 @@ class ShadowMember:
         self.session_us = self._session_us
 
 
-class Request:
+class GroupRequest:
     """A request that was read."""
 
     def __init__(self, seen: Seen, fact: GroupRequestRead) -> None:
@@ -107,7 +107,7 @@ class Request:
 class Answered:
     """An answer and the request it is for; ``permitted``: what could be said when it was read, or is true now."""
 
-    def __init__(self, request: Request, error: ErrorCode, group: "ShadowGroup | None", permitted: Codes) -> None:
+    def __init__(self, request: GroupRequest, error: ErrorCode, group: "ShadowGroup | None", permitted: Codes) -> None:
         self.request = request
         self.error = error
         self.group = group
@@ -174,10 +174,10 @@ class ShadowGroups:
     def __init__(self) -> None:
         self._groups: dict[tuple[ActorName, GroupId], ShadowGroup] = {}
         self._told: dict[MemberId, _Told] = {}
-        self._requests: dict[tuple[ActorName, str, int, int], Request] = {}
+        self._requests: dict[tuple[ActorName, str, int, int], GroupRequest] = {}
         self._leaders: dict[tuple[GroupId, int], MemberId] = {}
         """(group, generation) -> who led it last."""
-        self._last: dict[ActorName, Request] = {}
+        self._last: dict[ActorName, GroupRequest] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             LeaderElected: self._elected,
             GroupUnloaded: self._unloaded,
@@ -191,7 +191,7 @@ class ShadowGroups:
 
     def read(self, seen: Seen, fact: GroupRequestRead) -> None:
         """A request is served from now on."""
-        request = self._last[seen.actor] = Request(seen, fact)
+        request = self._last[seen.actor] = GroupRequest(seen, fact)
         self._requests[seen.actor, fact.client, fact.connection, fact.request_id] = request
         group = self.group(seen.actor, fact.group)
         if group is None:
@@ -241,7 +241,7 @@ class ShadowGroups:
                 member.lives(max(member.sign_us, request.at_us))
         return Answered(request, fact.error, group, permitted)
 
-    def permitted(self, group: ShadowGroup, request: Request, at_us: int) -> Codes:
+    def permitted(self, group: ShadowGroup, request: GroupRequest, at_us: int) -> Codes:
         """Which of the errors about a group, or none, may answer a request in its present state."""
         if request.api == "LeaveGroup":
             return _FINE | _UNKNOWN | _FENCED
@@ -265,7 +265,7 @@ class ShadowGroups:
             return _FINE if group.given else _NOTHING
         return _REBALANCES if group.state == PREPARING else _FINE
 
-    def _permits_join(self, group: ShadowGroup, request: Request, at_us: int) -> Codes:
+    def _permits_join(self, group: ShadowGroup, request: GroupRequest, at_us: int) -> Codes:
         if not request.member_id:
             return _FINE | _REBALANCES
         expires_us = group.pending.get(request.member_id)

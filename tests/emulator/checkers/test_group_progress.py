@@ -2,7 +2,7 @@
 
 import pytest
 
-from kemu.emulator.checkers.group_progress import MARGIN_US, GroupProgress, GroupTimes, times_of
+from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties, GroupTimes, times_of
 from kemu.emulator.facts import FaultApplied, FaultEnded, MemberReconfigured
 from kemu.emulator.judging import judge
 from kemu.emulator.scenario.files import scenario_from_toml
@@ -22,7 +22,7 @@ ELSEWHERE = FaultApplied(index=0, kind="slow", text="", links=(("b1", ""),), las
 
 
 def found(story: Story, times: GroupTimes = TIMES) -> list[str]:
-    checker = GroupProgress({GROUP: times})
+    checker = GroupDuties({GROUP: times})
     violations = judge(story.facts, ended_us=story.at_us, checkers=[checker]).violations
     return [each.kind for each in violations if each.checker == checker.name]
 

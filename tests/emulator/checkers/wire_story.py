@@ -1,6 +1,6 @@
 """Stories with the requests that a coordinator reads and the answers that it sends."""
 
-from kemu.emulator.checkers.membership import Membership
+from kemu.emulator.checkers.membership import MembershipRules
 from kemu.emulator.checkers.useless_work import UselessWork
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import Assignment, Subscription, encode_assignment, encode_subscription
@@ -137,7 +137,7 @@ class WireStory(Story):
 
     def found(self) -> list[str]:
         """What ``membership`` finds."""
-        checker = Membership()
+        checker = MembershipRules()
         self.kinds(checker)
         checker.finish(self.at_us)
         return [each.kind for each in checker.violations]
