@@ -104,6 +104,17 @@ class HostStarted:
 
 
 @value
+class DiskFound:
+    """What lies on the disk of a broker that starts: all its logs of partitions, as its process will read them.
+
+    ``logs``: (log, its start, its end, (first offset, leader epoch, life of the leader's process) of each run of it).
+    """
+
+    host: str
+    logs: tuple[tuple[str, int, int, tuple[tuple[int, int, int], ...]], ...]
+
+
+@value
 class HostDown:
     """A host is gone: "power" (silent), "process" (connections reset) or "closed" (it ended by itself)."""
 

@@ -36,7 +36,6 @@ restart      a restarted replica takes no more for committed than ever was      
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kemu.emulator.checkers.absences import Absences
 from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
@@ -62,7 +61,6 @@ from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.checkers.takeover import Takeover
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.checkers.useless_work import UselessWork
-from kemu.emulator.plan.action import lasts
 from kemu.emulator.scenario.members import AS_ITS_GROUP
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig, ProducerConfig
@@ -121,14 +119,12 @@ def make_checkers(
 def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     """All checkers, with the bound and the subscriptions of this scenario."""
     topics = {name: group.subscription for name, group in scenario.groups.items()}
-    lasting = [index for index, entry in enumerate(scenario.plan) if lasts(entry.action)]
     liveness = Liveness(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
     exactly_once = [
         name
         for name, group in scenario.groups.items()
         if group.streams is not None and group.streams.settings.exactly_once
     ]
-    lasting = [index for index, entry in enumerate(scenario.plan) if lasts(entry.action)]
     tasks = Tasks(scenario.stable_within_us, exactly_once)
     retention_us = configured(BrokerConfig(), scenario.brokers.config).offsets_retention_minutes * 60_000_000
     of_groups = (
@@ -151,7 +147,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     fitted: dict[str, Checker] = {
         each.name: each
         for each in (
-            Replicas(Absences(replication.session_us, lasting)),
+            Replicas(),
             Takeover(replication.session_us, replication.replica_config().emulated_log_create_us),
             ReplicationDuties(
                 replication.controller_config(),

@@ -4,10 +4,6 @@ Theory (KIP-98). A batch carries the producer's id, its epoch and the sequence n
 finds it among the producer's last five batches does not append it again. So a leader never appends a batch that its log
 holds already. What a log holds is what its leaders appended, up to where the latest one has another record, or none:
 the rest was lost with the leader before. After an unclean election nothing is known.
-
-A leader that comes back without what its disk lost may lead on in its leader epoch, where no controller saw it go. What
-it appends then stands in its log at offsets where its followers have other records of the same epoch, and nothing tells
-the two apart (``WatchedLog.twice``). So of what was appended there nobody knows whether the next leader has it.
 """
 
 from kemu.emulator.checkers.base import Checker
@@ -16,6 +12,8 @@ from kemu.protocol.names import TopicPartition
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
+NO_OFFSET = 1 << 62
+"""Behind every record."""
 KEPT = 64
 """Batches per producer that are remembered; more than any client has in flight."""
 
@@ -28,14 +26,6 @@ class _Log:
     def __init__(self) -> None:
         self.batches: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
         """(producer id, epoch) -> sequence of the first record -> (first offset, last + 1)."""
-
-    def end(self) -> int:
-        """Behind the last batch."""
-        return max((last for sequences in self.batches.values() for _, last in sequences.values()), default=0)
-
-    def cut(self, end: int) -> None:
-        """The log goes on from here."""
-        self.forget(end, self.end())
 
     def forget(self, first: int, end: int) -> None:
         """The batches that reach into these offsets may not be there."""
@@ -88,14 +78,12 @@ class Idempotence(Checker):
             del sequences[next(iter(sequences))]
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
-        self._log((fact.topic, fact.partition)).cut(fact.end_offset)
+        self._log((fact.topic, fact.partition)).forget(fact.end_offset, NO_OFFSET)
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         log, logs = self._log((fact.topic, fact.partition)), self.panel.logs
-        if logs.unsure is not None:
-            log.forget(*logs.unsure)
-        if logs.cut is not None:
-            log.cut(logs.cut)  # it has other records there, or none: those of the leader before are not in it
+        for first, last, _ in logs.lost:
+            log.forget(first, last)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         at, before = self.panel.written, self.panel.state_before

@@ -407,8 +407,6 @@ class Liveness(Checker):
                 self._forgotten.pop(key, None)
             elif logs.cut is not None and end >= logs.cut:
                 self._forgotten[key] = None
-            if logs.unsure is not None and logs.unsure[0] <= end < logs.unsure[1]:
-                self._forgotten[key] = None
 
     def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:
         """Whether a member is fenced for an id that no record of the group's log has, by another coordinator."""

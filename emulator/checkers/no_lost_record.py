@@ -20,7 +20,8 @@ from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, HostStarted, Seen, UnflushedLost
 from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, READ_PAST, UNFLUSHED, Loss
-from kemu.emulator.watching.progress import GroupProgress, Piece
+from kemu.emulator.watching.epoch_log import Run
+from kemu.emulator.watching.progress import GroupProgress
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import PartitionHosted, Processed, RecordsAcknowledged, RecordsAppended
@@ -167,7 +168,7 @@ class NoLostRecord(Checker):
                 left.take(*part)
         return left
 
-    def _read_past(self, at: TopicPartition, progress: GroupProgress, piece: Piece) -> list[tuple[int, int]]:
+    def _read_past(self, at: TopicPartition, progress: GroupProgress, piece: Run) -> list[tuple[int, int]]:
         """Which of these nobody told the group of, without those whose loss no disk explains."""
         found = Ranges()
         for part in self.panel.progress.read_past(progress, at, piece):

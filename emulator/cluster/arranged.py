@@ -95,6 +95,9 @@ class ArrangedCluster(Cluster):
                 batch = LoggedBatch(0, topic.initial_records, 0, 0)
                 yield self.brokers[node], log_name(name, number), (to_record(batch),)
 
+    def _log_on_disk(self, name: str, records: Sequence[Record]) -> PartitionLog | None:
+        return PartitionLog.rebuilt(records) if name.rpartition("-")[0] in self._topics else None
+
     def _record_count(self, records: Sequence[Record]) -> int:
         log = PartitionLog.rebuilt(records)
         return log.end_offset - log.start_offset

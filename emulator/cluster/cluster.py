@@ -10,6 +10,7 @@ from functools import partial
 
 from attrs import define, evolve, frozen
 
+from kemu.actors.broker.partition_log import PartitionLog
 from kemu.actors.broker.replica_log import JOURNALS
 from kemu.actors.clients.admin import Admin
 from kemu.actors.clients.producer import Producer
@@ -183,8 +184,24 @@ class Cluster(ABC):
             self.world.add_host(host, {host: self._producer_factory(host, topic)})
         self.world.add_host(ADMIN, {ADMIN: self._admin})
         self._weigh()
+        self.world.logs_found = self._logs_found
         for host, log, records in self._initial_logs():
             self.world.hosts[host].disk.logs.setdefault(log, []).extend(records)
+
+    def _logs_found(self, host: Host) -> facts.DiskFound | None:
+        """What lies on a broker's disk when it starts."""
+        if host.name not in self.brokers:
+            return None
+        rows = []
+        for name, records in sorted(host.disk.logs.items()):
+            log = self._log_on_disk(name, records)
+            if log is not None:
+                runs: list[tuple[int, int, int]] = []
+                for batch in log.ranges():
+                    if not runs or runs[-1][1:] != (batch.leader_epoch, batch.life):
+                        runs.append((batch.base_offset, batch.leader_epoch, batch.life))
+                rows.append((name, log.start_offset, log.end_offset, tuple(runs)))
+        return facts.DiskFound(host=host.name, logs=tuple(rows))
 
     def _weigh(self) -> None:
         """Where machines are limited, the world must know what goes through them."""
@@ -730,6 +747,10 @@ class Cluster(ABC):
     @abstractmethod
     def _initial_logs(self) -> Iterator[tuple[str, str, tuple[Record, ...]]]:
         """What is on the brokers' disks before anybody starts: host, log, records."""
+
+    @abstractmethod
+    def _log_on_disk(self, name: str, records: Sequence[Record]) -> PartitionLog | None:
+        """The partition's log that these records of a broker's disk are; None if they are none."""
 
     @abstractmethod
     def _record_count(self, records: Sequence[Record]) -> int:

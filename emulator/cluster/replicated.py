@@ -8,7 +8,7 @@ What becomes of topics is read off the store.
 
 from collections.abc import Iterator, Sequence
 
-from kemu.actors.broker.partition_log import log_name
+from kemu.actors.broker.partition_log import PartitionLog, log_name
 from kemu.actors.broker.replica_log import JOURNALS, batch_entry, end_offset_of, restored
 from kemu.actors.broker.replica_manager import WATERMARKS, TopicSettings
 from kemu.actors.broker.replicated import ReplicatedBroker
@@ -243,6 +243,9 @@ class ReplicatedCluster(Cluster):
                 for node in replicas:
                     yield self.brokers[node], JOURNALS + log, entry
                     yield self.brokers[node], WATERMARKS, ((log.encode(), str(count).encode()),)
+
+    def _log_on_disk(self, name: str, records: Sequence[Record]) -> PartitionLog | None:
+        return restored(records) if name.startswith(JOURNALS) else None
 
     def _record_count(self, records: Sequence[Record]) -> int:
         log = restored(records)

@@ -139,6 +139,8 @@ class World:
         """What a write to a log weighs (bytes), where a disk's speed is limited."""
         self.page_cache = PageCache()
         self.end_offset_of: Callable[[str, Sequence[Record]], int] = _no_offsets
+        self.logs_found: Callable[[Host], facts.DiskFound | None] = _no_logs
+        """What lies on the disk of a host that starts, where partitions have their logs."""
         """What offset a log with these records ends at; -1: it is none that has offsets of its own."""
         self.append_of: Callable[[str, str], int] | None = None
         """(host, log) -> how long an append to it takes; None: all take ``append_us``."""
@@ -481,6 +483,9 @@ class World:
         host.condition = Condition.UP
         host.running = True
         self.report(facts.HostStarted(host=host.name, life=host.life, kept_disk=keep_disk))
+        found = self.logs_found(host)
+        if found is not None:
+            self.report(found)
         for name, factory in host.factories.items():
             machine = factory(host.life)
             machine.now_us = host.local_us(self.now_us)
@@ -548,6 +553,10 @@ def _bytes_of(log: str, records: tuple[Record, ...]) -> int:
 
 def _no_offsets(log: str, records: Sequence[Record]) -> int:
     return -1
+
+
+def _no_logs(host: Host) -> facts.DiskFound | None:
+    return None
 
 
 def _ignore(_: Any) -> None:

@@ -26,9 +26,10 @@ from attrs import frozen
 from kemu.emulator.facts import Handler, Healed, Seen
 from kemu.emulator.findings import ATLAS, Loss
 from kemu.emulator.watching import progress
+from kemu.emulator.watching.epoch_log import FIRST_TERM, Term
 from kemu.emulator.watching.logs import SECOND, reader_of
 from kemu.emulator.watching.panel import Panel
-from kemu.emulator.watching.progress import ANY, GroupProgress, epoch_of
+from kemu.emulator.watching.progress import ANY, GroupProgress
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
@@ -132,14 +133,14 @@ class Occurrence:
 class _Ack(NamedTuple):
     first: int
     last: int
-    epoch: int
+    term: Term
     at_us: int
 
 
 class _Batch(NamedTuple):
     first: int
     last: int
-    epoch: int
+    term: Term
     unclean: bool
     """Before an unclean election."""
 
@@ -185,26 +186,26 @@ class _Reading:
         """What was deleted before the group came to it."""
         self.polled_us = 0
 
-    def excuses(self, epoch: int) -> list[tuple[int, int, str]]:
-        """What explains that records of a leader epoch were not read: (first, last + 1, why)."""
+    def excuses(self, term: Term) -> list[tuple[int, int, str]]:
+        """What explains that records of a term were not read: (first, last + 1, why)."""
         found = [(*piece, DELETED) for piece in self.deleted]
         for why, records in self.account.skipped.items():
-            for writer, ranges in records.by_writer.items():
-                if epoch_of(writer) in (epoch, ANY):
+            for writer, ranges in records.by_term.items():
+                if writer in (term, ANY):
                     found += [(*piece, _OF_SKIPS[why]) for piece in ranges]
         return found
 
-    def unread(self, first: int, last: int, epoch: int) -> list[tuple[int, int]]:
+    def unread(self, first: int, last: int, term: Term) -> list[tuple[int, int]]:
         left = [(first, last)]
-        for writer, ranges in self.account.done.by_writer.items():
-            if epoch_of(writer) in (epoch, ANY):
+        for writer, ranges in self.account.done.by_term.items():
+            if writer in (term, ANY):
                 left = [gap for piece in left for gap in ranges.gaps(*piece)]
         return left
 
-    def past(self, epoch: int) -> int:
+    def past(self, term: Term) -> int:
         """Behind the last record it read of this epoch or a later one."""
-        read = self.account.done.by_writer.items()
-        written = [ranges for writer, ranges in read if epoch_of(writer) >= epoch or writer == ANY]
+        read = self.account.done.by_term.items()
+        written = [ranges for writer, ranges in read if writer >= term or writer == ANY]
         return max((last for ranges in written for _, last in ranges), default=0)
 
 
@@ -216,8 +217,8 @@ class History:
         self._panel = panel
         self._readers: dict[tuple[ActorName, TopicPartition], _Reader] = {}
         self._readings: dict[TopicPartition, dict[GroupId, _Reading]] = {}
-        self._written_in: dict[TopicPartition, dict[int, int]] = {}
-        """First offset of a batch -> the leader epoch that appended it last."""
+        self._written_in: dict[TopicPartition, dict[int, Term]] = {}
+        """First offset of a batch -> the term that appended it last."""
         self._acks: dict[TopicPartition, list[_Ack]] = {}
         self._batches: dict[TopicPartition, dict[tuple[int, int, int], _Batch]] = {}
         self._healed_us: int | None = None
@@ -351,8 +352,8 @@ class History:
         at, logs = (fact.topic, fact.partition), self._panel.logs
         log = logs.of(at)
         epoch = log.epoch if logs.counts else self._panel.roles.get((seen.actor, at), (0, True))[0]
-        epoch = max(epoch, 0)
-        self._written_in.setdefault(at, {})[fact.base_offset] = epoch
+        term = max(epoch, 0), seen.life
+        self._written_in.setdefault(at, {})[fact.base_offset] = term
         if fact.producer_id < 0 or not logs.counts:
             return
         batches = self._batches.setdefault(at, {})
@@ -360,7 +361,7 @@ class History:
         before = batches.get(key)
         last = fact.base_offset + fact.count - 1
         if before is not None and before.first != fact.base_offset:
-            there = log.records.epoch_at(before.first) == before.epoch
+            there = log.records.term_at(before.first) == before.term
             why = TRUNCATION if not there else UNCLEAN_ELECTION if before.unclean else ""
             name = f"{at[0]}-{at[1]}"
             text = (
@@ -369,14 +370,14 @@ class History:
             )
             found = Occurrence(Anomaly.DUPLICATE, seen.at_us, name, fact.base_offset, last, seen.actor, why, text)
             self.found.append(found)
-        batches[key] = _Batch(fact.base_offset, last, epoch, False)
+        batches[key] = _Batch(fact.base_offset, last, term, False)
 
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         at = (fact.topic, fact.partition)
-        epoch = self._written_in.get(at, {}).get(fact.base_offset)
-        if epoch is None:
-            epoch = max(self._panel.logs.of(at).records.epoch_at(fact.base_offset), 0)
-        ack = _Ack(fact.base_offset, fact.base_offset + fact.count, epoch, seen.at_us)
+        term = self._written_in.get(at, {}).get(fact.base_offset)
+        if term is None:
+            term = max(self._panel.logs.of(at).records.term_at(fact.base_offset), FIRST_TERM)
+        ack = _Ack(fact.base_offset, fact.base_offset + fact.count, term, seen.at_us)
         self._acks.setdefault(at, []).append(ack)
 
     def _deleted(self, seen: Seen, fact: LogStartMoved) -> None:
@@ -429,20 +430,20 @@ class History:
         for ack in _joined(acks):
             unseen = [(ack.first, ack.last)]
             for group, reading in readings.items():
-                unread = reading.unread(ack.first, ack.last, ack.epoch)
+                unread = reading.unread(ack.first, ack.last, ack.term)
                 if not unread:
                     unseen = []
                     continue
                 unseen = [both for mine in unseen for theirs in unread if (both := _overlap(mine, theirs))]
-                past, begins = reading.past(ack.epoch), self._begins(group, reading, at)
-                there = log.still_has(ack.first, ack.last, ack.epoch)
-                excuses = reading.excuses(ack.epoch)
+                past, begins = reading.past(ack.term), self._begins(group, reading, at)
+                there = log.still_has(ack.first, ack.last, ack.term)
+                excuses = reading.excuses(ack.term)
                 excuses += [*lost_to, (begins, max(begins, there), STILL_TO_READ)]
                 for first, last in unread:
                     if first < (last := min(last, past)):
                         self._tell(Anomaly.LOST_WRITE, at, group, ack, (first, last), excuses)
             for reading in readings.values():
-                unseen = [piece for each in unseen for piece in _without(each, (0, reading.past(ack.epoch)))]
+                unseen = [piece for each in unseen for piece in _without(each, (0, reading.past(ack.term)))]
             if unseen:
                 self._tell_unseen(at, ack, unseen, lost_to, ended_us)
 
@@ -455,8 +456,8 @@ class History:
         ended_us: int,
     ) -> None:
         readings, log = self._readings.get(at, {}), self._panel.logs.of(at)
-        there = log.still_has(ack.first, ack.last, ack.epoch)
-        excuses = [excuse for each in readings.values() for excuse in each.excuses(ack.epoch)]
+        there = log.still_has(ack.first, ack.last, ack.term)
+        excuses = [excuse for each in readings.values() for excuse in each.excuses(ack.term)]
         excuses += [*lost_to, (0, log.records.start, DELETED)]
         if not readings:
             excuses.append((ack.first, there, NOBODY_READS))
@@ -506,7 +507,7 @@ class History:
         told += [(first, last, "") for first, last in left]
         for first, last, why in sorted(told):
             acked_us = next((one.at_us for one in self._acks[at] if one.first <= first < one.last), ack.at_us)
-            which = f"records {first} to {last - 1} of {name} (leader epoch {ack.epoch})"
+            which = f"records {first} to {last - 1} of {name} (leader epoch {ack.term[0]})"
             text = f"{which} were acknowledged and nobody had read them when the run was over"
             if anomaly is Anomaly.LOST_WRITE:
                 text = f"{which} were acknowledged; group {group} read past them and never read them"
@@ -516,8 +517,8 @@ class History:
 def _joined(acks: list[_Ack]) -> list[_Ack]:
     """The same records in as few pieces as they make, by epoch; the time is that of the first of each."""
     joined: list[_Ack] = []
-    for ack in sorted(acks, key=lambda each: (each.epoch, each.first, each.at_us)):
-        if joined and joined[-1].epoch == ack.epoch and ack.first <= joined[-1].last:
+    for ack in sorted(acks, key=lambda each: (each.term, each.first, each.at_us)):
+        if joined and joined[-1].term == ack.term and ack.first <= joined[-1].last:
             joined[-1] = joined[-1]._replace(last=max(joined[-1].last, ack.last))
         else:
             joined.append(ack)

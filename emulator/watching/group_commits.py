@@ -1,9 +1,8 @@
 """What groups have committed, as the logs of their coordinators have it (a part of the panel).
 
 Where brokers replicate, a group's log may lose its end to an election: what it held there is committed no more, and
-what it held before is what counts. Another replica may bring it back. A log that may have one of two records somewhere
-(``WatchedLog.twice``) is taken to have none there. Commits of a coordinator that is none any more
-(``Panel.is_current``) are nobody's.
+what it held before is what counts. Another replica may bring it back. Commits of a coordinator that is
+none any more (``Panel.is_current``) are nobody's.
 """
 
 from collections.abc import Callable
@@ -79,7 +78,7 @@ class GroupCommits:
             kept = self._kept.get(key)
             if kept is None:
                 kept = self._kept[key] = GroupRecords()
-            kept.write(fact.position, fact.offset)
+            kept.write(fact.position, fact.offset, self._logs.of(self._log_of(fact.group)).records)
 
     def _removes(self, seen: Seen, fact: OffsetRemoved) -> None:
         key = (fact.group, (fact.topic, fact.partition))
@@ -90,8 +89,9 @@ class GroupCommits:
         self.changed = []
         if fact.topic != OFFSETS_TOPIC or not self._logs.changed:
             return
+        log = self._logs.of((fact.topic, fact.partition)).records
         for key, kept in self._kept.items():
-            if self._log_of(key[0]) == (fact.topic, fact.partition) and kept.follow(self._logs):
+            if self._log_of(key[0]) == (fact.topic, fact.partition) and kept.follow(log):
                 self.committed[key] = kept.last(NOTHING)
                 self.changed.append((key, self.committed[key]))
 

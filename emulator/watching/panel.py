@@ -29,6 +29,7 @@ from kemu.emulator.facts import (
 )
 from kemu.emulator.watching.applications import WatchedApplications
 from kemu.emulator.watching.coordinators import Coordinators
+from kemu.emulator.watching.copies import Copies
 from kemu.emulator.watching.disturbances import Disturbances
 from kemu.emulator.watching.forgotten_rebalances import ForgottenRebalances
 from kemu.emulator.watching.former_lives import FormerLives
@@ -224,7 +225,9 @@ class Panel:
         """Brokers that take part in a partition of a topic that is deleted."""
         self.coordinators = Coordinators(self.states)
         """Who may speak for a group, and whom its members ask."""
-        self.logs = WatchedLogs(self.former)
+        self.copies = Copies()
+        """Each broker's copy of each partition."""
+        self.logs = WatchedLogs(self.copies, self.former)
         """What is in the logs, and what members read of it."""
         self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
         """Both commit logs of groups in KIP-333's mode."""
@@ -286,7 +289,7 @@ class Panel:
         """What the parts take, in their order."""
         of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.progress, self.forgotten_rebalances)
         others = (self.unheard, self.min_insync, self.disturbances, self.applications, self.memberships)
-        return tuple(part.on for part in (self.former, *of_groups, *others))
+        return tuple(part.on for part in (self.former, self.copies, *of_groups, *others))
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
@@ -620,8 +623,6 @@ class Panel:
             self._depose(at)
             if self.logs.cut is not None:
                 self._forget_generations(at, self.logs.cut, sys.maxsize)
-            if self.logs.unsure is not None:
-                self._forget_generations(at, *self.logs.unsure)
         state = self.states.get(at)
         # A broker that learns late of an office it has lost leads nobody.
         if state is not None and broker_host(state.leader) == seen.actor and fact.leader_epoch <= state.leader_epoch:

@@ -1,6 +1,6 @@
 """How far each group is on each partition: the one account of done, skipped and committed records (part of the panel).
 
-A record is known by its offset and its writer, so a record that replaces a lost one at its offset is another record.
+A record is known by its offset and its term, so a record that replaces a lost one at its offset is another record.
 
 *Done*: the application finished it. *Skipped*: a position or an operator's commit left it out, and the watcher itself
 finds that right: an application may seek, an operator may commit any offset, and a reset is right if no offset was
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kemu.emulator.facts import Seen
-from kemu.emulator.watching.epoch_log import EpochLog
+from kemu.emulator.watching.epoch_log import NO_TERM, EpochLog, Run, Term
 from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs, reader_of
 from kemu.emulator.watching.ranges import Ranges
@@ -39,70 +39,52 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader
 
-Writer = Any
-"""Who wrote a record: all records of one writer at one offset are the same record."""
-Piece = tuple[int, int, Writer]
-"""Records (first, last + 1) of one writer."""
-ANY = -1
-"""The writer of records of which nobody tells who wrote them: they count as every writer's."""
+ANY = NO_TERM
+"""The term of records whose term nobody tells: they count as of every term."""
 
-LOST = "lost"
 NEVER_US = -2
 SOUGHT, RESET, OPERATOR, BEGAN, TRIMMED, RECREATED = "seek", "reset", "operator", "began", "trimmed", "recreated"
 """Why records were skipped."""
 
 
-def epoch_of(writer: Writer) -> int:
-    """The leader epoch of a writer."""
-    epoch: int = writer[0] if isinstance(writer, tuple) else writer
-    return epoch
-
-
 class Records:
-    """Records by writer."""
+    """Records by term."""
 
-    __slots__ = ("by_writer",)
+    __slots__ = ("by_term",)
 
     def __init__(self) -> None:
-        self.by_writer: dict[Writer, Ranges] = {}
+        self.by_term: dict[Term, Ranges] = {}
 
-    def add(self, first: int, last: int, writer: Writer) -> int:
+    def add(self, first: int, last: int, term: Term) -> int:
         """Put these in; returns how many of them were in already."""
-        ranges = self.by_writer.get(writer)
+        ranges = self.by_term.get(term)
         if ranges is None:
-            ranges = self.by_writer[writer] = Ranges()
+            ranges = self.by_term[term] = Ranges()
         return ranges.add(first, last)
 
-    def lacking(self, pieces: list[Piece]) -> list[Piece]:
+    def lacking(self, pieces: list[Run]) -> list[Run]:
         """What of these is not in."""
-        for writer, ranges in self.by_writer.items():
+        for term, ranges in self.by_term.items():
             if pieces:
                 pieces = [
                     (*gap, piece[2])
                     for piece in pieces
-                    for gap in (ranges.gaps(*piece[:2]) if writer in (piece[2], ANY) else (piece[:2],))
+                    for gap in (ranges.gaps(*piece[:2]) if term in (piece[2], ANY) else (piece[:2],))
                 ]
         return pieces
 
     @property
     def end(self) -> int:
         """Behind the last of them."""
-        return max([last for ranges in self.by_writer.values() for _, last in list(ranges)[-1:]], default=0)
+        return max([last for ranges in self.by_term.values() for _, last in list(ranges)[-1:]], default=0)
 
-    def move(self, first: int, last: int, writer: Writer, to: Writer) -> None:
-        """What is in of these becomes another writer's."""
-        ranges = self.by_writer.get(writer)
-        if ranges is not None:
-            for part in ranges.take(first, last):
-                self.add(*part, to)
-
-    def lost(self, log: EpochLog, since: int) -> Iterator[Piece]:
+    def lost(self, log: EpochLog, since: int) -> Iterator[Run]:
         """What is in and not in a log, from an offset on."""
-        for writer, ranges in self.by_writer.items():
-            if writer != ANY:
-                start, end = log.span_of(writer)
+        for term, ranges in self.by_term.items():
+            if term != ANY:
+                start, end = log.span_of(term)
                 for first, last in ranges.within(max(since, log.start), sys.maxsize):
-                    for piece in ((first, min(last, start), writer), (max(first, end), last, writer)):
+                    for piece in ((first, min(last, start), term), (max(first, end), last, term)):
                         if piece[0] < piece[1]:
                             yield piece
 
@@ -110,13 +92,13 @@ class Records:
 class HeldPosition:
     """The position of one life of a member on one partition."""
 
-    __slots__ = ("before_us", "life", "offset", "readable", "since_us", "writer")
+    __slots__ = ("before_us", "life", "offset", "readable", "since_us", "term")
 
     def __init__(self, life: int, offset: int, at_us: int) -> None:
         self.life = life
         self.offset = offset
         """NOTHING: it owns the partition newly and has no position yet."""
-        self.writer: Writer | None = None
+        self.term: Term | None = None
         """Who wrote the record before it; None: the member has read none since the position was set."""
         self.since_us = self.before_us = at_us
         """When it came to this position, and to the one before."""
@@ -168,27 +150,27 @@ class GroupProgress:
             records.add(*piece)
         records.add(max(first, log.end), last, ANY)
 
-    def left(self, pieces: list[Piece]) -> list[Piece]:
+    def left(self, pieces: list[Run]) -> list[Run]:
         """What of these is neither done nor skipped."""
         left = self.done.lacking(pieces)
         for records in self.skipped.values():
             left = records.lacking(left)
         return left
 
-    def read_past(self, piece: Piece, log: EpochLog) -> list[tuple[int, int]]:
+    def read_past(self, piece: Run, log: EpochLog) -> list[tuple[int, int]]:
         """Which of these nobody told the group of: it had passed others there, and the log has lost those since."""
         found = Ranges()
         latest: list[tuple[int, int, int]] = []
         """Stretches of lost records that the group passed in one go, each with its last leader epoch."""
-        for first, last, writer in sorted(self.done.lost(log, piece[0]), key=_first):
-            epoch = epoch_of(writer)
+        for first, last, term in sorted(self.done.lost(log, piece[0]), key=_first):
+            epoch = term[0]
             if latest and first <= latest[-1][1]:
                 start, behind, known = latest[-1]
                 latest[-1] = (start, max(behind, last), max(known, epoch))
             else:
                 latest.append((first, last, epoch))
         for first, last, epoch in latest:
-            if epoch >= epoch_of(piece[2]):
+            if epoch >= piece[2][0]:
                 found.add(first, last)
         for records in self.skipped.values():  # a position that was chosen or reset has no leader epoch
             for first, last, _ in records.lost(log, piece[0]):
@@ -205,19 +187,19 @@ class GroupProgress:
 
     def done_behind(self, offset: int) -> int:
         """How many records from this offset on were done."""
-        return sum(max(0, last - max(first, offset)) for each in self.done.by_writer.values() for first, last in each)
+        return sum(max(0, last - max(first, offset)) for each in self.done.by_term.values() for first, last in each)
 
 
-def pieces_of(log: EpochLog, first: int, last: int) -> list[Piece]:
+def pieces_of(log: EpochLog, first: int, last: int) -> list[Run]:
     """What a log has of ``first .. last - 1``."""
-    return [(begin, min(end, last), writer) for begin, end, writer in log.runs_from(first) if begin < last]
+    return [(begin, min(end, last), term) for begin, end, term in log.runs_from(first) if begin < last]
 
 
-def _first(piece: Piece) -> int:
+def _first(piece: Run) -> int:
     return piece[0]
 
 
-def count(pieces: Iterable[Piece]) -> int:
+def count(pieces: Iterable[Run]) -> int:
     """How many records these are."""
     return sum(last - first for first, last, _ in pieces)
 
@@ -240,7 +222,6 @@ class WatchedProgress:
         self._commits = commits
         self._ranges = ranges
         self._acknowledged: dict[TopicPartition, Records] = {}
-        self._labels = 0
         self._led_by: dict[TopicPartition, tuple[ActorName, int]] = {}
         """The only broker that ever led, and what could be read when it began; "": there were several."""
         self._cut_us: dict[TopicPartition, int] = {}
@@ -269,7 +250,7 @@ class WatchedProgress:
         """All of them, in the order in which they began."""
         return ((group, at, progress) for at, groups in self.all.items() for group, progress in groups.items())
 
-    def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Piece]:
+    def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
         """Records below the committed offset that are neither done nor skipped."""
         end, log = progress.committed, self._logs.of(at)
         if not end:
@@ -279,7 +260,7 @@ class WatchedProgress:
             pieces.append((log.records.end, end, ANY))
         return progress.left(pieces)
 
-    def read_past(self, progress: GroupProgress, at: TopicPartition, piece: Piece) -> list[tuple[int, int]]:
+    def read_past(self, progress: GroupProgress, at: TopicPartition, piece: Run) -> list[tuple[int, int]]:
         """Which of these nobody told the group of: it had passed others there, and the log has lost those since."""
         return progress.read_past(piece, self._logs.of(at).records)
 
@@ -288,8 +269,8 @@ class WatchedProgress:
         lost = 0
         for at, records in self._acknowledged.items():
             log = self._logs.of(at).records
-            for writer, ranges in records.by_writer.items():
-                start, end = (0, log.end) if writer == ANY else log.span_of(writer)
+            for term, ranges in records.by_term.items():
+                start, end = (0, log.end) if term == ANY else log.span_of(term)
                 for first, last in ranges:
                     first = max(first, log.start)
                     lost += max(0, last - first) - max(0, min(last, end) - max(first, start))
@@ -319,9 +300,9 @@ class WatchedProgress:
         pieces = self._identified(seen, fact, at, log)
         progress = self.of(fact.group, at)
         self.again, self.there = 0, []
-        for first, last, writer in pieces:
-            self.again += progress.done.add(first, last, writer)
-            start, end = (first, last) if writer == ANY else log.span_of(writer)
+        for first, last, term in pieces:
+            self.again += progress.done.add(first, last, term)
+            start, end = (first, last) if term == ANY else log.span_of(term)
             if last <= log.start:
                 start, end = first, last  # what is deleted was there
             if max(first, start) < min(last, end):
@@ -329,28 +310,26 @@ class WatchedProgress:
         if type(fact) is Processed:
             self._holds(progress, seen, fact.last, pieces[-1][2] if pieces else None)
 
-    def _identified(
-        self, seen: Seen, fact: Processed | RangeProcessed, at: TopicPartition, log: EpochLog
-    ) -> list[Piece]:
-        """What was processed, by writer; what the reader does not tell is what the log has there now."""
-        pieces: list[Piece] = self._logs.reads.pieces(reader_of(seen), at, fact.first, fact.last)
+    def _identified(self, seen: Seen, fact: Processed | RangeProcessed, at: TopicPartition, log: EpochLog) -> list[Run]:
+        """What was processed, by term; what the reader does not tell is what the log has there now."""
+        pieces: list[Run] = self._logs.reads.pieces(reader_of(seen), at, fact.first, fact.last)
         if len(pieces) == 1 and pieces[0][:2] == (fact.first, fact.last):
             return pieces
         found, upto = [], fact.first
-        for first, last, writer in [*pieces, (fact.last, fact.last, ANY)]:
+        for first, last, term in [*pieces, (fact.last, fact.last, ANY)]:
             if upto < first:
                 found += pieces_of(log, upto, first)
                 found += [(max(upto, log.end), first, ANY)] if log.end < first else []
-            found += [(first, last, writer)] if first < last else []
+            found += [(first, last, term)] if first < last else []
             upto = last
         return found
 
     @staticmethod
-    def _holds(progress: GroupProgress, seen: Seen, offset: int, writer: Writer | None) -> None:
+    def _holds(progress: GroupProgress, seen: Seen, offset: int, term: Term | None) -> None:
         held = progress.held.get(seen.actor)
         if held is None or held.life != seen.life:
             held = progress.held[seen.actor] = HeldPosition(seen.life, offset, seen.at_us)
-        held.offset, held.writer = offset, writer
+        held.offset, held.term = offset, term
         held.before_us, held.since_us = held.since_us, seen.at_us
 
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
@@ -416,7 +395,7 @@ class WatchedProgress:
         log = self._logs.of(at).records
         if not log.start <= held.offset <= log.end or self._cut_us.get(at, NEVER_US) >= held.before_us:
             return ""
-        if held.writer not in (None, ANY) and log.start < held.offset and log.epoch_at(held.offset - 1) != held.writer:
+        if held.term not in (None, ANY) and log.start < held.offset and log.term_at(held.offset - 1) != held.term:
             return ""
         return f"its position, {held.offset}, is in the log"
 
@@ -447,29 +426,9 @@ class WatchedProgress:
         readable = fact.high_watermark if isinstance(fact, BecameLeader) else fact.end_offset
         before = self._led_by.get(at, (seen.actor, 0))[0]
         self._led_by[at] = (seen.actor if before == seen.actor else "", readable)
-        self._relabel(at)
         if end is None:
             return
         self._cut_us[at] = seen.at_us
         for progress in self.all.get(at, {}).values():
             progress.was_cut = True
             progress.cut = end if progress.cut is None else min(progress.cut, end)
-
-    def _relabel(self, at: TopicPartition) -> None:
-        """Tell lost records from those that the same writer writes at their offsets next.
-
-        A leader that lost the end of its log and leads on in its epoch is the same writer for who knows epochs only.
-        """
-        groups = self.all.get(at, {}).values()
-        every = [records for one in groups for records in (one.done, *one.skipped.values())]
-        every += [self._acknowledged[at]] if at in self._acknowledged else []
-        if self._logs.cut is not None and self._logs.lost:
-            self._labels += 1
-            for first, last, writer in self._logs.lost:
-                for records in every:
-                    records.move(first, last, writer, (epoch_of(writer), LOST, writer, self._labels))
-        for first, last, writer in self._logs.back:
-            for records in every:
-                for label in [each for each in records.by_writer if isinstance(each, tuple) and LOST in each]:
-                    if label[2] == writer:
-                        records.move(first, last, label, writer)

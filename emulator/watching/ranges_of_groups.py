@@ -91,7 +91,7 @@ class WatchedRanges:
             return
         kept = group.setdefault((fact.topic, fact.partition), _Kept())
         kept.before, kept.logs = kept.logs, change(kept.logs)
-        kept.records.write(fact.position, kept.logs)
+        kept.records.write(fact.position, kept.logs, self._logs.of(self._log_of(fact.group)).records)
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         if self._groups:
@@ -116,7 +116,7 @@ class WatchedRanges:
         logs = evolve(kept.logs, tokens=tuple(tokens), secondary=secondary)
         if logs != kept.logs:
             kept.before = kept.logs = logs
-            kept.records.write(fact.position, logs)
+            kept.records.write(fact.position, logs, self._logs.of(self._log_of(fact.group)).records)
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         kept = self._groups.get(fact.group, {}).get((fact.topic, fact.partition))
@@ -133,11 +133,12 @@ class WatchedRanges:
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         if fact.topic != OFFSETS_TOPIC or not self._logs.changed:
             return
+        log = self._logs.of((fact.topic, fact.partition)).records
         for group, partitions in self._groups.items():
             if self._log_of(group) != (fact.topic, fact.partition):
                 continue
             for kept in partitions.values():
-                if kept.records.follow(self._logs):
+                if kept.records.follow(log):
                     kept.logs = kept.before = kept.records.last(_NOTHING)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:

@@ -1,11 +1,14 @@
 """Runs of a replicated cluster told by hand: one partition on three brokers, in few words. See ``story`` for groups."""
 
+from collections.abc import Iterable
+
 from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.facts import (
+    DiskFound,
     DiskTailLost,
     Healed,
     HostDown,
@@ -17,6 +20,7 @@ from kemu.emulator.facts import (
 )
 from kemu.emulator.findings import ATLAS, Loss, Violation
 from kemu.emulator.judging import Judging
+from kemu.emulator.watching.copies import Copies
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EPOCH_DURING_DELETE
 from kemu.protocol.messages.data import PartitionMetadata, TopicMetadata
@@ -48,6 +52,8 @@ class ClusterStory:
     def __init__(self, *, unclean: bool = False, topic: str = TOPIC, min_isr: int = 1) -> None:
         self.topic = topic
         self.facts: list[Seen] = []
+        self.copies = Copies()
+        """What is told so far: whose records are whose."""
         self.at_us = self.seq = self.version = 0
         self.lives: dict[str, int] = {}
         self.epoch, self.controller, self.controller_epoch = -1, "b0/controller", 0
@@ -67,13 +73,29 @@ class ClusterStory:
 
     def world(self, *facts: object) -> None:
         self.at_us += US
-        self.facts += [Seen(self.seq, self.at_us, "", 0, fact) for fact in facts]
+        self._tell("", 0, facts)
 
     def by(self, actor: str, *facts: object) -> None:
         self.at_us += US
         self.seq += 1
         life = self.lives.get(actor.partition("/")[0], 1)
-        self.facts += [Seen(self.seq, self.at_us, actor, life, fact) for fact in facts]
+        self._tell(actor, life, facts)
+
+    def _tell(self, actor: str, life: int, facts: Iterable[object]) -> None:
+        for fact in facts:
+            seen = Seen(self.seq, self.at_us, actor, life, fact)
+            self.facts.append(seen)
+            if type(fact) in self.copies.on:
+                self.copies.on[type(fact)](seen, fact)
+
+    def life_of(self, offset: int, epoch: int, but: str = "") -> int:
+        """Which life of the leader of an epoch appended a record that somebody has; the leader's copy first."""
+        brokers = sorted((f"b{number}" for number in BROKERS), key=lambda name: name != f"b{self.leader}")
+        for name in brokers:
+            term = self.copies.on_host(name, (self.topic, 0)).log.term_at(offset)
+            if name != but and term[0] == epoch:
+                return term[1]
+        return 0
 
     def wait(self, seconds: float) -> None:
         self.at_us += int(seconds * SECOND)
@@ -168,7 +190,12 @@ class ClusterStory:
     def copy(self, broker: int, base: int, count: int, epoch: int | None = None) -> None:
         epoch = self.epoch if epoch is None else epoch
         fact = control_notes.RecordsReplicated(
-            topic=self.topic, partition=0, base_offset=base, count=count, leader_epoch=epoch
+            topic=self.topic,
+            partition=0,
+            base_offset=base,
+            count=count,
+            leader_epoch=epoch,
+            life=self.life_of(base, epoch, f"b{broker}"),
         )
         self.by(f"b{broker}", fact)
 
@@ -187,7 +214,12 @@ class ClusterStory:
 
     def restore(self, broker: int, end: int, *epochs: tuple[int, int]) -> None:
         """The broker starts again and finds this on its disk."""
-        self.start(f"b{broker}")
+        host = f"b{broker}"
+        log = self.copies.on_host(host, (self.topic, 0)).log
+        self.start(host)
+        runs = tuple((first, *term) for first, _, term in log.runs_from(0) if first < end)
+        start = min(log.start, end)
+        self.world(DiskFound(host=host, logs=((f"replica/{self.topic}-0", start, end, runs),)))
         fact = control_notes.ReplicaRestored(
             topic=self.topic, partition=0, end_offset=end, high_watermark=0, epochs=epochs
         )
@@ -297,8 +329,9 @@ class ClusterStory:
         fact = notes.PositionSet(group="g", member_id="m", topic=self.topic, partition=0, offset=offset, why=why)
         self.by(READER, fact)
 
-    def read_epoch(self, offset: int, epoch: int) -> None:
-        self.by(READER, notes.EpochRead(topic=self.topic, partition=0, offset=offset, leader_epoch=epoch))
+    def read_epoch(self, offset: int, epoch: int, life: int | None = None) -> None:
+        life = self.life_of(offset, epoch) if life is None else life
+        self.by(READER, notes.EpochRead(topic=self.topic, partition=0, offset=offset, leader_epoch=epoch, life=life))
 
     def process(self, first: int, last: int) -> None:
         fact = notes.Processed(

@@ -1,0 +1,221 @@
+"""Each broker's copy of each partition, by the identity of its records (a part of the panel).
+
+What is in a copy follows from facts alone: what its broker appended as leader, copied, cut and deleted, and what lay on
+its disk when it started (``DiskFound``). What a broker says of its own log (``BecameLeader.end_offset``) is compared.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.actors.broker.replica_log import JOURNALS
+from kemu.emulator.facts import DiskFound, DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost
+from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, UNFLUSHED
+from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, Term, lacking, minus
+from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
+from kemu.protocol.notes.replication import (
+    BecameFollower,
+    BecameLeader,
+    LogStartMoved,
+    RecordsReplicated,
+    ReplicaRestored,
+    ReplicaStopped,
+    Truncated,
+)
+
+
+class Copy:
+    """One broker's copy of a partition."""
+
+    __slots__ = ("epoch", "gap", "leads", "led", "log", "lost")
+
+    def __init__(self) -> None:
+        self.log = EpochLog()
+        self.epoch = -1
+        """The last leader epoch it took part in."""
+        self.leads = False
+        self.led = -1
+        """The last leader epoch in which it led."""
+        self.lost: list[tuple[Run, str]] = []
+        """What a fault took from its disk and it does not have again, with the reason of the atlas."""
+        self.gap: int | None = None
+        """Where its broker says that the log ends, or goes on, if it does not; None: it agrees."""
+
+    def append(self, base: int, count: int, term: Term) -> None:
+        """Records behind the end, if they are."""
+        if not self.log.append(base, count, term):
+            self.gap = self.log.end
+            self.log.end_at(base, term)
+            self.log.append(base, count, term)
+        if self.lost:
+            self.has_again([(base, base + count, term)])
+
+    def has_again(self, runs: list[Run]) -> None:
+        """These are no longer lost."""
+        self.lost = [(left, why) for run, why in self.lost for left in minus([run], runs)]
+
+
+class Taken:
+    """Records that a fault took from a disk: whose, of which run, why, and in which epoch that broker led then."""
+
+    __slots__ = ("host", "led", "run", "why")
+
+    def __init__(self, host: str, run: Run, why: str, led: int) -> None:
+        self.host, self.run, self.why, self.led = host, run, why, led
+
+    def parts(self, at: int, one: Term, other: Term) -> bool:
+        """Whether logs may have records of these two terms at an offset, for this: see ``Copies.may_differ``."""
+        first, last, term = self.run
+        return first <= at < last and ((one == term and other[0] == self.led) or (other == term and one[0] == self.led))
+
+
+class Copies:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.taken: dict[TopicPartition, list[Taken]] = {}
+        """What faults took from disks, as the disks show at the next start."""
+        self._copies: dict[TopicPartition, dict[str, Copy]] = {}
+        self._faults: dict[tuple[str, TopicPartition], str] = {}
+        """(host, partition) -> the fault that hit its log since the host went down."""
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            BecameLeader: self._led,
+            BecameFollower: self._followed,
+            PartitionHosted: self._hosted,
+            RecordsAppended: self._appended,
+            RecordsReplicated: self._replicated,
+            Truncated: self._truncated,
+            LogStartMoved: self._start_moved,
+            ReplicaRestored: self._restored,
+            ReplicaStopped: self._stopped,
+            HostDown: self._down,
+            HostStarted: self._started,
+            DiskFound: self._disk_found,
+            DiskTailLost: self._tail_lost,
+            UnflushedLost: self._unflushed,
+        }
+
+    def on_host(self, host: str, at: TopicPartition) -> Copy:
+        """A broker's copy of a partition; empty while nothing is known of it."""
+        copies = self._copies.get(at)
+        if copies is None:
+            copies = self._copies[at] = {}
+        copy = copies.get(host)
+        if copy is None:
+            copy = copies[host] = Copy()
+        return copy
+
+    def deleted(self, at: TopicPartition) -> None:
+        """The partition is deleted: what faults took of it concerns no later topic of that name."""
+        self.taken.pop(at, None)
+
+    def may_differ(self, at: TopicPartition, offset: int, one: Term, other: Term) -> bool:
+        """Whether two logs may have records of these terms at an offset, and nobody can tell.
+
+        A leader whose disk lost its log's end and that leads on in its epoch writes others there; epochs, which is all
+        that KIP-101, KIP-320 and KIP-595 compare, are the same in its log and in that of a follower that kept them.
+        """
+        return any(taken.parts(offset, one, other) for taken in self.taken.get(at, ()))
+
+    # --- what brokers do ---------------------------------------------------------------------------------------
+
+    def _copy(self, seen: Seen, fact: Any) -> Copy:
+        return self.on_host(host_of(seen.actor), (fact.topic, fact.partition))
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        copy = self._copy(seen, fact)
+        copy.leads, copy.led, copy.epoch = True, fact.leader_epoch, fact.leader_epoch
+        self._ends_at(copy, fact.end_offset)
+
+    def _followed(self, seen: Seen, fact: BecameFollower) -> None:
+        copy = self._copy(seen, fact)
+        copy.leads, copy.epoch = False, fact.leader_epoch
+
+    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
+        copy = self._copy(seen, fact)
+        copy.leads, copy.led, copy.epoch = True, fact.leader_epoch, fact.leader_epoch
+        self._ends_at(copy, fact.end_offset)
+
+    def _ends_at(self, copy: Copy, end: int) -> None:
+        copy.gap = None
+        if copy.log.end != end:
+            copy.gap = copy.log.end
+            copy.log.end_at(end, FIRST_TERM)
+
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        copy = self._copy(seen, fact)
+        copy.gap = None
+        copy.append(fact.base_offset, fact.count, (max(copy.epoch, 0), seen.life))
+
+    def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
+        copy = self._copy(seen, fact)
+        copy.gap = None
+        copy.append(fact.base_offset, fact.count, (fact.leader_epoch, fact.life))
+
+    def _truncated(self, seen: Seen, fact: Truncated) -> None:
+        self._copy(seen, fact).log.cut(fact.end_offset)
+
+    def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
+        log = self._copy(seen, fact).log
+        if fact.start_offset == fact.end_offset != log.end:
+            log.begin_at(fact.start_offset)  # the log was emptied
+        else:
+            log.start_at(fact.start_offset)
+
+    def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
+        self._ends_at(self._copy(seen, fact), fact.end_offset)
+
+    def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
+        copies = self._copies.get((fact.topic, fact.partition), {})
+        if fact.deleted:
+            copies.pop(host_of(seen.actor), None)
+        elif (copy := copies.get(host_of(seen.actor))) is not None:
+            copy.leads = False
+
+    # --- hosts and their disks ---------------------------------------------------------------------------------
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        for copies in self._copies.values():
+            if (copy := copies.get(fact.host)) is not None:
+                copy.leads = False
+
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        if not fact.kept_disk:
+            for at in self._copies:
+                self._faults[fact.host, at] = EMPTY_DISK
+            self._found(fact.host, {})
+
+    def _tail_lost(self, seen: Seen, fact: DiskTailLost) -> None:
+        self._faults[fact.host, _partition_of(fact.log)] = LOST_TAIL
+
+    def _unflushed(self, seen: Seen, fact: UnflushedLost) -> None:
+        for log, _, _ in fact.logs:
+            self._faults[fact.host, _partition_of(log)] = UNFLUSHED
+
+    def _disk_found(self, seen: Seen, fact: DiskFound) -> None:
+        found: dict[TopicPartition, EpochLog] = {}
+        for name, start, end, runs in fact.logs:
+            log = found[_partition_of(name)] = EpochLog()
+            log.restore(start, end, [(first, (epoch, life)) for first, epoch, life in runs])
+        self._found(fact.host, found)
+
+    def _found(self, host: str, found: dict[TopicPartition, EpochLog]) -> None:
+        """A disk has these logs, and no others."""
+        for at in [at for at, copies in self._copies.items() if host in copies and at not in found]:
+            found[at] = EpochLog()
+        for at, log in found.items():
+            copy = self.on_host(host, at)
+            why = self._faults.pop((host, at), "")
+            missing = copy.log.without(log)
+            led = copy.led if copy.led == copy.epoch else -1
+            copy.log = log
+            if why and missing:
+                copy.lost = [*copy.lost, *[(run, why) for run in missing]]
+                self.taken.setdefault(at, []).extend(Taken(host, run, why, led) for run in missing)
+            if copy.lost:
+                copy.lost = [(left, reason) for run, reason in copy.lost for left in lacking([run], log)]
+
+
+def _partition_of(log: str) -> TopicPartition:
+    topic, _, number = log.removeprefix(JOURNALS).rpartition("-")
+    return topic, int(number) if number.isdecimal() else -1
