@@ -403,10 +403,10 @@ class Liveness(Checker):
         for key, end in self._static_since.items():
             if self.panel.log_of(key[0]) != at:
                 continue
-            if logs.back:  # it may be there again
-                self._forgotten.pop(key, None)
-            elif logs.cut is not None and end >= logs.cut:
+            if any(first <= end < last for first, last, _ in logs.lost) or end >= logs.of(at).records.end:
                 self._forgotten[key] = None
+            elif logs.back:  # it may be there again
+                self._forgotten.pop(key, None)
 
     def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:
         """Whether a member is fenced for an id that no record of the group's log has, by another coordinator."""

@@ -8,7 +8,7 @@ NO_OFFSET = 1 << 62
 """Behind every record."""
 
 
-class Member:
+class ReplicaRole:
     """One broker's part in a partition. Its log is ``Copies``'s."""
 
     __slots__ = ("epoch", "following", "leads", "settled", "watermark")
@@ -41,7 +41,7 @@ class PartitionTruth:
     )
 
     def __init__(self) -> None:
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ReplicaRole] = {}
         self.committed = EpochLog()
         self.committed_epoch = -1
         """The newest leader epoch in which a high watermark was reported."""
@@ -58,11 +58,11 @@ class PartitionTruth:
         self.promised: list[Run] = []
         """Acknowledged by a leader alone, ascending. Once committed it does not matter."""
 
-    def member(self, host: str) -> Member:
+    def member(self, host: str) -> ReplicaRole:
         """A broker's part."""
         member = self.members.get(host)
         if member is None:
-            member = self.members[host] = Member()
+            member = self.members[host] = ReplicaRole()
         return member
 
     def lose(self, runs: Iterable[Run]) -> None:

@@ -15,8 +15,8 @@ next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of 
   only, each from the epoch that was committed (``EpochRead``).
 
 A record is known by its offset and its term: the leader epoch, and the life of the process that led (``EpochLog``).
-What may be lost all the same is in the fault atlas (``emulator.findings``): it is a ``Loss``, named with its reason, and
-no violation. A replica may lack exactly these committed records:
+What may be lost all the same is in the fault atlas (``emulator.findings``): it is a ``Loss``, named with its reason,
+and no violation. A replica may lack exactly these committed records:
 
 * what a fault took from its disk, until it has that again, or a leader that did not count it takes it into its ISR;
 * what it lacked as the elected replica when an unclean election was written;
@@ -25,7 +25,7 @@ no violation. A replica may lack exactly these committed records:
 """
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.replica_truth import Member, PartitionTruth
+from kemu.emulator.checkers.replica_truth import ReplicaRole, PartitionTruth
 from kemu.emulator.facts import HostDown, HostStarted, Seen, TopicFilled, TopicReplicated
 from kemu.emulator.findings import DIVERGED, LEADER_ONLY, UNCLEAN, Loss
 from kemu.emulator.watching.copies import Copy
@@ -186,7 +186,7 @@ class Replicas(Checker):
             self.violation(seen, "append-gap", (name, seen.actor), f"{text} it ends at {copy.gap}")
 
     def _reasons(
-        self, at: TopicPartition, truth: PartitionTruth, member: Member, copy: Copy, missing: list[Run]
+        self, at: TopicPartition, truth: PartitionTruth, member: ReplicaRole, copy: Copy, missing: list[Run]
     ) -> tuple[list[tuple[Run, str]], list[Run]]:
         """Why a replica may lack these committed records: (run, reason of the atlas); and those without a reason."""
         reasons: list[tuple[Run, str]] = []
@@ -338,7 +338,7 @@ class Replicas(Checker):
             end = copy.log.end if copy is not None else 0
             if end >= watermark:
                 continue
-            if copy is not None and member is not None:
+            if copy is not None and member is not None and truth.committed.end >= watermark:
                 missing = [(max(first, end), last, term) for first, last, term in truth.committed.without(copy.log)]
                 if not self._reasons(at, truth, member, copy, [run for run in missing if run[0] < run[1]])[1]:
                     continue

@@ -621,8 +621,10 @@ class Panel:
         self.roles[seen.actor, at] = (fact.leader_epoch, True)
         if fact.topic == OFFSETS_TOPIC:
             self._depose(at)
+            for first, last, _ in self.logs.lost:
+                self._forget_generations(at, first, last)
             if self.logs.cut is not None:
-                self._forget_generations(at, self.logs.cut, sys.maxsize)
+                self._forget_generations(at, self.logs.of(at).records.end, sys.maxsize)
         state = self.states.get(at)
         # A broker that learns late of an office it has lost leads nobody.
         if state is not None and broker_host(state.leader) == seen.actor and fact.leader_epoch <= state.leader_epoch:

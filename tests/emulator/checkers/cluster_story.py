@@ -52,6 +52,8 @@ class ClusterStory:
     def __init__(self, *, unclean: bool = False, topic: str = TOPIC, min_isr: int = 1) -> None:
         self.topic = topic
         self.facts: list[Seen] = []
+        self.disk_ends: dict[int, int] = {}
+        """Of brokers whose disk lost the end of their log."""
         self.copies = Copies()
         """What is told so far: whose records are whose."""
         self.at_us = self.seq = self.version = 0
@@ -110,11 +112,13 @@ class ClusterStory:
     def lose_tail(self, broker: int, records: int, end: int) -> None:
         """A power cut takes the last records of a log, flushed or not; ``end``: of what is left."""
         self.down(f"b{broker}")
+        self.disk_ends[broker] = end
         self.world(DiskTailLost(host=f"b{broker}", log=f"replica/{self.topic}-0", records=records, end_offset=end))
 
     def lose_unflushed(self, broker: int, records: int, end: int) -> None:
         """A power cut takes the last records of a log, which were not flushed; ``end``: of what is left."""
         self.down(f"b{broker}")
+        self.disk_ends[broker] = end
         self.world(UnflushedLost(host=f"b{broker}", logs=((f"replica/{self.topic}-0", records, end),)))
 
     def heal(self) -> None:
@@ -217,9 +221,9 @@ class ClusterStory:
         host = f"b{broker}"
         log = self.copies.on_host(host, (self.topic, 0)).log
         self.start(host)
-        runs = tuple((first, *term) for first, _, term in log.runs_from(0) if first < end)
-        start = min(log.start, end)
-        self.world(DiskFound(host=host, logs=((f"replica/{self.topic}-0", start, end, runs),)))
+        there = min(log.end, self.disk_ends.pop(broker, log.end))
+        runs = tuple((first, *term) for first, _, term in log.runs_from(0) if first < there)
+        self.world(DiskFound(host=host, logs=((f"replica/{self.topic}-0", min(log.start, there), there, runs),)))
         fact = control_notes.ReplicaRestored(
             topic=self.topic, partition=0, end_offset=end, high_watermark=0, epochs=epochs
         )
@@ -328,6 +332,7 @@ class ClusterStory:
     def position(self, offset: int, *, why: str = "reset") -> None:
         fact = notes.PositionSet(group="g", member_id="m", topic=self.topic, partition=0, offset=offset, why=why)
         self.by(READER, fact)
+        self.read_epoch(offset, 0, life=1)  # what b0 appended first
 
     def read_epoch(self, offset: int, epoch: int, life: int | None = None) -> None:
         life = self.life_of(offset, epoch) if life is None else life

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 
 from kemu.emulator.checkers import make_checkers
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
+from kemu.emulator.facts import DiskFound, Healed, HostDown, HostStarted, RunStarted, Seen, TopicReplicated
 from kemu.emulator.judging import Judging, judge
+from kemu.emulator.watching.copies import Copies
 from kemu.protocol.names import OFFSETS_TOPIC
 from kemu.protocol.nodes import PartitionState, ReplicaAssignment, state_data, state_path, topic_data, topic_path
 from kemu.protocol.notes import groups as notes
+from kemu.protocol.notes import ranges as range_notes
 from kemu.protocol.notes import replication as control_notes
 
 GROUP, TOPIC, COORDINATOR, BROKER, PRODUCER = "g", "t", "b0/coordinator", "b0", "p1"
@@ -25,6 +27,8 @@ class Story:
 
     def __init__(self, *members: str, count: int = 2) -> None:
         self.facts: list[Seen] = []
+        self.copies = Copies()
+        """What is told so far: whose records are whose."""
         self.at_us = 0
         self.seq = 0
         self.lives: dict[str, int] = {}
@@ -50,13 +54,31 @@ class Story:
 
     def world(self, *facts: object) -> None:
         self.at_us += 1_000
-        self.facts += [Seen(self.seq, self.at_us, "", 0, fact) for fact in facts]
+        for fact in facts:
+            self._tell("", 0, fact)
+
+    def _tell(self, actor: str, life: int, fact: object) -> None:
+        seen = Seen(self.seq, self.at_us, actor, life, fact)
+        self.facts.append(seen)
+        if type(fact) in self.copies.on:
+            self.copies.on[type(fact)](seen, fact)
 
     def by(self, actor: str, *facts: object, life: int | None = None) -> None:
         self.at_us += 1_000
         self.seq += 1
         life = self.lives[actor.partition("/")[0]] if life is None else life
-        self.facts += [Seen(self.seq, self.at_us, actor, life, fact) for fact in facts]
+        for fact in facts:
+            self._tell(actor, life, fact)
+            if isinstance(fact, notes.PositionSet):  # what it reads is what the broker appended in its first life
+                read = notes.EpochRead(
+                    topic=fact.topic, partition=fact.partition, offset=fact.offset, leader_epoch=0, life=1
+                )
+                self.facts.append(Seen(self.seq, self.at_us, actor, life, read))
+            elif isinstance(fact, range_notes.RangePositionSet):
+                also = range_notes.RangeEpochRead(
+                    topic=fact.topic, partition=fact.partition, offset=fact.offset, leader_epoch=0, life=1
+                )
+                self.facts.append(Seen(self.seq, self.at_us, actor, life, also))
 
     def wait(self, seconds: float) -> None:
         self.at_us += int(seconds * SECOND)
@@ -146,11 +168,7 @@ class Story:
             control_notes.NodeWritten(what="set", path=where, data=state, version=epoch, zxid=epoch, client=""),
             life=1,
         )
-        if end:
-            copied = control_notes.RecordsReplicated(
-                topic=OFFSETS_TOPIC, partition=0, base_offset=0, count=end, leader_epoch=0
-            )
-            self.by(broker, copied)
+        self.replicate(broker, end)
         fact = control_notes.BecameLeader(
             topic=OFFSETS_TOPIC,
             partition=0,
@@ -161,6 +179,28 @@ class Story:
             epochs=epochs,
         )
         self.by(broker, fact)
+
+    def replicate(self, broker: str, end: int) -> None:
+        """A broker has the groups' log up to here: it copied what it lacks, or its disk has no more."""
+        at = (OFFSETS_TOPIC, 0)
+        log = self.copies.on_host(broker, at).log
+        source = self.copies.on_host("b0" if broker == "b1" else "b1", at).log
+        pieces = [(first, min(last, end), term) for first, last, term in source.runs_from(log.end) if first < end]
+        known = max([last for _, last, _ in pieces], default=log.end)
+        for first, last, term in [*pieces, (known, end, (0, 0))]:
+            if first < last:
+                copied = control_notes.RecordsReplicated(
+                    topic=OFFSETS_TOPIC,
+                    partition=0,
+                    base_offset=first,
+                    count=last - first,
+                    leader_epoch=term[0],
+                    life=term[1],
+                )
+                self.by(broker, copied)
+        if end < log.end:
+            runs = tuple((first, *term) for first, _, term in log.runs_from(0) if first < end)
+            self.world(DiskFound(host=broker, logs=((f"replica/{OFFSETS_TOPIC}-0", min(log.start, end), end, runs),)))
 
     # --- members -----------------------------------------------------------------------------------------------
 

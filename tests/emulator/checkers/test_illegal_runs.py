@@ -432,6 +432,7 @@ def test_reading_on_behind_a_cut_is_excused_for_the_records_that_came_again_and_
     story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6))
     story.append(0, 6, 8)
     story.position("c1", 0, 12)
+    story.by("c1", notes.EpochRead(topic=TOPIC, partition=0, offset=12, leader_epoch=0, life=2))
     story.process("c1", 0, 12, 14)
     story.committed("c1", 0, 14)
 
@@ -450,6 +451,7 @@ def test_reading_on_where_a_disk_was_empty_is_excused_for_what_was_worked_off_th
     story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=0))
     story.append(0, 0, 12)
     story.position("c1", 0, 10)
+    story.by("c1", notes.EpochRead(topic=TOPIC, partition=0, offset=10, leader_epoch=0, life=2))
     story.process("c1", 0, 10, 12)
     story.committed("c1", 0, 12)
 
@@ -489,7 +491,7 @@ def test_reading_on_behind_a_cut_of_which_another_leader_epoch_told(story):
         "b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6, leader_epoch=2, epochs=((0, 0), (2, 6)))
     )
     story.append(0, 6, 8)
-    story.by("c1", notes.EpochRead(topic=TOPIC, partition=0, offset=10, leader_epoch=2))
+    story.by("c1", notes.EpochRead(topic=TOPIC, partition=0, offset=10, leader_epoch=2, life=2))
     story.process("c1", 0, 10, 14)
     story.committed("c1", 0, 14)
 

@@ -156,6 +156,8 @@ def test_what_was_lost_with_a_leader_is_appended_again() -> None:
     for end, kinds in ((10, []), (12, ["appended-twice"])):
         story = begun()
         story.by("b0", batch(10, 0))
+        if end > 10:
+            story.copy(1, 10, 2)
         story.elect(1, (1, 2), end=end)
         story.by("b1", batch(end, 0))
         assert found(story) == kinds
@@ -165,14 +167,18 @@ def test_what_was_lost_with_a_leader_is_appended_again() -> None:
     ("broker", "sequence", "kinds"),
     [(1, 4, []), (1, 6, []), (1, 8, ["appended-twice"]), (0, 4, ["appended-twice"])],
 )
-def test_who_has_what_came_in_the_place_of_lost_records_of_its_epoch_nobody_knows(
+def test_a_follower_that_kept_what_its_leader_lost_has_not_what_came_in_its_place(
     broker: int, sequence: int, kinds: list[str]
 ) -> None:
-    """b0 lost two batches and leads on in its epoch; b1, which leads next, may have those, or what came there."""
+    """b0 lost two batches and leads on in its epoch; b1, which leads next, has those, and of the others the last."""
     story = begun()
     story.by("b0", batch(10, 0), batch(12, 2))
+    story.copy(1, 10, 4)
+    story.lose_unflushed(0, 4, 10)
+    story.restore(0, 10)
     story.lead(0, 10)
     story.by("b0", batch(10, 4), batch(12, 6), batch(14, 8))
+    story.copy(1, 14, 2)
     if broker:
         story.elect(1, (1, 2), end=16)
     story.by(f"b{broker}", batch(16, sequence))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kemu.emulator.checkers.replica_truth import PartitionTruth
-from kemu.emulator.watching.epoch_log import EpochLog
+from kemu.emulator.watching.epoch_log import FIRST_TERM, NO_TERM, EpochLog, Term, lacking, minus
 from kemu.emulator.watching.read_epochs import ReadEpochs
 
 RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=6)
@@ -12,12 +12,17 @@ RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=6)
 AT = ("t", 0)
 
 
+def of(epoch: int) -> Term:
+    """Every third epoch is another life of the one before."""
+    return epoch - epoch % 3, epoch % 3
+
+
 def log_of(runs: list[tuple[int, int]]) -> tuple[EpochLog, list[int]]:
-    """A log, and the epoch of each of its records."""
+    """A log, and the number of the term of each of its records."""
     log, records, epoch = EpochLog(), [], 0
     for rise, count in runs:
         epoch += rise
-        assert log.append(len(records), count, epoch)
+        assert log.append(len(records), count, of(epoch))
         records += [epoch] * count
     return log, records
 
@@ -37,10 +42,10 @@ def test_a_log_that_is_cut_has_what_is_below_the_cut(runs, end):
     log, records = log_of(runs)
     log.cut(end)
 
-    assert [log.epoch_at(offset) for offset in range(-1, len(records) + 1)] == [
-        -1,
-        *records[:end],
-        *[-1] * (len(records) + 1 - len(records[:end])),
+    assert [log.term_at(offset) for offset in range(-1, len(records) + 1)] == [
+        NO_TERM,
+        *map(of, records[:end]),
+        *[NO_TERM] * (len(records) + 1 - len(records[:end])),
     ]
 
 
@@ -48,7 +53,7 @@ def test_a_log_that_is_cut_has_what_is_below_the_cut(runs, end):
 def test_a_log_holds_records_when_all_of_them_are_of_the_epoch(runs, first, count, epoch):
     log, records = log_of(runs)
 
-    assert log.holds(first, first + count, epoch) == (records[first : first + count] == [epoch] * count)
+    assert log.holds(first, first + count, of(epoch)) == (records[first : first + count] == [epoch] * count)
 
 
 @given(RUNS, st.integers(0, 18))
@@ -56,7 +61,16 @@ def test_the_end_of_an_epoch_is_behind_its_last_record(runs, epoch):
     log, records = log_of(runs)
     last = max([offset for offset, each in enumerate(records) if each == epoch], default=-1)
 
-    assert log.end_of(epoch) == last + 1
+    assert log.end_of(of(epoch)) == last + 1
+
+
+@given(RUNS, RUNS)
+def test_what_a_log_lacks_of_another_is_each_record_that_it_has_not(some, others):
+    (log, records), (other, theirs) = log_of(some), log_of(others)
+    missing = [at for at, each in enumerate(records) if at >= len(theirs) or theirs[at] != each]
+
+    assert [at for first, last, _ in log.without(other) for at in range(first, last)] == missing
+    assert minus(log.runs_from(0), log.without(other)) == minus(log.runs_from(0), lacking(log.runs_from(0), other))
 
 
 # --- readers -------------------------------------------------------------------------------------------------------
@@ -66,15 +80,15 @@ TOLD = st.lists(st.tuples(st.integers(0, 20), st.integers(-1, 4)), max_size=6)
 
 @given(st.integers(0, 10), TOLD, st.integers(0, 20), st.integers(1, 10))
 def test_a_reader_reads_from_the_epoch_it_named_last_at_or_before_each_record(position, told, first, count):
-    reads, model = ReadEpochs(), dict.fromkeys(range(position, 40), 0)
+    reads, model = ReadEpochs(), dict.fromkeys(range(position, 40), FIRST_TERM)
     reads.positioned("c1", AT, position)
     for offset, epoch in told:
-        reads.told("c1", AT, offset, epoch)
-        model = {at: each for at, each in model.items() if at < offset} | dict.fromkeys(range(offset, 40), epoch)
+        reads.told("c1", AT, offset, (epoch, 0))
+        model = {at: each for at, each in model.items() if at < offset} | dict.fromkeys(range(offset, 40), (epoch, 0))
     pieces = reads.pieces("c1", AT, first, first + count)
 
     assert {at: epoch for begin, end, epoch in pieces for at in range(begin, end)} == {
-        at: model[at] for at in range(first, first + count) if model.get(at, -1) >= 0
+        at: model[at] for at in range(first, first + count) if model.get(at, NO_TERM)[0] >= 0
     }
 
 
@@ -85,10 +99,10 @@ def test_a_reader_that_has_no_position_is_not_known():
 def test_a_new_position_forgets_what_was_read_before():
     reads = ReadEpochs()
     reads.positioned("c1", AT, 0)
-    reads.told("c1", AT, 3, 7)
+    reads.told("c1", AT, 3, (7, 1))
     reads.positioned("c1", AT, 2)
 
-    assert reads.pieces("c1", AT, 2, 6) == [(2, 6, 0)]
+    assert reads.pieces("c1", AT, 2, 6) == [(2, 6, FIRST_TERM)]
 
 
 # --- promises ------------------------------------------------------------------------------------------------------
@@ -97,17 +111,17 @@ def test_a_new_position_forgets_what_was_read_before():
 def lost_promises(promised: list[tuple[int, int]], leaders: list[int], committed: int, kept: list[int]) -> list[int]:
     """What a leader alone acknowledged and the next one (``kept``: its records' epochs) has not."""
     truth = PartitionTruth()
-    leader = truth.copy_on("b0").log
+    leader = EpochLog()
     for offset, epoch in enumerate(leaders):
-        leader.append(offset, 1, epoch)
+        leader.append(offset, 1, of(epoch))
     truth.committed = leader.copy()
     truth.committed.cut(committed)
     for first, count in promised:
-        truth.promise(first, first + count)
+        truth.promise(first, first + count, [leader])
     following = EpochLog()
     for offset, epoch in enumerate(kept):
-        following.append(offset, 1, epoch)
-    return [offset for first, last in truth.broken_promises(following) for offset in range(first, last)]
+        following.append(offset, 1, of(epoch))
+    return [offset for first, last, _ in truth.broken_promises(following) for offset in range(first, last)]
 
 
 @given(RUNS, st.data())
@@ -134,8 +148,9 @@ def test_a_promise_is_broken_for_exactly_the_records_that_are_not_in_the_next_lo
 
 def test_what_is_told_lost_is_told_once():
     truth = PartitionTruth()
-    truth.copy_on("b0").log.append(0, 5, 0)
-    truth.promise(0, 5)
+    leader = EpochLog()
+    leader.append(0, 5, (0, 1))
+    truth.promise(0, 5, [leader])
 
-    assert truth.broken_promises(EpochLog()) == [(0, 5)]
+    assert truth.broken_promises(EpochLog()) == [(0, 5, (0, 1))]
     assert truth.broken_promises(EpochLog()) == []

@@ -256,7 +256,7 @@ def test_an_unclean_election_excuses_no_record_that_the_elected_replica_had_by_t
     story.cut(2, 10, 5)
     story.lead(2, end=5)
 
-    caught(story, "replicas", "b2 leads t-0 in epoch 2 without records 5 to 14, which were committed")
+    caught(story, "replicas", "b2 leads t-0 in epoch 2 without records 5 to 9, which were committed")
 
 
 def test_a_topic_may_be_set_to_allow_unclean_elections_later(story):
@@ -333,7 +333,7 @@ def test_a_power_cut_excuses_what_the_replica_had_and_nothing_that_came_later():
     story.allow_unclean("false")
     story.write_state(1, (1,), client="b0", epoch=story.epoch)
 
-    caught(story, "replicas", "committed to 11 only; committed is 19 (I4)")
+    caught(story, "replicas", "committed to 14 only; committed is 19 (I4)")
 
 
 def test_a_power_cut_excuses_nothing_that_was_on_the_disk(story):
@@ -543,7 +543,7 @@ def test_a_reader_that_finds_another_record(story):
     story.position(8)
     story.process(8, 12)  # all of epoch 0, it believes
 
-    caught(story, "replicas", "c1 read records 8 to 11 of t-0 from epoch 0; of that epoch it is committed to 9 (I8)")
+    caught(story, "replicas", "c1 read records 10 to 11 of t-0 from epoch 0; committed there is one of epoch 1 (I8)")
 
 
 def test_a_reader_of_what_is_not_committed(story):
@@ -551,7 +551,7 @@ def test_a_reader_of_what_is_not_committed(story):
     story.position(8)
     story.process(8, 12)
 
-    caught(story, "replicas", "c1 read records 8 to 11 of t-0 from epoch 0; of that epoch it is committed to 9 (I8)")
+    caught(story, "replicas", "c1 read records 10 to 11 of t-0 from epoch 0; of that epoch it is committed to 9 (I8)")
 
 
 def test_a_reader_that_finds_a_record_of_an_epoch_that_was_cut_off(story):

@@ -1,6 +1,7 @@
 """What groups have committed, as their logs have it: what a log loses, and what it gets back."""
 
 from kemu.emulator.facts import Seen
+from kemu.emulator.watching.copies import Copies
 from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs
 from kemu.protocol.names import OFFSETS_TOPIC
@@ -14,33 +15,45 @@ class Watched:
     """A group whose log is led by one broker after the other. A commit is a record of that log."""
 
     def __init__(self) -> None:
-        self.logs = WatchedLogs()
+        self.copies = Copies()
+        self.logs = WatchedLogs(self.copies)
         self.commits = GroupCommits(self.logs, lambda seen: seen.actor != "zombie", lambda group: LOG)
-        self.end = 0
+        self.life, self.end = 1, 0
 
-    def leads(self, epoch: int, end: int, epochs: tuple[tuple[int, int], ...]) -> None:
+    def leads(self, epoch: int, kept: int, broker: str = "", life: int = 1) -> None:
+        """A broker leads that has the log of the one before up to here."""
+        broker = broker or f"b{epoch}"
+        log = self.logs.of(LOG).records.copy()
+        log.cut(kept)
+        self.copies.on_host(broker, LOG).log = log
+        self.lead(broker, epoch, life)
+
+    def lead(self, broker: str, epoch: int, life: int = 1) -> None:
+        """A broker leads with what it has."""
         topic, number = LOG
+        self.end = self.copies.on_host(broker, LOG).log.end
+        self.life = life
         fact = BecameLeader(
-            topic=topic, partition=number, leader_epoch=epoch, isr=(), end_offset=end, high_watermark=0, epochs=epochs
+            topic=topic, partition=number, leader_epoch=epoch, isr=(), end_offset=self.end, high_watermark=0
         )
-        for part in (self.logs, self.commits):
-            part.on[BecameLeader](Seen(0, 0, f"b{epoch}", 1, fact), fact)
-        self.end = end
+        for part in (self.copies, self.logs, self.commits):
+            part.on[BecameLeader](Seen(0, 0, broker, life, fact), fact)
 
     def commits_offset(self, offset: int, actor: str = "b0") -> None:
         topic, number = LOG
         appended = RecordsAppended(topic=topic, partition=number, base_offset=self.end, count=1)
-        self.logs.on[RecordsAppended](Seen(0, 0, actor, 1, appended), appended)
+        for part in (self.copies, self.logs):
+            part.on[RecordsAppended](Seen(0, 0, actor, self.life, appended), appended)
         fact = OffsetCommitted(
             group="g", topic="t", partition=0, offset=offset, member_id="m", generation=1, position=self.end
         )
-        self.commits.on[OffsetCommitted](Seen(0, 0, actor, 1, fact), fact)
+        self.commits.on[OffsetCommitted](Seen(0, 0, actor, self.life, fact), fact)
         self.end += 1
 
 
 def told() -> Watched:
     watched = Watched()
-    watched.leads(0, 0, ((0, 0),))
+    watched.leads(0, 0)
     for offset in (10, 20, 30):
         watched.commits_offset(offset)
     return watched
@@ -49,7 +62,7 @@ def told() -> Watched:
 def test_what_the_log_has_lost_is_committed_no_more() -> None:
     """The commit before counts again; a reader of the panel is told what changed."""
     watched = told()
-    watched.leads(1, 2, ((0, 0), (1, 2)))
+    watched.leads(1, 2)
 
     assert watched.commits.of("g", AT) == 20
     assert watched.commits.changed == [(("g", AT), 20)]
@@ -58,37 +71,36 @@ def test_what_the_log_has_lost_is_committed_no_more() -> None:
 def test_a_log_without_any_commit_leaves_nothing_and_another_brings_all_back() -> None:
     """A replica that was not in time to lose them leads later."""
     watched = told()
-    watched.leads(1, 0, ((1, 0),))
+    watched.leads(1, 0)
     lost = watched.commits.of("g", AT)
-    watched.leads(2, 3, ((0, 0), (2, 3)))
+    watched.lead("b0", 2)
 
     assert (lost, watched.commits.of("g", AT)) == (NOTHING, 30)
     assert watched.commits.changed == [(("g", AT), 30)]
 
 
-def test_what_may_be_another_record_of_its_epoch_is_committed_no_more() -> None:
-    """Its leader lost two commits, led on in its epoch, and wrote two others; the next leader may have kept the first.
-
-    Behind them is one record only.
-    """
+def test_a_leader_that_kept_lost_commits_has_those_and_not_what_came_in_their_place() -> None:
+    """b0 lost two commits, led on in its epoch, and wrote two others; b1 kept the first two of three."""
     watched = told()
-    watched.leads(0, 1, ((0, 0),))
+    kept = watched.copies.on_host("b1", LOG).log = watched.logs.of(LOG).records.copy()
+    kept.cut(2)
+    watched.leads(0, 1, life=2)
     for offset in (40, 50):
         watched.commits_offset(offset)
-    watched.leads(1, 3, ((0, 0),))
+    kept.append(2, 1, (0, 2))
+    watched.lead("b1", 1)
 
-    assert watched.commits.of("g", AT) == 10
-    assert watched.commits.changed == [(("g", AT), 10)]
-    watched.commits_offset(60, actor="b1")
-    watched.leads(2, 4, ((0, 0), (1, 3)))
-    assert (watched.commits.of("g", AT), watched.commits.changed) == (60, [])
+    assert watched.commits.of("g", AT) == 50
+    watched.copies.on_host("b2", LOG).log.grow_from(kept, 2)
+    watched.lead("b2", 2)
+    assert (watched.commits.of("g", AT), watched.commits.changed) == (20, [(("g", AT), 20)])
 
 
 def test_what_a_deposed_coordinator_says_is_nobodys() -> None:
     """Nor is anything changed by a leader that has the whole log."""
     watched = told()
     watched.commits_offset(99, actor="zombie")
-    watched.leads(1, 3, ((0, 0), (1, 3)))
+    watched.leads(1, 3)
 
     assert (watched.commits.of("g", AT), watched.commits.changed) == (30, [])
 

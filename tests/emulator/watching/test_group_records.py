@@ -1,56 +1,58 @@
 """Records of a group's log, by position, as elections take them away and bring them back."""
 
-from types import SimpleNamespace
-from typing import Any
-
+from kemu.emulator.watching.epoch_log import EpochLog
 from kemu.emulator.watching.group_records import GroupRecords
 
 
-def logs(cut: int | None = None, lost: Any = (), back: Any = (), unsure: Any = None) -> Any:
-    """What the panel's logs say of the last leader's log."""
-    return SimpleNamespace(cut=cut, lost=lost, back=back, unsure=unsure)
+def log(*runs: tuple[int, int]) -> EpochLog:
+    """A log of these runs: (end, life of the leader of epoch 1)."""
+    made = EpochLog()
+    for end, life in runs:
+        made.append(made.end, end - made.end, (1, life))
+    return made
+
+
+def kept() -> GroupRecords[str]:
+    """Records 3 and 7 of a log of nine."""
+    records: GroupRecords[str] = GroupRecords()
+    records.write(3, "a", log((9, 1)))
+    records.write(7, "b", log((9, 1)))
+    return records
 
 
 def test_what_is_cut_counts_no_more_and_what_was_before_does() -> None:
-    kept: GroupRecords[str] = GroupRecords()
-    kept.write(3, "a")
-    kept.write(7, "b")
+    records = kept()
 
-    assert kept.follow(logs(cut=7, lost=[(7, 9, 1)]))
-    assert kept.last("nothing") == "a"
-    assert not kept.follow(logs(cut=9)), "nothing of it is there any more"
-    assert kept.follow(logs(cut=0))
-    assert kept.last("nothing") == "nothing"
+    assert records.follow(log((7, 1)))
+    assert records.last("nothing") == "a"
+    assert not records.follow(log((5, 1))), "nothing of it is lost any more"
+    assert records.follow(log())
+    assert records.last("nothing") == "nothing"
 
 
 def test_what_another_replica_still_had_is_back_in_its_place() -> None:
-    kept: GroupRecords[str] = GroupRecords()
-    kept.write(3, "a")
-    kept.write(7, "b")
-    kept.follow(logs(cut=3, lost=[(3, 9, 1)]))
+    records = kept()
+    records.follow(log((3, 1)))
 
-    assert not kept.follow(logs(back=[(3, 9, 2)])), "other records, of another leader epoch, lie there"
-    assert kept.follow(logs(back=[(5, 9, 1)]))
-    assert kept.last("nothing") == "b"
-    assert not kept.follow(logs(back=[(0, 5, 1)])), "what is back lies before the last"
-    assert kept.follow(logs(cut=5))
-    assert kept.last("nothing") == "a"
+    assert not records.follow(log((3, 1), (9, 2))), "other records, of another life of the leader, lie there"
+    assert records.follow(log((9, 1)))
+    assert records.last("nothing") == "b"
 
 
-def test_a_record_that_may_be_another_of_its_epoch_counts_no_more_and_those_around_it_do() -> None:
-    """Its leader lost what was there, led on in its epoch and wrote this; who leads now may have kept what was lost."""
-    kept: GroupRecords[str] = GroupRecords()
-    for position, value in ((2, "a"), (4, "b"), (6, "c")):
-        kept.write(position, value)
+def test_a_record_in_the_place_of_a_lost_one_counts_where_the_log_has_it() -> None:
+    """The leader lost what was behind 2, led on in its epoch and wrote others; another replica kept what was lost."""
+    records = kept()
+    records.follow(log((2, 1)))
+    records.write(3, "c", log((2, 1), (5, 2)))
 
-    assert not kept.follow(logs(unsure=(3, 6))), "what lies behind is as it was"
-    assert kept.follow(logs(cut=6, lost=[(6, 7, 1)]))
-    assert kept.last("nothing") == "a"
-    assert not kept.follow(logs(unsure=(3, 6)))
+    assert records.follow(log((9, 1)))
+    assert records.last("nothing") == "b"
+    assert records.follow(log((2, 1), (5, 2), (9, 2)))
+    assert records.last("nothing") == "c"
 
 
 def test_records_whose_position_nobody_tells_are_not_kept() -> None:
-    kept: GroupRecords[str] = GroupRecords()
-    kept.write(-1, "a")
+    records: GroupRecords[str] = GroupRecords()
+    records.write(-1, "a", log())
 
-    assert kept.last("nothing") == "nothing"
+    assert records.last("nothing") == "nothing"
