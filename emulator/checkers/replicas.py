@@ -25,7 +25,7 @@ and no violation. A replica may lack exactly these committed records:
 """
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.replica_truth import ReplicaRole, PartitionTruth
+from kemu.emulator.checkers.replica_truth import PartitionTruth, ReplicaRole
 from kemu.emulator.facts import HostDown, HostStarted, Seen, TopicFilled, TopicReplicated
 from kemu.emulator.findings import DIVERGED, LEADER_ONLY, UNCLEAN, Loss
 from kemu.emulator.watching.copies import Copy

@@ -15,4 +15,15 @@ MUTATIONS = [
         "replicas/committed-lost",
         ("unclean_alone.toml:1",),
     ),
+    Mutation(  # a new leader cuts its log to its own high watermark, while another broker's disk has lost records
+        "actors/broker/control_requests.py",
+        "        self._fetchers.forget(replica.at)\n        if replica.lead(",
+        (
+            "        self._fetchers.forget(replica.at)\n"
+            '        manager.cut(replica, replica.log.high_watermark, "leader-epoch")\n'
+            "        if replica.lead("
+        ),
+        "replicas/committed-lost",
+        ("leaders_disk_loses_its_end.toml:1",),
+    ),
 ]
