@@ -32,6 +32,7 @@ from kemu.protocol.notes.ranges import (
     ParallelRebalance,
     RangeCommitted,
     RangeOpened,
+    RangeEpochRead,
     RangePositionSet,
     RangeProcessed,
 )
@@ -77,6 +78,7 @@ class Told:
 
     def place(self, offset: int, why: str, member: str = "c1") -> None:
         self.tell(member, PositionSet(group="g", member_id="m", topic="orders", partition=0, offset=offset, why=why))
+        self.tell(member, EpochRead(topic="orders", partition=0, offset=offset, leader_epoch=0, life=1))
 
     def revoke(self) -> None:
         self.tell("c1", PartitionsRevoked(group="g", member_id="m", generation=1, revoked=(AT,), owned=()))
@@ -260,10 +262,12 @@ def test_what_the_second_consumer_works_off_is_read():
     told.place(80, "jumped")
     told.tell("c1", ChildConsumerStarted(group="g"))
     told.tell("c1/catch-up", RangePositionSet(group="g", topic="orders", partition=0, offset=0))
+    told.tell("c1/catch-up", RangeEpochRead(topic="orders", partition=0, offset=0, leader_epoch=0, life=1))
     told.tell("c1", told.part(RangeProcessed, 0, 50))
     told.poll(80, 100)
     told.tell("c1", ChildConsumerStarted(group="g"))
     told.tell("c1/catch-up", RangePositionSet(group="g", topic="orders", partition=0, offset=40))
+    told.tell("c1/catch-up", RangeEpochRead(topic="orders", partition=0, offset=40, leader_epoch=0, life=1))
     told.tell("c1", told.part(RangeProcessed, 40, 80))
     assert told.finish() == []
 
@@ -279,6 +283,7 @@ def test_a_second_consumer_that_leaves_out_records_of_its_range_is_caught():
     told.place(80, "jumped")
     told.tell("c1", ChildConsumerStarted(group="g"))
     told.tell("c1/catch-up", RangePositionSet(group="g", topic="orders", partition=0, offset=0))
+    told.tell("c1/catch-up", RangeEpochRead(topic="orders", partition=0, offset=0, leader_epoch=0, life=1))
     told.tell("c1", told.part(RangeProcessed, 5, 50))
     told.tell("c1", told.part(RangeProcessed, 60, 80))
     told.poll(80, 100)
@@ -316,7 +321,7 @@ def test_a_record_that_the_log_lost_and_another_took_the_place_of_is_lost(expect
     lead(told, "b1", 1, 40, ((0, 0),))
     told.write(40, 20, broker="b1")
     told.place(40, "truncated")
-    told.tell("c1", EpochRead(topic="orders", partition=0, offset=40, leader_epoch=1))
+    told.tell("c1", EpochRead(topic="orders", partition=0, offset=40, leader_epoch=1, life=1))
     told.poll(40, 60)
     losses = [Loss(told.at_us, "orders-0", 40, 49, UNCLEAN)] if expected else []
     assert told.finish(*losses) == [("lost write", 40, 49, f"expected loss: {UNCLEAN}" if expected else "")]
