@@ -31,8 +31,8 @@ from kemu.protocol.notes.ranges import (
     ChildConsumerStarted,
     ParallelRebalance,
     RangeCommitted,
-    RangeOpened,
     RangeEpochRead,
+    RangeOpened,
     RangePositionSet,
     RangeProcessed,
 )
