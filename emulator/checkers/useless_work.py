@@ -19,6 +19,7 @@ from collections.abc import Mapping
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, TopicGrown
+from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_subscription
 from kemu.protocol.names import MemberId, host_of
@@ -50,18 +51,24 @@ class _Sender:
 
 
 class UselessWork(Checker):
-    """See the module. ``intervals_us``: heartbeat.interval.ms by group, and by host where a member has its own."""
+    """See the module.
+
+    Args:
+        intervals_us: ``heartbeat.interval.ms`` by group, and by host where a member has its own; members of other
+            groups are not judged. None: all members have Kafka's default.
+    """
 
     name = "useless-work"
 
     def __init__(self, intervals_us: Mapping[str, int] | None = None) -> None:
         super().__init__()
         self._intervals_us = intervals_us or {}
+        self._default_us = ConsumerConfig().heartbeat_interval_ms * 1_000 if intervals_us is None else 0
         self._senders: dict[MemberId, _Sender] = {}
         self._asked: dict[tuple[str, str, int, int], tuple[str, MemberId]] = {}
         """(coordinator, client, connection, request) -> API and member of a request that waits for its answer."""
         self._topics_changed = 0
-        if intervals_us:
+        if intervals_us or self._default_us:
             self.on = {
                 GroupRequestRead: self._read,
                 GroupRequestAnswered: self._answered,
@@ -78,7 +85,7 @@ class UselessWork(Checker):
             del self._asked[key]
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
-        interval_us = self._intervals_us.get(host_of(fact.client), self._intervals_us.get(fact.group, 0))
+        interval_us = self._intervals_us.get(host_of(fact.client), self._intervals_us.get(fact.group, self._default_us))
         ((member_id, _), *others) = fact.ids
         if others or not member_id or not interval_us:
             return

@@ -36,7 +36,7 @@ from kemu.protocol.notes.ranges import (
     RangePositionSet,
     RangeProcessed,
 )
-from kemu.protocol.notes.replication import BecameLeader, LogStartMoved
+from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, RecordsReplicated
 
 MUTATIONS = Path(__file__).parents[2] / "mutations"
 MUSEUM = Path(__file__).parents[3] / "emulator" / "museum" / "scenarios"
@@ -298,6 +298,9 @@ def test_a_second_consumer_that_leaves_out_records_of_its_range_is_caught():
 
 
 def lead(told: Told, broker: str, epoch: int, end: int, epochs: tuple[tuple[int, int], ...]) -> None:
+    if epochs:  # copied from the leader of epoch 0
+        copied = RecordsReplicated(topic="orders", partition=0, base_offset=0, count=end, leader_epoch=0, life=1)
+        told.tell(broker, copied)
     fact = BecameLeader(
         topic="orders",
         partition=0,

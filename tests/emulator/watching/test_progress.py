@@ -2,18 +2,20 @@
 
 import pytest
 
-from kemu.emulator.watching.epoch_log import EpochLog
+from kemu.emulator.watching.epoch_log import EpochLog, Term
 from kemu.emulator.watching.progress import ANY, GroupProgress, Records, count, pieces_of
 
+FIRST, SECOND, THIRD = (0, 1), (2, 1), (3, 1)
 
-def log_of(*runs: tuple[object, int], end: int) -> EpochLog:
-    """A log of (writer, first offset)."""
+
+def log_of(*runs: tuple[Term, int], end: int) -> EpochLog:
+    """A log of (term, first offset)."""
     log = EpochLog()
-    log.restore(end, tuple(runs))  # type: ignore[arg-type]
+    log.restore(0, end, [(first, term) for term, first in runs])
     return log
 
 
-def group(committed: int, *done: tuple[int, int, object]) -> GroupProgress:
+def group(committed: int, *done: tuple[int, int, Term]) -> GroupProgress:
     progress = GroupProgress(lambda: committed)
     for piece in done:
         progress.done.add(*piece)
@@ -24,16 +26,16 @@ def left(progress: GroupProgress, log: EpochLog) -> list[tuple[int, int]]:
     return [piece[:2] for piece in progress.left(pieces_of(log, 0, progress.committed or 0))]
 
 
-def test_a_record_is_done_only_with_its_own_writer():
-    log = log_of((0, 0), (2, 6), end=14)
+def test_a_record_is_done_only_with_its_own_term():
+    log = log_of((FIRST, 0), (SECOND, 6), end=14)
 
-    assert left(group(14, (0, 10, 0), (10, 14, 2)), log) == [(6, 10)]
-    assert left(group(14, (0, 6, 0), (6, 14, 2)), log) == []
+    assert left(group(14, (0, 10, FIRST), (10, 14, SECOND)), log) == [(6, 10)]
+    assert left(group(14, (0, 6, FIRST), (6, 14, SECOND)), log) == []
 
 
 @pytest.mark.parametrize(("lives", "untold"), [(((1, 1), (1, 2)), True), (((1, 1), (2, 2)), False)], ids=str)
 def test_only_a_later_leader_epoch_tells_a_group_that_its_log_lost_records(lives, untold):
-    """A writer is (leader epoch, life): the log lost records 6 to 9 and has others there."""
+    """A term is (leader epoch, life): the log lost records 6 to 9 and has others there."""
     before, after = lives
     log = log_of((before, 0), (after, 6), end=14)
     progress = group(14, (0, 10, before), (10, 14, after))
@@ -54,8 +56,8 @@ def test_what_a_group_never_passed_is_not_read_past():
 
 def test_the_last_epoch_that_was_read_decides_what_a_leader_tells():
     """The group read epoch 0 to 9 and epoch 1 to 11; the next leader has records of epoch 1 from 8 on."""
-    log = log_of((0, 0), ((1, 2), 8), end=14)
-    progress = group(14, (0, 10, 0), (10, 12, (1, 1)), (12, 14, (1, 2)))
+    log = log_of((FIRST, 0), ((1, 2), 8), end=14)
+    progress = group(14, (0, 10, FIRST), (10, 12, (1, 1)), (12, 14, (1, 2)))
     (piece,) = progress.left(pieces_of(log, 0, 14))
 
     assert progress.read_past(piece, log) == [(8, 12)]
@@ -63,11 +65,11 @@ def test_the_last_epoch_that_was_read_decides_what_a_leader_tells():
 
 def test_a_skip_beyond_the_end_is_of_whatever_comes_there():
     progress = group(12)
-    progress.skip(0, 12, "operator", log_of((0, 0), end=4))
+    progress.skip(0, 12, "operator", log_of((FIRST, 0), end=4))
 
-    assert left(progress, log_of((0, 0), (3, 4), end=12)) == []
-    assert left(progress, log_of((3, 0), end=12)) == [(0, 4)]
-    assert progress.skipped_of(log_of((0, 0), (3, 4), end=10)) == 10
+    assert left(progress, log_of((FIRST, 0), (THIRD, 4), end=12)) == []
+    assert left(progress, log_of((THIRD, 0), end=12)) == [(0, 4)]
+    assert progress.skipped_of(log_of((FIRST, 0), (THIRD, 4), end=10)) == 10
 
 
 def test_records_of_an_unknown_writer_count_as_every_writers():
