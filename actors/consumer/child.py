@@ -313,7 +313,7 @@ class ChildConsumer(Machine):
         one.seeking = Seeking.FETCHING
         one.buffer = []
         one.position = max(work.done, work.progress)
-        one.epoch_read = one.life_read = 0
+        one.epoch_read = one.life_read = -1
         self._asking.pop(at, None)
         self._next_range(work)
         if work.ranges:

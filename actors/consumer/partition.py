@@ -56,7 +56,7 @@ class Partition:
         self.leader: ActorName | None = None
         self.leader_epoch = -1
         """The newest heard of."""
-        self.epoch_read = self.life_read = 0
+        self.epoch_read = self.life_read = -1
         """Leader epoch of the last records fetched since the position was set."""
         self.jumps = False
         """What is validated is the commit that it jumps away from (KIP-333), not a position."""

@@ -186,7 +186,7 @@ class Positions:
 
     def _set(self, one: Partition, offset: int, why: str, epoch: int = -1) -> None:
         one.position, one.offset_epoch = offset, epoch
-        one.epoch_read = one.life_read = 0
+        one.epoch_read = one.life_read = -1
         one.seeking = Seeking.FETCHING
         one.row = None
         one.buffer = []

@@ -1,6 +1,6 @@
 """In which term each consumer read what: the identity of the records it processed."""
 
-from kemu.emulator.watching.epoch_log import FIRST_TERM, Run, Term
+from kemu.emulator.watching.epoch_log import NO_TERM, Run, Term
 from kemu.protocol.names import ActorName, TopicPartition
 
 
@@ -11,8 +11,8 @@ class ReadEpochs:
         self._runs: dict[tuple[ActorName, TopicPartition], list[tuple[int, Term]]] = {}
 
     def positioned(self, reader: ActorName, at: TopicPartition, offset: int) -> None:
-        """It begins here. Until it says otherwise what it reads is of the first term."""
-        self._runs[reader, at] = [(offset, FIRST_TERM)]
+        """It begins here. Until it tells a term, nobody knows what it reads."""
+        self._runs[reader, at] = [(offset, NO_TERM)]
 
     def told(self, reader: ActorName, at: TopicPartition, offset: int, term: Term) -> None:
         """What it reads from this offset on is of this term (epoch -1: it cannot tell), whatever it said before."""
