@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 from pyspark.sql import DataFrame
 
+from kemu.emulator.watching.interruptions import Cause
 from kemu.tools.pipeline.tables import DERIVED, schemas
 from kemu.tools.pipeline.tables.schemas import Schema
 
@@ -23,6 +24,9 @@ class Constraint:
     """SQL of a row that is as it should be."""
     breaks: str = ""
     """A query whose rows are wrong."""
+
+
+_CAUSES = [f"{cause.name.lower()}_us" for cause in Cause]
 
 
 def _row(table: str, name: str, holds: str) -> Constraint:
@@ -123,8 +127,8 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _row("rebalances", "ends after it began", "ended_us is null or ended_us >= started_us"),
     _row("ownership", "ends after it began", "until_us >= from_us"),
     _row("downtime", "ends after it began", "until_us > from_us"),
-    _row("downtime", "its parts add up", "detect_us + barrier_us + callbacks_us + hand_over_us = until_us - from_us"),
-    _row("downtime", "no part is negative", "least(detect_us, barrier_us, callbacks_us, hand_over_us) >= 0"),
+    _row("downtime", "its parts add up", f"{' + '.join(_CAUSES)} = until_us - from_us"),
+    _row("downtime", "no part is negative", f"least({', '.join(_CAUSES)}) >= 0"),
     Constraint("a partition is down once at a time", "downtime", breaks=_DOWN_TWICE),
     _row("unowned", "ends after it began", "until_us > from_us"),
     Constraint("what nobody owns is down", "unowned", breaks=_UNOWNED_AND_UP),

@@ -96,6 +96,7 @@ def test_a_read_brings_a_record_even_when_it_is_larger_than_asked_for():
         st.integers(-1, 2**63 - 1),
         st.integers(-1, 2**15 - 1),
         st.integers(-1, 2**31 - 1),
+        st.integers(0, 2**31 - 1),
     )
 )
 def test_a_batch_comes_back_from_its_disk_record(batch):

@@ -148,10 +148,10 @@ def epochs_read(*answers: tuple[tuple[int, int, int], ...]) -> list[tuple[int, i
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ([((0, 5, 0), (5, 5, 0)), ((10, 5, 0),)], []),  # the first epoch needs no words
+        ([((0, 5, 0), (5, 5, 0)), ((10, 5, 0),)], [(0, 0)]),
         ([((0, 5, 3), (5, 5, 3)), ((10, 5, 3),)], [(0, 3)]),
-        ([((0, 5, 0), (5, 5, 2)), ((10, 5, 2),)], [(5, 2)]),
-        ([((0, 5, 0), (5, 5, 2), (10, 1, 4)), ((11, 5, 5),)], [(5, 2), (10, 4), (11, 5)]),
+        ([((0, 5, 0), (5, 5, 2)), ((10, 5, 2),)], [(0, 0), (5, 2)]),
+        ([((0, 5, 0), (5, 5, 2), (10, 1, 4)), ((11, 5, 5),)], [(0, 0), (5, 2), (10, 4), (11, 5)]),
         ([((0, 5, -1), (5, 5, -1))], [(0, -1)]),  # Fetch before version 12
     ],
 )
@@ -160,4 +160,4 @@ def test_a_member_says_where_the_epoch_of_what_it_reads_changes(answers, said):
 
 
 def test_a_batch_that_begins_before_the_position_counts_from_there():
-    assert epochs_read(((0, 5, 0),), ((3, 4, 1), (7, 1, 1))) == [(5, 1)]
+    assert epochs_read(((0, 5, 0),), ((3, 4, 1), (7, 1, 1))) == [(0, 0), (5, 1)]

@@ -28,7 +28,7 @@ from kemu.protocol.notes.groups import (
     RecordsAcknowledged,
     RecordsAppended,
 )
-from kemu.protocol.notes.replication import BecameLeader
+from kemu.protocol.notes.replication import BecameLeader, RecordsReplicated
 
 MS = 1_000
 T0, T1 = ("t", 0), ("t", 1)
@@ -102,6 +102,14 @@ class Told:
 
     def appended(self, at_ms: int, base_offset: int, count: int) -> None:
         self.at(at_ms, "b0", RecordsAppended(topic="t", partition=0, base_offset=base_offset, count=count))
+
+    def copied(self, at_ms: int, actor: str, count: int) -> None:
+        """A follower has the first records of epoch 0."""
+        self.at(
+            at_ms,
+            actor,
+            RecordsReplicated(topic="t", partition=0, base_offset=0, count=count, leader_epoch=0, life=1),
+        )
 
     def leads(self, at_ms: int, actor: str, epoch: int, end: int, *epochs: tuple[int, int]) -> None:
         fact = BecameLeader(
@@ -352,6 +360,7 @@ def test_acknowledged_records_that_a_log_lost_are_lost_and_their_offsets_are_new
     told.appended(0, 0, 100)
     told.at(1, "p1", RecordsAcknowledged(topic="t", partition=0, base_offset=0, count=100))
     told.processed(2, "c1", 1, 0, 100)
+    told.lives["b0"] = 2
     told.at(3, "b0", PartitionHosted(topic="t", partition=0, end_offset=70))
     told.appended(4, 70, 10)
     told.at(5, "p1", RecordsAcknowledged(topic="t", partition=0, base_offset=70, count=10))
@@ -372,11 +381,12 @@ def test_what_a_new_leader_does_not_have_is_lost_and_nobody_has_processed_it():
     told.position(2, "c1", 0, "reset")
     told.processed(3, "c1", 1, 0, 100)
     told.committed(4, 100)
+    told.copied(5, "b1", 60)
     told.leads(5, "b1", 2, 60, (0, 0), (2, 60))
     told.at(6, "b1", RecordsAppended(topic="t", partition=0, base_offset=60, count=30))
     told.acknowledged(6, 60, 30)
     told.position(7, "c1", 60, "truncated")
-    told.at(7, "c1", EpochRead(topic="t", partition=0, offset=60, leader_epoch=2))
+    told.at(7, "c1", EpochRead(topic="t", partition=0, offset=60, leader_epoch=2, life=1))
     told.processed(8, "c1", 1, 60, 90)
     told.committed(9, 90)
     report = told.report(10)
