@@ -18,7 +18,8 @@ not-rejoined         a member that the coordinator does not have joins        co
                                                                               session timeout; after a lost join
                                                                               the rebalance timeout more
 records-unread       a Stable member reads on in partitions that it owns      coordinator, member, the partition's
-                                                                              ISR; request timeout, work
+                                                                              ISR; request timeout, work: two
+                                                                              polls' of a member that does none
 offsets-uncommitted  a Stable member with enable.auto.commit commits          coordinator, log, member; interval,
                                                                               request timeout, work
 ===================  =======================================================  =====================================
@@ -130,6 +131,8 @@ class GroupDuties(Checker):
         """Where the last member that read a partition stands, and since when."""
         self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
         """Since when records are behind that, at the latest."""
+        self._worked_us: dict[ActorName, int] = {}
+        """When a member last ended work on records."""
         self._owed: dict[tuple[ActorName, TopicPartition], tuple[int, int, int]] = {}
         """Work that is not committed: since when, up to which offset then, and now."""
         self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
@@ -223,6 +226,7 @@ class GroupDuties(Checker):
     def _processed(self, seen: Seen, fact: Processed) -> None:
         at = (fact.topic, fact.partition)
         self._reached[fact.group, at] = fact.last, seen.at_us
+        self._worked_us[seen.actor] = seen.at_us
         owed = self._owed.get((seen.actor, at))
         self._owed[seen.actor, at] = (seen.at_us, fact.last, fact.last) if owed is None else (*owed[:2], fact.last)
 
@@ -444,8 +448,13 @@ class GroupDuties(Checker):
             read_us = self._readable_us(at, host, coordinator)
             if read_us is not None and not self._is_paused(host):
                 text = f"{holding.actor} read nothing of {where} at {reached}"
+                begun_us = (behind_us, read_us, since_us)
                 bound_us = times.request_us + batches_us + MARGIN_US
-                self._is_over(seen, "records-unread", (name, where), (behind_us, read_us, since_us), bound_us, text)
+                self._is_over(seen, "records-unread", (name, where), begun_us, bound_us, text)
+                idle_us = (*begun_us, self._worked_us.get(holding.actor, 0))
+                busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # or it leaves the group
+                bound_us = times.request_us + busy_us + MARGIN_US
+                self._is_over(seen, "records-unread", (name, where), idle_us, bound_us, text)
 
     def _is_paused(self, host: str) -> bool:
         """Whether the plan pauses partitions of this member, or of one that is named by its role."""

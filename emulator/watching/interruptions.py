@@ -169,7 +169,7 @@ _NOW = 1 << 62
 class _Group:
     """A group's members as its coordinator has them, and what its rebalance waits for."""
 
-    __slots__ = ("awaited", "history", "joined", "last_change_us", "leader", "members")
+    __slots__ = ("awaited", "history", "joined", "leader", "members")
 
     def __init__(self) -> None:
         self.members: dict[MemberId, str] = {}
@@ -179,8 +179,6 @@ class _Group:
         self.joined: dict[ActorName, MemberId] = {}
         """Members that sent JoinGroup and have no answer -> the id they sent."""
         self.leader: MemberId = ""
-        self.last_change_us = 0
-        """When a member last came or went."""
         self.history: StageLog[Stage] = StageLog()
 
 
@@ -422,7 +420,6 @@ class Interruptions:
         if self._panel.is_current(seen):
             group = self._group(fact.group)
             group.members[fact.member_id] = fact.client_id
-            group.last_change_us = seen.at_us
             self._look_at_group(seen.at_us, fact.group)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
@@ -430,7 +427,6 @@ class Interruptions:
             group = self._group(fact.group)
             group.members.pop(fact.member_id, None)
             group.awaited.pop(fact.member_id, None)
-            group.last_change_us = seen.at_us
             self._look_at_group(seen.at_us, fact.group)
 
     def _group_changed(self, seen: Seen, fact: Any) -> None:
