@@ -42,7 +42,6 @@ from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.group_progress import GroupDuties, times_of
-from kemu.emulator.checkers.group_protocol import GroupProtocol
 from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
 from kemu.emulator.checkers.interruptions import BoundedWaits, Timeouts
@@ -76,7 +75,6 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "processing": Processing,
     "commits": CommitsChecker,
     "no-lost-record": NoLostRecord,
-    "group-protocol": GroupProtocol,
     "membership": MembershipRules,
     "useless-work": UselessWork,
     "lifecycle": Lifecycle,

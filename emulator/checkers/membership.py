@@ -17,19 +17,27 @@ join-answer    a join is answered the generation in force; its leader, alone, is
 protocol       every member of a generation supports its protocol
 assignment     a member is given what the leader sent for it
 unbalanced ..  what the leader sent keeps the promises of its assignor: ``assignments.py``
+transition     the state changes along ``MAY_FOLLOW`` only, from the state that the group was in
+generation     it rises by 1 with each completed join phase, and does not repeat one that became Stable
+members        a generation has members of the group only, its leader among them; a group without is Empty
+loaded         a loaded group is Empty or Stable, with the last Stable generation or a later completed one
 =============  ==========================================================================================
 
 Source: Kafka 3.4 ``GroupCoordinator`` (validateHeartbeat, doSyncGroup, doCommitOffsets, doJoinGroup,
 onExpireHeartbeat); tests/data/raw-requests has recorded answers.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from kemu.emulator.checkers.assignments import broken_promises
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import FaultApplied, HostDown, Seen
+from kemu.emulator.facts import DiskTailLost, FaultApplied, HostDown, Seen
 from kemu.emulator.watching.shadow_groups import (
+    COMPLETING,
+    DEAD,
     EARLY,
+    EMPTY,
     PREPARING,
     STABLE,
     Answered,
@@ -39,7 +47,7 @@ from kemu.emulator.watching.shadow_groups import (
     ShadowMember,
 )
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import GroupId, MemberId, host_of
+from kemu.protocol.names import OFFSETS_TOPIC, GroupId, MemberId, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -50,10 +58,20 @@ from kemu.protocol.notes.groups import (
     MemberAdded,
     MemberRemoved,
 )
+from kemu.protocol.notes.replication import BecameLeader
 
 _E = ErrorCode
 JUDGED = frozenset({_E.FENCED_INSTANCE_ID, _E.UNKNOWN_MEMBER_ID, _E.ILLEGAL_GENERATION, _E.REBALANCE_IN_PROGRESS})
 """Errors that say something about the group; others are about its log, its broker or the request."""
+
+MAY_FOLLOW: Mapping[str, tuple[str, ...]] = {
+    PREPARING: (EMPTY, COMPLETING, STABLE),
+    COMPLETING: (PREPARING,),
+    STABLE: (COMPLETING,),
+    EMPTY: (PREPARING,),
+    DEAD: (EMPTY, PREPARING, COMPLETING, STABLE, DEAD),
+}
+"""New state: the states it may follow. Source: ``GroupMetadata.validPreviousStates``."""
 
 
 class _Step:
@@ -84,6 +102,10 @@ class MembershipRules(Checker):
         self._step: _Step | None = None
         self._wrong_clocks: dict[str, None] = {}
         """Hosts whose clock was wrong by a per cent in their present life."""
+        self._durable: dict[GroupId, int] = {}
+        """The last generation that became Stable at a coordinator without a successor, or was loaded."""
+        self._completed_last: dict[GroupId, int] = {}
+        self._tail_lost = False
         own = {
             GroupRequestRead: self._read,
             GroupRequestAnswered: self._answered,
@@ -99,6 +121,8 @@ class MembershipRules(Checker):
             **own,
             HostDown: self._down,
             FaultApplied: self._fault,
+            DiskTailLost: self._lost_tail,
+            BecameLeader: self._led,
         }
 
     def _at(self, seen: Seen) -> _Step:
@@ -182,20 +206,25 @@ class MembershipRules(Checker):
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         self._at(seen).causes.add(fact.group)
+        self._judge_loaded(seen, fact)
         self._shadows.loaded(seen, fact)
 
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         step = self._at(seen)
         step.added[fact.member_id] = None
         step.causes.add(fact.group)
+        if fact.member_id in self._shadows.of(seen, fact.group).members:
+            self._say(seen, "members", fact.group, f"{fact.member_id} was added twice")
         self._shadows.added(seen, fact)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         step = self._at(seen)
         step.causes.add(fact.group)
-        group = self._shadows.group(seen.actor, fact.group)
-        member = None if group is None else group.members.get(fact.member_id)
-        if group is not None and member is not None:
+        group = self._shadows.of(seen, fact.group)
+        member = group.members.get(fact.member_id)
+        if member is None:
+            self._say(seen, "members", fact.group, f"{fact.member_id} was removed, but is no member ({fact.why})")
+        else:
             named = (fact.group, fact.member_id) in step.left or (fact.group, member.instance or " ") in step.left
             if group.wired and not named and not self._timed_out(seen, group, member):
                 step.removed.append((seen, group, member))
@@ -216,9 +245,10 @@ class MembershipRules(Checker):
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         self._at(seen)
+        group = self._shadows.of(seen, fact.group)
+        self._judge_generation(seen, fact, group)
         self._shadows.completed(seen, fact)
-        group = self._shadows.group(seen.actor, fact.group)
-        if group is None or not group.wired:
+        if not group.wired:
             return
         for member_id, member in group.members.items():
             if member.protocols and fact.protocol not in [name for name, _ in member.protocols]:
@@ -226,14 +256,71 @@ class MembershipRules(Checker):
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         step = self._at(seen)
-        group = self._shadows.group(seen.actor, fact.group)
-        if group is not None and group.unsynced and self._over(seen, group.began_us, group.rebalance_us):
+        group = self._shadows.of(seen, fact.group)
+        self._judge_transition(seen, fact, group)
+        if group.unsynced and self._over(seen, group.began_us, group.rebalance_us):
             step.causes.add(fact.group)
-        if fact.new == PREPARING and group is not None and group.wired and fact.group not in step.causes:
+        if fact.new == PREPARING and group.wired and fact.group not in step.causes:
             self._say(seen, "no-cause", fact.group, f"a join phase begins in {fact.old} without a cause ({fact.why})")
         if fact.new == PREPARING:
             step.causes.discard(fact.group)
         self._shadows.became(seen, fact)
+
+    # --- states and generations --------------------------------------------------------------------------------
+
+    def _judge_transition(self, seen: Seen, fact: GroupBecame, group: ShadowGroup) -> None:
+        became = f"it became {fact.new} from {fact.old}"
+        if fact.old != group.state:
+            self._say(seen, "transition", fact.group, f"{became}, but it was {group.state}")
+        if fact.old not in MAY_FOLLOW.get(fact.new, ()):
+            self._say(seen, "transition", fact.group, f"{became}, which is no legal transition ({fact.why})")
+        rises = fact.new in (COMPLETING, EMPTY) and not group.begun
+        if fact.generation != group.generation + rises:
+            text = f"it became {fact.new} in generation {fact.generation} after {group.generation}"
+            self._say(seen, "generation", fact.group, text)
+        if fact.new == EMPTY and group.members:
+            self._say(seen, "members", fact.group, f"it became Empty with members {', '.join(sorted(group.members))}")
+        if self.panel.is_current(seen) and fact.new == STABLE:
+            self._durable[fact.group] = fact.generation
+        elif self.panel.is_current(seen) and fact.new == DEAD:
+            self._durable.pop(fact.group, None)
+            self._completed_last.pop(fact.group, None)
+
+    def _judge_generation(self, seen: Seen, fact: JoinPhaseCompleted, group: ShadowGroup) -> None:
+        began = f"generation {fact.generation} began"
+        if fact.generation != group.generation + 1:
+            self._say(seen, "generation", fact.group, f"{began} after {group.generation}")
+        if group.state not in (PREPARING, COMPLETING if fact.members else EMPTY):
+            self._say(seen, "transition", fact.group, f"a join phase was completed in {group.state}")
+        unknown = [member for member in (*fact.members, fact.leader) if member and member not in group.members]
+        if unknown:
+            self._say(seen, "members", fact.group, f"{began} with {', '.join(unknown)}, not in the group")
+        if self.panel.is_current(seen):
+            durable = self._durable.get(fact.group, 0)
+            if fact.generation <= durable and not self._tail_lost:
+                self._say(seen, "generation", fact.group, f"{began} although {durable} had been Stable")
+            self._completed_last[fact.group] = fact.generation
+
+    def _judge_loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        if fact.state != (STABLE if fact.members else EMPTY):
+            self._say(seen, "loaded", fact.group, f"it was loaded as {fact.state} with {len(fact.members)} members")
+        durable, completed = self._durable.get(fact.group, 0), self._completed_last.get(fact.group)
+        loaded = f"it was loaded with generation {fact.generation}"
+        if fact.generation < durable and not self._tail_lost:
+            self._say(seen, "loaded", fact.group, f"{loaded}; {durable} had been Stable")
+        if completed is not None and fact.generation > completed:
+            self._say(seen, "loaded", fact.group, f"{loaded}; the last completed was {completed}")
+        self._durable[fact.group] = fact.generation
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        if fact.topic == OFFSETS_TOPIC and self.panel.logs.changed:
+            for name, durable in self._durable.items():
+                group = self.panel.groups[name]
+                if durable in group.forgotten:
+                    self._durable[name] = group.remembered[-1][0] if group.remembered else 0
+
+    def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
+        self._tail_lost = self._tail_lost or fact.log.startswith(OFFSETS_TOPIC)
 
     # --- the end of a step -------------------------------------------------------------------------------------
 

@@ -127,6 +127,8 @@ class ShadowGroup:
         self.static: dict[str, MemberId] = {}
         self.former: dict[str, tuple[MemberId, ...]] = {}
         """Instance -> ids that it had."""
+        self.begun = False
+        """Its generation began, and its state has yet to say so."""
         self.wired = False
         """Requests are told of, so that there is something to judge by."""
         self.given: list[dict[MemberId, bytes]] = []
@@ -224,7 +226,7 @@ class ShadowGroups:
             return None
         if fact.error is _E.MEMBER_ID_REQUIRED:
             ends_us = seen.at_us + int(request.told.session_us * EARLY)
-            self._of(seen, request.group).pending[fact.member_id] = ends_us
+            self.of(seen, request.group).pending[fact.member_id] = ends_us
         group = self.group(seen.actor, request.group)
         permitted = request.permitted
         if group is not None:
@@ -275,7 +277,8 @@ class ShadowGroups:
 
     # --- the group ---------------------------------------------------------------------------------------------
 
-    def _of(self, seen: Seen, name: GroupId) -> ShadowGroup:
+    def of(self, seen: Seen, name: GroupId) -> ShadowGroup:
+        """The copy of the coordinator that speaks; a new one is Empty."""
         group = self._groups.get((seen.actor, name))
         if group is None:
             group = self._groups[seen.actor, name] = ShadowGroup(name)
@@ -285,7 +288,7 @@ class ShadowGroups:
 
     def added(self, seen: Seen, fact: MemberAdded) -> None:
         """A member came, with the request of this step or back under a former id."""
-        group = self._of(seen, fact.group)
+        group = self.of(seen, fact.group)
         request = self._last.get(seen.actor)
         told = self._told.get(fact.member_id)
         joins = request is not None and request.seq == seen.seq and request.api == "JoinGroup"
@@ -310,19 +313,19 @@ class ShadowGroups:
 
     def removed(self, seen: Seen, fact: MemberRemoved) -> None:
         """A member is gone, or goes on under another id."""
-        group = self._of(seen, fact.group)
+        group = self.of(seen, fact.group)
         member = group.members.pop(fact.member_id, None)
         if member is not None and member.instance is not None and group.static.get(member.instance) == fact.member_id:
             del group.static[member.instance]
 
     def _elected(self, seen: Seen, fact: LeaderElected) -> None:
-        group = self._of(seen, fact.group)
+        group = self.of(seen, fact.group)
         group.leader = self._leaders[group.name, group.generation] = fact.member_id
 
     def completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         """A generation began."""
-        group = self._of(seen, fact.group)
-        group.generation = fact.generation
+        group = self.of(seen, fact.group)
+        group.generation, group.begun = fact.generation, group.state == PREPARING
         group.leader = self._leaders[group.name, group.generation] = fact.leader
         group.given, group.protocol = [], fact.protocol or ""
         group.listed = {member_id: member.protocols for member_id, member in group.members.items()}
@@ -335,8 +338,8 @@ class ShadowGroups:
 
     def became(self, seen: Seen, fact: GroupBecame) -> None:
         """It is in another state."""
-        group = self._of(seen, fact.group)
-        group.state = fact.new
+        group = self.of(seen, fact.group)
+        group.state, group.begun = fact.new, False
         if fact.new == PREPARING:
             group.preparing_us, group.prepared_seq = seen.at_us, seen.seq
             group.rebalance_us = group.timeout_us()

@@ -106,7 +106,7 @@ GROUPS = [
         "actors/coordinator/group.py",
         "        books.generation = metadata.generation\n",
         "        books.generation = 0\n",
-        "group-protocol",
+        "membership/loaded",
         ("coordinator-failover-stable:1",),
     ),
     Mutation(  # after a load nobody's session runs
@@ -120,7 +120,7 @@ GROUPS = [
         "actors/coordinator/replay.py",
         "                    self.metadata[group] = metadata\n",
         "                    self.metadata.setdefault(group, metadata)\n",
-        "group-protocol",
+        "membership/loaded",
         ("coordinator-failover-stable:1",),
     ),
     Mutation(  # the leader is not told of the last member

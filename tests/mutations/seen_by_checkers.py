@@ -19,7 +19,7 @@ MUTATIONS = [
         "actors/coordinator/join_phase.py",
         "        books.generation += 1\n",
         "        books.generation += not books.generation\n",
-        "group-protocol",  # the second generation has the first one's number
+        "membership/generation",  # the second generation has the first one's number
     ),
     Mutation(
         "actors/coordinator/books.py",
@@ -32,7 +32,7 @@ MUTATIONS = [
         "actors/coordinator/group.py",
         "            self._machine.writes.begin(self.partition, (record,), write)",
         "            self._machine.writes.begin(self.partition, (record,), write)\n            write.done(_NONE, 0)",
-        "group-protocol",  # assignments are handed out before they are in the log
+        "membership/loaded",  # assignments are handed out before they are in the log
         ("coordinator-failover-stable:6",),
     ),
     Mutation(
@@ -58,7 +58,7 @@ MUTATIONS = [
         "actors/coordinator/group.py",
         "        if self.members:\n            books.state = STABLE\n",
         "",
-        "group-protocol",  # a group with members is loaded as Empty
+        "membership/loaded",  # a group with members is loaded as Empty
         ("coordinator-failover-stable:1",),
     ),
     # --- consumer ---

@@ -44,7 +44,7 @@ def test_a_failover_that_forgets_a_generation_where_another_replica_kept_what_it
     story.load("b1/coordinator", loaded, "c1", "c2")
 
     texts = [f"group g at b1/coordinator: it was loaded with generation {loaded}; 2 had been Stable"]
-    assert story.judged().get("group-protocol", []) == (texts if said else [])
+    assert story.judged().get("membership", []) == (texts if said else [])
 
 
 @pytest.mark.parametrize(("records", "kind"), [(4, "forgotten-instance"), (2, "member-failed")])
