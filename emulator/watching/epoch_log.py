@@ -111,8 +111,8 @@ class EpochLog:
     def runs_from(self, offset: int) -> list[Run]:
         """What there is from an offset on, by terms."""
         behind = [*self.starts[1:], self.end]
-        rows = zip(self.starts, behind, self.terms, strict=False)
-        return [(max(first, offset, self.start), last, term) for first, last, term in rows if last > offset]
+        rows, since = zip(self.starts, behind, self.terms, strict=False), max(offset, self.start)
+        return [(max(first, since), last, term) for first, last, term in rows if last > since]
 
     def without(self, other: "EpochLog") -> list[Run]:
         """What another log has not; what is deleted there was there."""

@@ -142,10 +142,12 @@ class GroupProgress:
         return committed if self.cut is None else min(committed, self.cut)
 
     def skip(self, first: int, last: int, why: str, log: EpochLog) -> None:
-        """Leave records out; what the log does not have yet is left out whoever writes it."""
+        """Leave records out; what the log has deleted, or does not have yet, is left out whoever wrote or writes it."""
         if first >= last:
             return
         records = self.skipped.setdefault(why, Records())
+        if first < log.start:
+            records.add(first, min(last, log.start), ANY)
         for piece in pieces_of(log, first, last):
             records.add(*piece)
         records.add(max(first, log.end), last, ANY)
@@ -178,12 +180,20 @@ class GroupProgress:
         return found.within(*piece[:2])
 
     def skipped_of(self, log: EpochLog) -> int:
-        """How many records of the log were skipped, and done by nobody."""
+        """How many records that the log has or has deleted were skipped, and done by nobody."""
         pieces = self.done.lacking(pieces_of(log, 0, log.end))
         left = pieces
         for records in self.skipped.values():
             left = records.lacking(left)
-        return count(pieces) - count(left)
+        deleted = Ranges()
+        for records in self.skipped.values():
+            for ranges in records.by_term.values():
+                for first, last in ranges.within(0, log.start):
+                    deleted.add(first, last)
+        gaps = [(first, last, ANY) for first, last in deleted]
+        for ranges in self.done.by_term.values():
+            gaps = [(*gap, ANY) for first, last, _ in gaps for gap in ranges.gaps(first, last)]
+        return count(pieces) - count(left) + count(gaps)
 
     def done_behind(self, offset: int) -> int:
         """How many records from this offset on were done."""
