@@ -13,8 +13,8 @@ ahead-of-work           a member commits at most what it processed, or the posit
 went-back               committed offsets rise, but for a reset, a seek, a removal or a commit of an old connection
 position-not-committed  a member starts at the committed offset, if there is one
 not-kept                a commit that succeeded was reported by a coordinator
-given-up-uncommitted    an eager member with ``enable.auto.commit`` commits its work before it gives it up, if no fault
-                        has hit it or a broker within 10 s; a commit that failed counts
+given-up-uncommitted    an eager member with ``enable.auto.commit`` commits its work before it joins or closes, if
+                        no fault has hit it or a broker within 10 s; a commit that failed counts
 removed-too-early,      an offset lasts for ``offsets.retention.minutes`` since its group is empty (KIP-211), or since
 expired-in-use          its commit, and while members use it, unless an operator or a deleted topic removes it
 reset-in-range,         a member leaves a position only if its log does not have it; a reset follows
@@ -67,6 +67,8 @@ REMOVES_OFFSETS: dict[str, Callable[[str, str], set[str]]] = {
 }
 """Entries of a plan that remove committed offsets, and the names that such an entry then tells. Source: KIP-229,
 KIP-496, ``GroupCoordinator.handleDeletedPartitions`` (3.4.1)."""
+UNSUBSCRIBE = "unsubscribe"
+"""The entry of a plan by which an application unsubscribes; its text begins with the host."""
 OPERATOR_US = 60_000_000
 """An operator's request is carried out within ``default.api.timeout.ms`` of Kafka's admin client."""
 SETTLED_US = 10_000_000
@@ -154,6 +156,8 @@ class CommitsChecker(Checker):
         """When the committed offset was reported last; empty where the group's log may have lost commits since."""
         self._removals_asked: list[tuple[int, str, set[str]]] = []
         """When the plan's operator asked for a removal of offsets, the kind of the entry, and the entry's words."""
+        self._unsubscribes: dict[ActorName, None] = {}
+        """Hosts whose application unsubscribes, until they are assigned partitions again."""
         self._spells: dict[str, _Spell] = {}
         self._kept: dict[tuple[str, str], dict[int, None]] = {}
         """(group, member id) -> the steps in which commits of it were reported, while it has not heard of them."""
@@ -246,13 +250,16 @@ class CommitsChecker(Checker):
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for topic, partition in fact.added:
             self._progress_of(seen, topic, partition).starts = True
+        self._unsubscribes.pop(host_of(seen.actor), None)
 
     def _gives_up(self, seen: Seen, fact: PartitionsRevoked) -> None:
-        """Work is committed before all is given up.
+        """Work is committed before all is given up, but for an application that unsubscribes.
 
-        Source: ``ConsumerCoordinator.onJoinPrepare``, ``close`` (3.4.1).
+        Source: ``ConsumerCoordinator.onJoinPrepare``, ``close``, ``onLeavePrepare`` (3.4.1).
         """
-        if fact.group not in self._auto_commit or fact.owned or not self._can_commit(seen, fact.group):
+        if fact.group not in self._auto_commit or fact.owned or host_of(seen.actor) in self._unsubscribes:
+            return
+        if not self._can_commit(seen, fact.group):
             return
         for topic, partition in fact.revoked:
             progress = self._progress_of(seen, topic, partition)
@@ -455,6 +462,8 @@ class CommitsChecker(Checker):
     def _operated(self, seen: Seen, fact: FaultApplied) -> None:
         if fact.kind in REMOVES_OFFSETS:
             self._removals_asked.append((seen.at_us, fact.kind, set(fact.text.replace(",", " ").split())))
+        elif fact.kind == UNSUBSCRIBE:
+            self._unsubscribes[fact.text.partition(" ")[0]] = None
 
     def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))

@@ -253,6 +253,21 @@ def test_a_fault_excuses_work_that_is_not_committed_of_the_member_that_it_hits(s
     assert gives_up(story) == ([] if excused else ["given-up-uncommitted"])
 
 
+@pytest.mark.parametrize(("host", "excused"), [("c1", True), ("c2", False)])
+def test_an_application_that_unsubscribes_leaves_work_uncommitted(story, host, excused):
+    story.world(FaultApplied(index=0, kind="unsubscribe", text=f"{host} unsubscribes"))
+
+    assert gives_up(story) == ([] if excused else ["given-up-uncommitted"])
+
+
+def test_a_member_that_was_assigned_partitions_since_it_unsubscribed_commits_its_work(story):
+    story.world(FaultApplied(index=0, kind="unsubscribe", text="c1 unsubscribes"))
+    about = {"group": GROUP, "member_id": story.ids["c1"], "generation": 1}
+    story.by("c1", notes.PartitionsAssigned(**about, added=((TOPIC, 0),), owned=((TOPIC, 0),)))
+
+    assert gives_up(story) == ["given-up-uncommitted"]
+
+
 def test_work_may_stay_uncommitted_without_auto_commit_or_while_other_partitions_stay():
     for other in ({"groups": ()}, {"owned": ((TOPIC, 1),)}):
         told = Story("c1", "c2")
