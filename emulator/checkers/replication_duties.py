@@ -234,12 +234,14 @@ class ReplicationDuties(Checker):
         at = self.panel.written
         if at is not None and (self.panel.was_elected or self.panel.state_before is None):
             self._written[at] = fact.zxid
-        for at in self.panel.replicas_changed:
+        for at, before in self.panel.replicas_changed.items():
             there = self.panel.assigned[at].replicas
             for host in [host for host, which in self._ends if which == at]:
                 if broker_of(host) in there:
                     self._removed.pop((host, at), None)
-                elif host_of(fact.client) == self._plane.controller and self._plane.registration(host) >= 0:
+                    continue
+                deletes = broker_of(host) in before and host_of(fact.client) == self._plane.controller
+                if deletes and self._plane.registration(host) >= 0:
                     self._removed.setdefault((host, at), (self._plane.epoch, self._plane.registration(host)))
         if fact.path.startswith(f"{TOPIC_CONFIGS}/"):
             rows = read_config(fact.data) if fact.what != "deleted" else {}

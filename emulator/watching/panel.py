@@ -209,8 +209,8 @@ class Panel:
         """Whether it has a new leader epoch: a controller decided, not only about the ISR that a leader asked for."""
         self.written_topic = ""
         """The topic whose assignment the store changed."""
-        self.replicas_changed: list[TopicPartition] = []
-        """Partitions that have other replicas now."""
+        self.replicas_changed: dict[TopicPartition, tuple[int, ...]] = {}
+        """Partitions that have other replicas now -> the replicas before."""
         self.led: list[TopicPartition] = []
         """Partitions whose leader came, went, stands still, or goes on."""
         self._paused: set[str] = set()
@@ -300,7 +300,7 @@ class Panel:
         self.now = seen
         self.gained, self.given_up, self.ended, self.left = [], [], [], None
         self.began, self.ceased, self.ran_already = [], [], False
-        self.written, self.state_before, self.written_topic, self.replicas_changed = None, None, "", []
+        self.written, self.state_before, self.written_topic, self.replicas_changed = None, None, "", {}
         self.was_elected = False
         self.led = []
         self._on[type(fact)](seen, fact)
@@ -611,7 +611,7 @@ class Panel:
             at = (topic, number)
             before = self.assigned.get(at)
             if before is None or before.replicas != assignment.replicas:
-                self.replicas_changed.append(at)
+                self.replicas_changed[at] = () if before is None else before.replicas
             self.assigned[at] = assignment
 
     # --- brokers -----------------------------------------------------------------------------------------------

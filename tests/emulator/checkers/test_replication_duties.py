@@ -223,6 +223,17 @@ def test_the_order_to_stop_it_is_lost_with_its_controller():
     assert found(story) == []
 
 
+def test_a_replica_dropped_under_a_former_controller_is_not_owed_by_one_that_changes_the_list_later():
+    story = in_peace()
+    reassigned(story)
+    story.new_controller(1)
+    time_passes(story, 2)
+    story.node(topic_path(story.topic), topic_data({0: ReplicaAssignment((1, 0))}), what="set")
+    time_passes(story, 60)
+
+    assert "replica-kept" not in found(story)
+
+
 def adds_b2(story: ClusterStory, isr: tuple[int, ...]) -> None:
     """A step adds b2, which follows; the ISR is this."""
     story.node(topic_path(story.topic), topic_data({0: ReplicaAssignment(BROKERS, (2,), ())}), what="set")
