@@ -24,7 +24,8 @@ offsets-uncommitted  a Stable member with enable.auto.commit commits          co
                                                                               request timeout, work
 ===================  =======================================================  =====================================
 
-Exempt from the last three: Streams; from the last two: KIP-333's members, paused partitions. Source: Kafka 3.4
+Exempt from not-rejoined: Streams; from offsets-uncommitted: Streams and KIP-333's members, which have
+``max.poll.interval.ms`` more for records-unread, too; from that: paused partitions. Source: Kafka 3.4
 ``GroupCoordinator``, ``AbstractCoordinator``, ``ConsumerCoordinator``.
 """
 
@@ -84,7 +85,8 @@ class GroupTimes:
 
     ``poll_us``, ``records_us``: what the application does between two polls, and how much of that it does for the
     records alone. ``calls_us``: one call of each callback, and what else a rebalance waits for. ``commits``: by host,
-    whether it commits by interval; "" stands for members that come later. ``reads``: whether the last two rules hold.
+    whether it commits by interval; "" stands for members that come later. ``reads``: whether they read and
+    commit alone: not in Streams, nor with KIP-333.
     """
 
     session_us: int = 45_000_000
@@ -391,17 +393,16 @@ class GroupDuties(Checker):
         self, seen: Seen, name: GroupId, group: CoordinatorsGroup, actor: ActorName, times: GroupTimes
     ) -> None:
         progress = self.panel.memberships.members.get(actor)
-        if progress is None or progress.why == _UNSUBSCRIBED or times.streams:
+        if progress is None or progress.why == _UNSUBSCRIBED:
             return
         if not self.panel.memberships.has(name, actor):
-            self._look_at_ousted(seen, name, group, actor, times)
+            if not times.streams:
+                self._look_at_ousted(seen, name, group, actor, times)
             return
         self._not_in.pop(actor, None)
         holding = self.panel.holdings.get(actor)
         if group.state == "Stable" and progress.state == MEMBER and holding is not None and not holding.gone:
-            since_us = max(group.since_us, progress.since_us)
-            if times.reads:
-                self._look_at_work(seen, name, group, holding, times, since_us)
+            self._look_at_work(seen, name, group, holding, times, max(group.since_us, progress.since_us))
 
     def _look_at_ousted(
         self, seen: Seen, name: GroupId, group: CoordinatorsGroup, actor: ActorName, times: GroupTimes
@@ -429,9 +430,10 @@ class GroupDuties(Checker):
         self, seen: Seen, name: GroupId, group: CoordinatorsGroup, holding: Holding, times: GroupTimes, since_us: int
     ) -> None:
         coordinator, host = host_of(group.speaker[0]), host_of(holding.actor)
-        commits = times.commits.get(host, times.commits.get("", True))
+        commits = times.reads and times.commits.get(host, times.commits.get("", True))
         able_us = self._log_us(name, coordinator, host) if commits else None
         batches_us = 2 * times.poll_us + len(holding.owned) * POLLS_OF_A_FETCH * times.records_us
+        elsewhere_us = 0 if times.reads else times.rebalance_us  # restores, buffers, ranges of other members
         for at in holding.owned:
             where = f"{at[0]}-{at[1]}"
             owed = self._owed.get((holding.actor, at))
@@ -440,7 +442,7 @@ class GroupDuties(Checker):
                 bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
                 begun_us = (owed[0], able_us, since_us)
                 self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, bound_us, text)
-            if not self._waits(name, at):
+            if not self._waits(name, at) or (times.streams and not self.panel.interruptions.is_well((name, at))):
                 self._waits_us.pop((name, at), None)
                 continue
             reached, reached_us = self._reached[name, at]
@@ -449,11 +451,11 @@ class GroupDuties(Checker):
             if read_us is not None and not self._is_paused(host):
                 text = f"{holding.actor} read nothing of {where} at {reached}"
                 begun_us = (behind_us, read_us, since_us)
-                bound_us = times.request_us + batches_us + MARGIN_US
+                bound_us = times.request_us + batches_us + elsewhere_us + MARGIN_US
                 self._is_over(seen, "records-unread", (name, where), begun_us, bound_us, text)
                 idle_us = (*begun_us, self._worked_us.get(holding.actor, 0))
                 busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # or it leaves the group
-                bound_us = times.request_us + busy_us + MARGIN_US
+                bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
                 self._is_over(seen, "records-unread", (name, where), idle_us, bound_us, text)
 
     def _is_paused(self, host: str) -> bool:

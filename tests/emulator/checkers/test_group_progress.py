@@ -1,6 +1,7 @@
 """Groups and members do what they owe within a bound, whatever fault lasts elsewhere meanwhile."""
 
 import pytest
+from attrs import evolve
 
 from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties, GroupTimes, times_of
 from kemu.emulator.facts import FaultApplied, FaultEnded, MemberReconfigured
@@ -219,6 +220,24 @@ def test_records_that_an_undisturbed_member_does_not_read_are_a_violation(story)
     pass_time(story, 5 + MARGIN_S + 20)
 
     assert found(story) == ["records-unread"]
+
+
+def test_a_member_of_streams_or_with_kip_333_has_the_poll_interval_more(story):
+    times = evolve(TIMES, reads=False)
+    story.append(1, 10, 5)
+    pass_time(story, 5 + MARGIN_S + 10)
+    assert found(story, times) == []
+
+    pass_time(story, 20 + 10)
+    assert found(story, times) == ["records-unread"]
+
+
+def test_a_member_that_processes_nothing_at_all_has_the_time_of_two_polls(story):
+    """Its backlog may take 20 polls of a minute for each partition, but then it processes some of it."""
+    times = evolve(TIMES, poll_us=1 * SECOND, records_us=60 * SECOND)
+    story.append(1, 10, 5)
+    pass_time(story, 5 + 2 + MARGIN_S + 11)
+    assert found(story, times) == ["records-unread"]
 
 
 def test_records_of_a_partition_whose_broker_a_fault_hits_may_wait(story):
