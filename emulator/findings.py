@@ -30,14 +30,7 @@ MEMBER_FAILED = "member-failed"
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "one-owner": ("two-owners", "unknown-generation"),
-        "cooperative": (
-            "assignment-refused",
-            "handed-over-too-soon",
-            "no-rejoin",
-            "rejoin-without-reason",
-            "revocation-late",
-            "two-owners",
-        ),
+        "cooperative": ("handed-over-too-soon", "no-rejoin", "revocation-late"),
         "processing": ("not-owned", "out-of-order"),
         "commits": (
             "ahead-of-work",

@@ -1,22 +1,20 @@
 """A cooperative rebalance moves a partition in two steps, and comes to an end.
 
-Theory (KIP-429; the page and what shipped agree on it). A cooperative member joins with what it owns. In that
-generation nobody else is given any of it; the member sees what is missing, revokes it and joins again, and only the
-follow-up gives it to its new owner. Hence:
+Theory (KIP-429). A member joins with what it owns. In that generation nobody else is given any of it; the member
+revokes what is missing and joins again, and the follow-up gives that to its new owner.
 
-1. *No direct move.* What a member owns when the join phase it takes part in completes, nobody else is assigned in that
-   generation, whether or not the owner ever receives its own assignment. Only rightful claims count: of a partition
-   that was assigned to somebody else since, a claim says nothing.
-2. *Revoke before assign.* A member that an assignment took something from has revoked it before it takes the rest.
-3. *Only members that revoked rejoin for it*. (That those who did come back, is the business of ``liveness``.)
-4. *Disjoint at rest.* When all members of a generation have taken their assignments, no partition has two owners.
-5. *Convergence.* While nothing happens from outside (no member comes, goes or is thrown out, no topic grows, no fault
-   begins or ends, no coordinator takes over), at most ``MOST_REVOKING`` generations take anything from anybody. Where
-   task assignors of Streams look at how far copies of tasks are, a copy that was restored further is such an event.
-6. *Obedience.* No member refuses its assignment (KIP-429's page: the superset check fails).
+====================  ==================================================================================================
+kind                  rule
+====================  ==================================================================================================
+handed-over-too-soon  what a member owns when a join phase with it completes is given to nobody else in that generation,
+                      unless it was assigned to somebody else since
+revocation-late       a member revokes what an assignment took from it before it takes the rest
+no-rejoin             while nothing happens from outside, at most ``MOST_REVOKING`` generations take anything from
+                      anybody. A copy of a Streams task that was restored further is an event from outside
+====================  ==================================================================================================
 
-An eager member owns nothing when it joins, and satisfies all of this. Static members are followed by rules 2 to 6 only:
-one that did not come back stays in the group with what it said long ago, and may own more than the leader can know.
+An eager member owns nothing when it joins. A static one that did not return stays in the group with what it claimed
+long ago: it is exempt from the first rule. That owners are disjoint is ``one-owner`` and ``lifecycle: owned``.
 """
 
 from kemu.emulator.checkers.base import Checker
@@ -34,7 +32,6 @@ from kemu.emulator.facts import (
 from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
-    AssignmentRefused,
     GroupLoaded,
     JoinPhaseCompleted,
     MemberAdded,
@@ -44,7 +41,6 @@ from kemu.protocol.notes.groups import (
     PartitionsAssigned,
     PartitionsLost,
     PartitionsRevoked,
-    Rejoin,
 )
 from kemu.protocol.notes.streams import TaskRestored
 
@@ -56,15 +52,13 @@ PREPARING = "PREPARING_REBALANCE"
 class _Member:
     """One life of a member."""
 
-    __slots__ = ("joining", "life", "member_id", "revoked", "unsettled")
+    __slots__ = ("joining", "life", "member_id", "unsettled")
 
     def __init__(self, life: int) -> None:
         self.life = life
         self.member_id = ""
         self.joining = False
         """Between its JoinGroup and the answer."""
-        self.revoked = False
-        """Its last assignment took something from it, and that is revoked."""
         self.unsettled: frozenset[TopicPartition] = frozenset()
         """What its assignment took from it and it has yet to revoke."""
 
@@ -72,13 +66,10 @@ class _Member:
 class _Group:
     def __init__(self) -> None:
         self.generation = -1
-        self.members: tuple[str, ...] = ()
         self.claims: dict[TopicPartition, tuple[str, int]] = {}
         """Rightful claims of this generation: partition -> (actor, life)."""
         self.owner: dict[TopicPartition, tuple[str, int]] = {}
         """Partition -> the life it was assigned to last."""
-        self.taken: dict[str, str] = {}
-        """Member id -> actor, of those that took their assignment of this generation."""
         self.static: set[str] = set()
         self.revoking: set[int] = set()
         """Generations that took something from somebody since the last event from outside."""
@@ -98,7 +89,6 @@ class Cooperative(Checker):
             MemberAdded: self._added,
             MemberRemoved: self._removed,
             MemberBecame: self._became,
-            AssignmentRefused: self._refused,
             MemberFailed: self._outside,
             AssignmentReceived: self._received,
             PartitionsAssigned: self._assigned,
@@ -134,8 +124,7 @@ class Cooperative(Checker):
         if not self.panel.is_current(seen):
             return
         group = self._group(fact.group)
-        group.generation, group.members, group.taken = fact.generation, fact.members, {}
-        group.claims = {}
+        group.generation, group.claims = fact.generation, {}
         ids = frozenset(fact.members) - group.static
         for actor, holding in self.panel.holdings.items():
             member = self._members.get(actor)
@@ -156,7 +145,7 @@ class Cooperative(Checker):
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         group = self._group(fact.group)
         group.generation = -1  # until the next join phase: numbers may come again
-        group.claims, group.taken = {}, {}
+        group.claims = {}
         group.revoking.clear()
 
     def _outside(self, seen: Seen, fact: object) -> None:
@@ -177,17 +166,10 @@ class Cooperative(Checker):
         member = self._member(seen)
         member.member_id = fact.member_id
         member.joining = fact.new == PREPARING
-        if fact.new == PREPARING and fact.why == Rejoin.REVOKED and not member.revoked:
-            self._say(
-                seen, "rejoin-without-reason", f"{seen.actor} joins again because it revoked something, but it did not"
-            )
         if fact.new in (PREPARING, "UNJOINED", "CLOSED", "FAILED"):
             member.unsettled = frozenset()
         if fact.new == "UNJOINED":
             self._group(fact.group).revoking.clear()
-
-    def _refused(self, seen: Seen, fact: AssignmentRefused) -> None:
-        self._say(seen, "assignment-refused", f"{seen.actor} refuses its assignment: {fact.why}")
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group, member, life = self._group(fact.group), self._member(seen), (seen.actor, seen.life)
@@ -201,13 +183,11 @@ class Cooperative(Checker):
             group.owner[at] = life
         owned = self.panel.holding(seen).owned
         member.unsettled = frozenset(owned.keys() - set(fact.partitions))
-        member.revoked = False
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         member = self._member(seen)
         if member.unsettled and member.unsettled.issuperset(fact.revoked):
             member.unsettled -= frozenset(fact.revoked)
-            member.revoked = True
             revoking = self._group(fact.group).revoking
             revoking.add(fact.generation)
             if len(revoking) > MOST_REVOKING:
@@ -221,28 +201,9 @@ class Cooperative(Checker):
             names = ", ".join(f"{topic}-{number}" for topic, number in sorted(member.unsettled))
             self._say(seen, "revocation-late", f"{seen.actor} takes its assignment before it revoked {names}")
             member.unsettled = frozenset()
-        group = self._group(fact.group)
-        if fact.generation == group.generation and fact.member_id in group.members:
-            group.taken[fact.member_id] = seen.actor
-            if len(group.taken) == len(group.members):
-                self._look_at_rest(seen, group)
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
         self._member(seen).unsettled = frozenset()
-
-    def _look_at_rest(self, seen: Seen, group: _Group) -> None:
-        owners: dict[TopicPartition, str] = {}
-        for member_id, actor in group.taken.items():
-            holding = self.panel.holdings.get(actor)
-            if holding is None or holding.generation != group.generation or holding.member_id != member_id:
-                continue
-            for at in sorted(holding.owned):
-                other = owners.setdefault(at, actor)
-                if other != actor:
-                    text = (
-                        f"{at[0]}-{at[1]} is owned by {other} and {actor}, with generation {group.generation} at rest"
-                    )
-                    self._say(seen, "two-owners", text, f"{at[0]}-{at[1]}", other)
 
     def _say(self, seen: Seen, kind: str, text: str, *entities: str, liveness: bool = False) -> None:
         self.violation(seen, kind, (seen.fact.group, seen.actor, *entities), text, liveness=liveness)

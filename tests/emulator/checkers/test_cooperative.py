@@ -115,24 +115,6 @@ def test_an_assignment_is_not_taken_before_what_it_takes_away_is_revoked(story: 
     assert said(story) == ["c1 takes its assignment before it revoked t-1"]
 
 
-def test_a_member_that_revoked_nothing_has_no_reason_to_come_back_for_it(story: Story) -> None:
-    """The page: "If revoked partitions is not empty ... immediately send another join group request"."""
-    take(story, "c1", 2, "0 1")
-    joins(story, "c1", why=Rejoin.REVOKED)
-
-    assert said(story) == ["c1 joins again because it revoked something, but it did not"]
-
-
-def test_two_owners_at_rest_are_caught(story: Story) -> None:
-    """Owned sets are disjoint when everybody has taken its part."""
-    story.receive("c1", 2, "0 1")
-    story.assigned("c1", 2, "")
-    story.receive("c2", 2, "1")
-    story.assigned("c2", 2, "1")
-
-    assert "t-1 is owned by c1 and c2, with generation 2 at rest" in said(story)
-
-
 def test_a_rebalance_that_comes_to_no_end_is_caught(story: Story) -> None:
     """A partition that goes back and forth while nothing happens."""
     generation, owner, other = 2, "c1", "c2"
@@ -155,10 +137,3 @@ def next_generation(story: Story, first: str, second: str, why: str = Rejoin.REV
     story.complete(story.generation + 1, "c1", "c2")
     story.become("Stable")
     return story.generation
-
-
-def test_a_member_that_refuses_its_assignment_is_the_run_s_failure(story: Story) -> None:
-    """The page's superset check."""
-    story.by("c1", notes.AssignmentRefused(group=GROUP, member_id="c1-1", generation=1, why="PROTOCOL_VIOLATION: t-1"))
-
-    assert said(story) == ["c1 refuses its assignment: PROTOCOL_VIOLATION: t-1"]
