@@ -432,7 +432,8 @@ class GroupDuties(Checker):
         coordinator, host = host_of(group.speaker[0]), host_of(holding.actor)
         commits = times.reads and times.commits.get(host, times.commits.get("", True))
         able_us = self._log_us(name, coordinator, host) if commits else None
-        batches_us = 2 * times.poll_us + len(holding.owned) * POLLS_OF_A_FETCH * times.records_us
+        busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # or it leaves the group
+        batches_us = busy_us + len(holding.owned) * POLLS_OF_A_FETCH * times.records_us
         elsewhere_us = 0 if times.reads else times.rebalance_us  # restores, buffers, ranges of other members
         for at in holding.owned:
             where = f"{at[0]}-{at[1]}"
@@ -454,7 +455,6 @@ class GroupDuties(Checker):
                 bound_us = times.request_us + batches_us + elsewhere_us + MARGIN_US
                 self._is_over(seen, "records-unread", (name, where), begun_us, bound_us, text)
                 idle_us = (*begun_us, self._worked_us.get(holding.actor, 0))
-                busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # or it leaves the group
                 bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
                 self._is_over(seen, "records-unread", (name, where), idle_us, bound_us, text)
 
