@@ -1,10 +1,11 @@
-"""After the faults end, every group comes to rest within a bound. ``group-progress`` judges its work then, too.
+"""After the faults end, every group comes to rest and goes on working within a bound. Safety first, then liveness.
 
 ===================  =================================================================================================
 kind                 obligation, from ``Healed`` on
 ===================  =================================================================================================
-nothing-processed    a group for which records wait works on some of them
 not-at-rest          at some moment the group is Stable, and running members own each partition of its topics once
+nothing-processed    some records of each partition where records waited are processed; a partition that changed hands
+                     in the second half of the bound is exempt in a group that works
 member-failed        no member fails for good, at any time; an error that the plan injected excuses one failure by it
 forgotten-instance   not-at-rest or member-failed in a way of Kafka's own: see ``findings.STANDS_STILL``
 to untold-coordinator
@@ -92,11 +93,12 @@ class _Group:
         """When there was a newer generation than one that lacked partitions, or when its leader must have heard."""
         self.judged = False
         """It was, once for all."""
+        self.since_us: dict[TopicPartition, int] = {}
+        """When each partition was last added to what a member owns."""
         self.worked = False
         """Something was processed at any time."""
         self.works = False
         """Something was processed since the last disturbance."""
-        self.reached: dict[TopicPartition, int] = {}
         self.owners: dict[TopicPartition, int] = {}
         """How many running members own each partition."""
         self.shared = 0
@@ -107,7 +109,10 @@ class _Group:
         self.runs = False
         """Members of it ran then."""
         self.rested = False
-        """It was at rest at some moment since the last disturbance."""
+        """Rule 1 held at some moment since the last disturbance."""
+        self.reached: dict[TopicPartition, int] = {}
+        self.waiting: dict[TopicPartition, int] = {}
+        """Where each partition with records to process stood at the last disturbance, until it moves."""
 
 
 class _Heard:
@@ -245,7 +250,7 @@ class Liveness(Checker):
         if self._deadline_us is None:
             return not self._awaited
         return all(
-            group.judged or not self.panel.running_members(name) or not self._lacks(name, group)
+            group.judged or not self.panel.running_members(name) or not self._lacking(group)
             for name, group in self._groups.items()
         )
 
@@ -260,7 +265,7 @@ class Liveness(Checker):
         waited_for = [
             self._due_us(name, group)
             for name, group in self._groups.items()
-            if not group.judged and self._lacks(name, group) and self.panel.running_members(name)
+            if not group.judged and self._lacking(group) and self.panel.running_members(name)
         ]
         return max([self._deadline_us, *waited_for])
 
@@ -430,6 +435,8 @@ class Liveness(Checker):
         if not holding.gone and not self._is_away(holding):
             self._count(group, self.panel.given_up, -1)
             self._count(group, self.panel.gained, 1)
+            for partition in self.panel.gained:
+                group.since_us[partition] = seen.at_us
         self._look(fact.group, group)
 
     def _count_ended(self) -> None:
@@ -462,24 +469,28 @@ class Liveness(Checker):
         end = self.panel.logs.of(at).records.end
         if end < self._ends.get(at, 0):
             self._ends[at] = end
+            for group in self._groups.values():
+                if group.waiting.get(at, -1) >= end:
+                    del group.waiting[at]
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
-        reached, at = self._group(fact.group).reached, (fact.topic, fact.partition)
-        reached[at] = max(reached.get(at, 0), fact.offset)
+        partition = (fact.topic, fact.partition)
+        group = self._group(fact.group)
+        group.reached[partition] = max(group.reached.get(partition, 0), fact.offset)
+        if fact.offset > group.waiting.get(partition, fact.offset):  # a reset that skips what waited
+            del group.waiting[partition]
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
-        group, at = self._group(fact.group), (fact.topic, fact.partition)
-        group.reached[at] = max(group.reached.get(at, 0), fact.last)
+        group = self._group(fact.group)
+        partition = (fact.topic, fact.partition)
+        group.reached[partition] = max(group.reached.get(partition, 0), fact.last)
+        group.waiting.pop(partition, None)
         group.works = group.worked = True
 
     def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
+        """Work, but not of what waits at the first consumer's position."""
         group = self._group(fact.group)
         group.works = group.worked = True
-
-    def _idle_at(self, name: str, group: _Group) -> list[TopicPartition]:
-        """Where records wait for a group that processed nothing since the last disturbance."""
-        topics = () if group.works else self._topics_of(name, group)
-        return [at for at, end in self._ends.items() if at[0] in topics and end > group.reached.get(at, 0)]
 
     def killed(self) -> Iterator[tuple[str, str]]:
         """Groups without a running member, and the failure by the plan that left the group so."""
@@ -513,8 +524,19 @@ class Liveness(Checker):
             return
         self._deadline_us = self._judges_us = seen.at_us + self.bound_us
         for name, group in self._groups.items():
-            group.rested = group.works = False
+            group.rested = False
             self._look(name, group)
+            self._count_waiting(name, group)
+
+    def _count_waiting(self, name: str, group: _Group) -> None:
+        """From now on it is seen what is processed of what waits."""
+        topics = self._topics_of(name, group)
+        group.works = False
+        group.waiting = {
+            partition: group.reached.get(partition, 0)
+            for partition, end in self._ends.items()
+            if end > group.reached.get(partition, 0) and partition[0] in topics
+        }
 
     def _topics_of(self, name: str, group: _Group) -> Collection[str]:
         given = self._given.get(name, group.topics)
@@ -547,8 +569,9 @@ class Liveness(Checker):
             return f"{group.shared} partitions have more than one owner"
         return f"{owned} of {wanted} partitions are owned"
 
-    def _lacks(self, name: str, group: _Group) -> bool:
-        return not group.rested or bool(self._idle_at(name, group))
+    @staticmethod
+    def _lacking(group: _Group) -> bool:
+        return not group.rested or bool(group.waiting)
 
     def _judge(self, seen: Seen) -> None:
         """Groups are judged once: those whose leader may not have heard of all yet when it must have."""
@@ -557,7 +580,7 @@ class Liveness(Checker):
         for name, group in self._groups.items():
             if group.judged:
                 continue
-            lacks = group.runs and self._lacks(name, group)
+            lacks = group.runs and self._lacking(group)
             due_us = self._due_us(name, group) if lacks else self._deadline_us
             if due_us > seen.at_us:
                 later.append(due_us)
@@ -570,17 +593,16 @@ class Liveness(Checker):
             self._deadline_us, self._awaited = None, False
 
     def _judge_group(self, seen: Seen, name: str, group: _Group, due_us: int) -> None:
+        late_us = due_us - self.bound_us // 2
         within = f"within {self.bound_us / 1e6:g} s"
         if due_us != self._deadline_us:
             within += " from when its leader had heard of all partitions"
-        if group.rested:
-            where = ", ".join(f"{topic}-{number}" for topic, number in self._idle_at(name, group))
-            text = f"group {name} processed nothing {within}, though records wait in {where}"
-            self.violation(seen, "nothing-processed", (name,), text, liveness=True)
+        if not group.rested:
+            text = f"group {name} did not come to rest {within}: {group.wrong}"
+            kind, why = self._kafkas_own(name, group)
+            self.violation(seen, kind, (name,), f"{text}; {why}" if why else text, liveness=True)
             return
-        text = f"group {name} did not come to rest {within}: {group.wrong}"
-        kind, why = self._kafkas_own(name, group)
-        self.violation(seen, kind, (name,), f"{text}; {why}" if why else text, liveness=True)
+        self._judge_waiting(seen, name, group, late_us, f"{within}, though")
 
     def _kafkas_own(self, name: str, group: _Group) -> tuple[str, str]:
         """The way in which a group that is not at rest stands still, and why if that is Kafka's own."""
@@ -633,3 +655,12 @@ class Liveness(Checker):
             f"{leader} leads {at[0]}-{at[1]} with {list(unheard.told)} as the ISR, of which min.insync.replicas asks"
             f" {least}, and waits for another leader epoch; the store has {list(state.isr)}"
         )
+
+    def _judge_waiting(self, seen: Seen, name: str, group: _Group, late_us: int, within: str) -> None:
+        """Of each partition something was processed, but of those that changed hands late in a group that works."""
+        for partition, reached in sorted(group.waiting.items()):
+            if group.works and group.since_us.get(partition, 0) > late_us:
+                continue
+            where = f"{partition[0]}-{partition[1]}"
+            text = f"group {name} processed nothing of {where} {within} records wait at {reached}"
+            self.violation(seen, "nothing-processed", (name, where), text, liveness=True)

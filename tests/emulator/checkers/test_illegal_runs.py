@@ -780,6 +780,15 @@ def test_a_partition_of_a_crashed_member_that_nobody_takes_over(story):
     caught(story, "liveness", "1 of 2 partitions are owned")
 
 
+def test_records_that_wait_and_are_never_processed(story):
+    story.process("c1", 0, 0, 5)
+    story.heal()
+    story.process("c1", 0, 5, 10)
+    story.wait(31)
+
+    caught(story, "liveness", "group g processed nothing of t-1 within 30 s, though records wait at 0")
+
+
 def test_a_group_that_changes_hands_for_ever_and_never_processes_anything(story):
     story.heal()
     for _ in range(4):
@@ -789,7 +798,7 @@ def test_a_group_that_changes_hands_for_ever_and_never_processes_anything(story)
         story.assigned("c1", 1, "0")
         story.assigned("c2", 1, "1")
 
-    caught(story, "liveness", "group g processed nothing within 30 s, though records wait in t-0")
+    caught(story, "liveness", "group g processed nothing of t-0 within 30 s")
 
 
 def test_a_run_that_ends_before_the_bound_is_not_judged(story):
