@@ -209,6 +209,8 @@ class Takeover(Checker):
         if state is None or not plane.controller or at[0] in plane.deleting:
             return _NEVER_US
         leader = broker_host(state.leader)
+        if state.leader in self.panel.registered and (leader, at) in plane.kept_out:
+            return _NEVER_US  # to its controller it leads; recovery names the log of another topic
         named = state.leader in self.panel.registered and (leader, at) not in plane.unusable
         able = [broker_host(broker) for broker in ((state.leader,) if named else state.isr)]
         hosts = [host for host in able if plane.registration(host) >= 0 and not self.panel.former.has(host, at)]

@@ -37,6 +37,8 @@ class ControlPlane:
         """Topics whose deletion is asked for in the store."""
         self.unusable: dict[tuple[str, TopicPartition], None] = {}
         """(host, partition) of replicas that take no part: a failed log directory, or a log of another topic."""
+        self.kept_out: dict[tuple[str, TopicPartition], None] = {}
+        """Those of them with a log of another topic. No controller acts on the error (INCONSISTENT_TOPIC_ID)."""
         self._lives: dict[str, int] = {}
         self._registered: dict[str, tuple[int, int, int]] = {}
         """Host -> (zxid, life of the host, number of the controller then) of its registration."""
@@ -81,6 +83,7 @@ class ControlPlane:
         self._closing.pop(fact.host, None)
         for key in [key for key in self.unusable if key[0] == fact.host]:
             del self.unusable[key]
+            self.kept_out.pop(key, None)
 
     def _went_down(self, seen: Seen, fact: HostDown) -> None:
         self._lives.pop(fact.host, None)
@@ -122,3 +125,4 @@ class ControlPlane:
 
     def _kept_out(self, seen: Seen, fact: LogOfAnotherTopic) -> None:
         self.unusable[seen.actor, (fact.topic, fact.partition)] = None
+        self.kept_out[seen.actor, (fact.topic, fact.partition)] = None

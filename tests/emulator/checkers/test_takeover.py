@@ -4,6 +4,7 @@ from kemu.emulator.checkers.takeover import ELECTED_US, TICK_US, Takeover
 from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.watching.control_plane import START_US
 from kemu.protocol.nodes import CONTROLLER, broker_path
+from kemu.protocol.notes.replication import LogOfAnotherTopic
 from tests.emulator.checkers.cluster_story import SECOND, STORE, ClusterStory
 
 SESSION_US = 6 * SECOND
@@ -88,6 +89,16 @@ def test_nobody_is_asked_for_a_leader_whose_whole_isr_is_away():
     story = led_by_b1()
     story.write_state(1, (1,))
     lose_b1(story)
+    story.wait(3 * BOUND_S)
+    story.heal()
+
+    assert found(story) == []
+
+
+def test_no_other_leader_is_owed_while_the_one_in_the_store_has_a_log_of_another_topic():
+    story = led_by_b1()
+    story.write_state(2, (0, 1, 2))
+    story.by("b2", LogOfAnotherTopic(topic=story.topic, partition=0, topic_id=2, topic_id_of_log=1))
     story.wait(3 * BOUND_S)
     story.heal()
 
