@@ -425,7 +425,9 @@ class ReplicationDuties(Checker):
             yield Duty("unanswered", (name,), hosts, (state, undecided), self._request_us + ISR_US, text)
         counted = {*state.isr, *proposed} - {state.leader}
         least = min([own, *[ends.get((broker_host(broker), at), 0) for broker in counted]])
-        if watermark < least and len(state.isr) >= panel.min_insync.of(at):
+        unheard = panel.unheard.of(at)  # its leader counts the ISR that it knows (KAFKA-15583)
+        known = unheard.told if unheard is not None and unheard.leader_waits else state.isr
+        if watermark < least and len(known) >= panel.min_insync.of(at):
             text = f"{leader} has {watermark} as the high watermark of {name}; all in sync have records to {least}"
             hosts = (leader, *map(broker_host, sorted(counted)))
             yield Duty("watermark-waits", (name,), hosts, (state, proposed, watermark), self._lag_us + ISR_US, text)
