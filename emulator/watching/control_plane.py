@@ -41,7 +41,7 @@ class ControlPlane:
         """Those of them with a log of another topic. No controller acts on the error (INCONSISTENT_TOPIC_ID)."""
         self._lives: dict[str, int] = {}
         self._registered: dict[str, tuple[int, int, int]] = {}
-        """Host -> (zxid, life of the host, number of the controller then) of its registration."""
+        """Host -> (zxid, life of the host, number of the controller, if it was ready) of its registration."""
         self._registered_us: dict[str, int] = {}
         self._restarted_us: dict[str, int] = {}
         self._closing: dict[str, None] = {}
@@ -73,7 +73,7 @@ class ControlPlane:
         return self._restarted_us.get(host, 0)
 
     def registered_before(self, host: str) -> bool:
-        """Whether the broker registered under this controller, which was there before."""
+        """Whether the broker registered when this controller was ready."""
         return self._registered.get(host, (-1, -1, -1))[2] == self.epoch
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
@@ -104,7 +104,8 @@ class ControlPlane:
                 self._registered.pop(host, None)
             else:
                 self._registered_us[host] = seen.at_us
-                self._registered[host] = (fact.zxid, self._lives.get(host, -1), self.epoch)
+                known = self.epoch if seen.at_us >= self.decides_from_us else -1  # else it may be among what it reads
+                self._registered[host] = (fact.zxid, self._lives.get(host, -1), known)
         elif fact.path.startswith(f"{DELETE_TOPICS}/"):
             topic = fact.path.rpartition("/")[2]
             if deleted:

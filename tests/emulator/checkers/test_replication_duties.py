@@ -165,6 +165,21 @@ def test_a_controller_elected_after_that_broker_registered_need_not_elect_a_lead
     assert found(story) == []
 
 
+def test_a_controller_that_reads_the_cluster_after_that_broker_registered_need_not_elect_a_leader():
+    story = in_peace()
+    story.elect(2, (0, 1, 2), 10, 10)
+    story.cache(0, 1, 2)
+    story.down("b2")
+    story.start("b2")
+    story.new_controller(1)
+    story.node(broker_path(2))
+    story.lead(2, 10, 10)
+    story.cache(2)
+    time_passes(story, 30)
+
+    assert "former-leader" not in found(story)
+
+
 def test_a_replica_that_is_not_told_of_an_election_is_a_violation():
     story = in_peace()
     story.write_state(1, (0, 1, 2))
