@@ -28,6 +28,7 @@ from attrs import evolve
 
 from kemu.actors.broker import replica_fetchers
 from kemu.actors.broker.leader_epochs import Cut, EpochEndOffset, LeaderEpochs, cut_for
+from kemu.actors.streams import thread
 from kemu.emulator.cluster import cluster
 from kemu.emulator.museum import applying
 from kemu.emulator.museum.bug import PastBug
@@ -87,6 +88,10 @@ class Asked:
         """The same rules; what is asked of them is noted."""
         self._values |= {name: getattr(rules, name) for name in _fields(rules)}
         return _Watched(rules, self)
+
+    def evolved(self, made: Any, **changes: Any) -> Any:
+        """``attrs.evolve``, also of rules that are watched: a Streams thread changes those of its consumer."""
+        return _Watched(evolve(made._rules, **changes), self) if type(made) is _Watched else evolve(made, **changes)
 
     def assignor(self, today: Assignor) -> Assignor:
         """The same assignor; the past ones of its name are asked, too."""
@@ -210,6 +215,7 @@ def asking(bugs: Iterable[PastBug]) -> Iterator[Asked]:
             (cluster, "release_with", release_with),
             (replica_fetchers, "cut_for", asked.cut),
             (LeaderEpochs, "end_offset_for", lambda *given: asked.end_offset(*given)),
+            (thread, "evolve", asked.evolved),
         ):
             patched.enter_context(patch.object(where, name, wrapped))
         yield asked
