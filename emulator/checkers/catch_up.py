@@ -5,8 +5,9 @@ of the range is in the first; the second consumer works off ranges, oldest first
 
 ==  =====================================================================================  ======================
 J1  tokens are not empty, follow each other and do not overlap; repeated as J2             ranges-overlap
-J2  the commits of each log rise; the same one twice is a request that was repeated        commit-not-rising
-J3  ``committed()`` never goes back, and everything below it was processed or left out     committed-went-back,
+J2  the commits of each log rise, but for the first one since a seek or a reset; the same  commit-not-rising
+    one twice is a request that was repeated
+J3  ``committed()`` goes back with such a commit only; all below it was processed or left  committed-went-back,
     in the open (reset, ``seek``, an operator's commit, retention)                         committed-unprocessed
 J4  once all is well every range is worked off, within the bound (a commit of it may be    range-left-open
     lost with the end of the groups' log)
@@ -96,7 +97,7 @@ class _Progress:
 class _Ownership:
     """What the two consumers of a member did since it owns a partition."""
 
-    __slots__ = ("begun", "first", "second", "sought", "told")
+    __slots__ = ("begun", "first", "second", "set_to", "sought", "told")
 
     def __init__(self) -> None:
         self.first = Ranges()
@@ -105,6 +106,8 @@ class _Ownership:
         """Its first position is set."""
         self.sought = False
         """Another one was set later: a seek, a reset, or the partition was cut."""
+        self.set_to: int | None = None
+        """Where a seek or a reset set its position; None once a commit told of it, and as long as there was none."""
         self.told = -1
         """How far the second consumer's commits came, whatever the groups' log has lost of them since."""
 
@@ -179,7 +182,9 @@ class CatchUpChecker(Checker):
         ownership = self._ownership(seen, at)
         if ownership is not None:
             anew = ownership.begun and fact.why not in (COMMITTED, JUMPED)
-            ownership.begun, ownership.sought = True, ownership.sought or anew or fact.why == SEEK
+            if anew or fact.why == SEEK:
+                ownership.sought, ownership.set_to = True, fact.offset
+            ownership.begun = True
         if fact.why in (JUMPED, COMMITTED) and ownership is not None and not progress.cut:
             end = logs.last_end
             if end is not None and fact.offset < end:
@@ -282,8 +287,21 @@ class CatchUpChecker(Checker):
         else:
             taken = self.panel.took.get((fact.group, fact.member_id))
             if taken is not None and taken.actor in self.panel.ranges.members:
-                self._rises(seen, fact, at, before.primary)
+                owned = self._ownerships.get((taken.actor, taken.life, at))
+                if owned is not None and self._tells_of_new_position(owned, fact, before.primary):
+                    progress.committed = -1
+                    progress.says_again(fact)
+                else:
+                    self._rises(seen, fact, at, before.primary)
         self._look(seen, fact.group, at)
+
+    @staticmethod
+    def _tells_of_new_position(owned: _Ownership, fact: OffsetCommitted, known: int | None) -> bool:
+        """Whether this is the first commit since a seek or a reset, and lower than those before for that reason."""
+        if owned.set_to is None or known is None or not owned.set_to <= fact.offset < known:
+            return False
+        owned.set_to = None
+        return True
 
     def _range_committed(self, seen: Seen, fact: RangeCommitted) -> None:
         taken = self.panel.took.get((fact.group, fact.member_id))

@@ -1,5 +1,7 @@
 """``catch-up``: each promise of KIP-333's mode, broken by hand, and what it lets pass."""
 
+import pytest
+
 from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.facts import DiskTailLost
@@ -197,6 +199,25 @@ def test_committed_goes_back() -> None:
     story.commits(100)
     story.opens(40, 60)
     assert kinds(story) == ["committed-went-back"]
+
+
+@pytest.mark.parametrize(
+    ("why", "found"), [("seek", []), ("reset", []), ("", ["commit-not-rising", "committed-went-back"])]
+)
+def test_the_first_commit_since_a_position_was_set_anew_may_go_back(why: str, found: list[str]) -> None:
+    """An application seeks to 30, or behind the end of the log, which resets to 0; later commits have to rise again."""
+    story = Told()
+    story.starts(0, "reset")
+    story.did(notes.Processed, 0, 25)
+    story.commits(25)
+    if why:
+        story.starts(0, why)
+    story.did(notes.Processed, 0, 10)
+    story.commits(10)
+
+    assert kinds(story) == found
+    story.commits(5)
+    assert kinds(story)[-2:] == ["commit-not-rising", "committed-went-back"]
 
 
 def test_a_commit_that_was_read_late_may_go_back_in_the_first_log() -> None:
