@@ -8,8 +8,8 @@ kind            obligation                                                      
 ==============  ====================================================================  ================================
 not-restored    a thread with active tasks that are not restored applies records of   ``PROGRESS_US``, and the longest
                 their changelogs, or ends a restore                                   work of the thread so far
-standby-behind  a standby or learner that lacks records applies some, while its       the same
-                thread restores nothing for active tasks
+standby-behind  a standby or learner that lacks records applies some, while its       the same, without the time that
+                thread restores nothing for active tasks                              it applies others' records
 no-follow-up    a leader that gave out warm-ups has its group rebalance again         ``probing.rebalance.interval.ms``
                 (KIP-441)                                                             and ``FOLLOW_UP_US``
 ==============  ====================================================================  ================================
@@ -35,6 +35,8 @@ PROGRESS_US = 60_000_000
 FOLLOW_UP_US = 60_000_000
 """How long a thread may take from the time of its next rebalance until the coordinator has its JoinGroup."""
 LOOKS_US = 5_000_000
+SLICE_US = 200_000
+"""A thread that applies records without a pause tells of some at least so often: it applies for 100 ms at a time."""
 _NOT_RUNNING = ("CREATED", RESTORING)
 
 
@@ -50,6 +52,10 @@ class TaskDuties:
         """Thread -> when it applied something for an active task last, or a task of its changed."""
         self._applied_us: dict[tuple[Disk, str], int] = {}
         """(instance and task, thread) -> when a standby or learner applied something last, or lacked nothing."""
+        self._busy_us: dict[ActorName, tuple[int, int]] = {}
+        """Thread -> when it applied records last, and for how long it has applied records without a pause, summed."""
+        self._busy_before_us: dict[tuple[Disk, str], int] = {}
+        """As ``_applied_us``: that sum when the standby or learner applied something last."""
         self._work_us: dict[ActorName, int] = {}
         """Thread -> the longest time between two polls of its consumer for work."""
         self._decided_us: dict[GroupId, int] = {}
@@ -78,11 +84,17 @@ class TaskDuties:
         self._brokers_changed_us = seen.at_us
 
     def _became(self, seen: Seen, fact: TaskBecame) -> None:
-        self._advanced_us[part_on(fact.instance, fact.thread)] = seen.at_us
-        self._applied_us[(fact.application, fact.instance, fact.task), fact.thread] = seen.at_us
+        thread, key = part_on(fact.instance, fact.thread), ((fact.application, fact.instance, fact.task), fact.thread)
+        self._advanced_us[thread] = self._applied_us[key] = seen.at_us
+        self._busy_before_us[key] = self._busy_us.get(thread, (0, 0))[1]
 
     def _restored(self, seen: Seen, fact: TaskRestored) -> None:
-        self._applied_us[(fact.application, fact.instance, fact.task), fact.thread] = seen.at_us
+        thread = part_on(fact.instance, fact.thread)
+        last_us, busy_us = self._busy_us.get(thread, (seen.at_us, 0))
+        pause_us = seen.at_us - last_us
+        self._busy_us[thread] = seen.at_us, busy_us + (pause_us if pause_us <= SLICE_US else 0)
+        key = (fact.application, fact.instance, fact.task), fact.thread
+        self._applied_us[key], self._busy_before_us[key] = seen.at_us, self._busy_us[thread][1]
         if fact.role == ACTIVE:
             self._advanced_us[part_on(fact.instance, fact.thread)] = seen.at_us
 
@@ -160,12 +172,14 @@ class TaskDuties:
         if one is None:
             return
         key = (copy.application, copy.instance, copy.task), copy.thread
+        thread = part_on(copy.instance, copy.thread)
+        busy_us = self._busy_us.get(thread, (0, 0))[1]
         missing = self._states.missing_of(one)
         if waits or not missing or not self._is_led(one):
-            self._applied_us[key] = seen.at_us
+            self._applied_us[key], self._busy_before_us[key] = seen.at_us, busy_us
             return
-        thread = part_on(copy.instance, copy.thread)
         idle_us = seen.at_us - max(since_us, self._applied_us.get(key, 0), self._advanced_us.get(thread, 0))
+        idle_us -= busy_us - self._busy_before_us.get(key, 0)
         if idle_us > self._bound_us(thread):
             text = (
                 f"the {copy.role} of {copy.task} of {copy.application} on {thread} lacks {missing} records of its "

@@ -97,6 +97,21 @@ def test_a_standby_follows_its_changelog(
     assert kinds(told, 110) == found
 
 
+@pytest.mark.parametrize(("per_s", "found"), [(10, []), (1, ["standby-behind"])])
+def test_a_standby_waits_while_its_thread_applies_records_of_another_without_a_pause(
+    per_s: int, found: list[str]
+) -> None:
+    """One batch of slow records takes more than a minute; a few records now and then do not take the thread's time."""
+    told = with_broker(formed(standbys=1))
+    told.say(10, "b0", RecordsAppended(topic="log", partition=0, base_offset=0, count=100))
+    told.copy(30, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.copy(30, "b", "1", "standby", "CREATED", "RESTORING", "RUNNING")
+    for number in range(70 * per_s):
+        told.read(31 + number / per_s, "b", "1", "standby", number, number + 1)
+
+    assert kinds(told, 110) == found
+
+
 @pytest.mark.parametrize(("rebalances_s", "found"), [(0, ["no-follow-up"]), (90, []), (130, ["no-follow-up"])])
 def test_a_leader_that_gave_out_warm_ups_has_the_group_rebalance_again(rebalances_s: int, found: list[str]) -> None:
     """KIP-441: after ``probing.rebalance.interval.ms``, here 60 s, and a minute more."""
