@@ -54,7 +54,7 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened
 from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, TopicDeleted
 
-EMPTY, STABLE = "Empty", "Stable"
+EMPTY, STABLE, DEAD = "Empty", "Stable", "Dead"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 RESET = "reset"
 RESET_POLICY = "auto.offset.reset"
@@ -156,6 +156,9 @@ class CommitsChecker(Checker):
         """When the committed offset was reported last; empty where the group's log may have lost commits since."""
         self._removals_asked: list[tuple[int, str, set[str]]] = []
         """When the plan's operator asked for a removal of offsets, the kind of the entry, and the entry's words."""
+        self._deletes: dict[tuple[GroupId, TopicPartition], None] = {}
+        """Offsets whose coordinator began to delete their group as an operator asked, and told no end of it: the
+        tombstones may be in its log."""
         self._unsubscribes: dict[ActorName, None] = {}
         """Hosts whose application unsubscribes, until they are assigned partitions again."""
         self._spells: dict[str, _Spell] = {}
@@ -200,6 +203,8 @@ class CommitsChecker(Checker):
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         if self.panel.is_current(seen):
             self._spelled(seen, fact)
+            if fact.new == DEAD and self._asked_to_delete(seen, fact.group):
+                self._deletes.update((key, None) for key in self.panel.commits.committed if key[0] == fact.group)
         group = self._groups.get(fact.group)
         if group is not None and self.panel.is_current(seen):
             group.stable = fact.new == "Stable"
@@ -243,7 +248,8 @@ class CommitsChecker(Checker):
             spell.given.update(dict.fromkeys(fact.partitions))
         deposed = self.panel.asks_deposed(seen)
         for topic, partition in fact.partitions:
-            committed = NOTHING if deposed else self.panel.commits.of(fact.group, (topic, partition))
+            unknown = deposed or (fact.group, (topic, partition)) in self._deletes
+            committed = NOTHING if unknown else self.panel.commits.of(fact.group, (topic, partition))
             progress = self._progress_of(seen, topic, partition)
             progress.floor, progress.group = committed, fact.group
 
@@ -371,6 +377,7 @@ class CommitsChecker(Checker):
         if not self.panel.is_current(seen):
             return
         self._committed_us[fact.group, (fact.topic, fact.partition)] = seen.at_us
+        self._deletes.pop((fact.group, (fact.topic, fact.partition)), None)
         self._fenced(seen, fact)
         if fact.generation != NO_GENERATION:
             progress = self._not_ahead(seen, fact)
@@ -453,6 +460,7 @@ class CommitsChecker(Checker):
             return
         at = (fact.topic, fact.partition)
         committed_us = self._committed_us.pop((fact.group, at), None)
+        self._deletes.pop((fact.group, at), None)
         if not self._was_asked_for(seen, fact):
             self._expired(seen, fact, committed_us)
         for progress in self._progress.get(at, {}).values():
@@ -467,6 +475,12 @@ class CommitsChecker(Checker):
 
     def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
+
+    def _asked_to_delete(self, seen: Seen, group: GroupId) -> bool:
+        return any(
+            kind == "delete-group" and group in words and seen.at_us - asked_us <= OPERATOR_US
+            for asked_us, kind, words in self._removals_asked
+        )
 
     def _was_asked_for(self, seen: Seen, fact: OffsetRemoved) -> bool:
         return any(

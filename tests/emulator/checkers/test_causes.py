@@ -294,3 +294,19 @@ def test_work_whose_commit_was_answered_with_an_error(story):
     story.revoke("c1", "0")
 
     assert story.kinds(CommitsChecker(auto_commit=(GROUP,))) == []
+
+
+@pytest.mark.parametrize(("asked", "excused"), [("delete group g", True), ("delete group another", False), ("", False)])
+def test_a_coordinator_ends_after_it_wrote_that_a_group_is_deleted_and_before_it_told_so(story, asked, excused):
+    """The next coordinator loads the tombstones: its members find no committed offset."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    if asked:
+        story.world(FaultApplied(index=0, kind="delete-group", text=asked))
+    story.become("Dead")
+    story.receive("c1", 1, "0")
+    story.assigned("c1", 1, "0")
+    story.position("c1", 0, 0, "reset")
+
+    said = story.judged().get("commits", [])
+    assert any("though 8 had been committed" in text for text in said) is not excused
