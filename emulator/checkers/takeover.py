@@ -168,7 +168,7 @@ class Takeover(Checker):
     # --- judging -----------------------------------------------------------------------------------------------
 
     def _time_passes(self, seen: Seen, fact: Any) -> None:
-        if seen.at_us < self._looks_us or type(fact) is NodeWritten:  # a write begins new clocks, and is taken after this
+        if seen.at_us < self._looks_us or type(fact) is NodeWritten:  # a write begins a new clock after this
             return
         due_us = [self._session_due_us(seen), self._controller_due_us(seen)]
         due_us += [self._leader_due_us(seen, at) for at in list(self._leaderless)]
