@@ -30,7 +30,7 @@ MEMBER_FAILED = "member-failed"
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "one-owner": ("two-owners", "unknown-generation"),
-        "cooperative": ("handed-over-too-soon", "no-rejoin", "revocation-late"),
+        "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin", "revocation-late"),
         "processing": ("not-owned", "out-of-order"),
         "commits": (
             "ahead-of-work",

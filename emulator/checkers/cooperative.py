@@ -11,6 +11,7 @@ handed-over-too-soon  what a member owns when a join phase with it completes is 
 revocation-late       a member revokes what an assignment took from it before it takes the rest
 no-rejoin             while nothing happens from outside, at most ``MOST_REVOKING`` generations take anything from
                       anybody. A copy of a Streams task that was restored further is an event from outside
+assignment-refused    no member refuses its assignment (KIP-429's page: its superset check fails)
 ====================  ==================================================================================================
 
 An eager member owns nothing when it joins. A static one that did not return stays in the group with what it claimed
@@ -32,6 +33,7 @@ from kemu.emulator.facts import (
 from kemu.protocol.names import TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
+    AssignmentRefused,
     GroupLoaded,
     JoinPhaseCompleted,
     MemberAdded,
@@ -85,6 +87,7 @@ class Cooperative(Checker):
         self._groups: dict[str, _Group] = {}
         self._members: dict[str, _Member] = {}
         self.on = {
+            AssignmentRefused: self._refused,
             JoinPhaseCompleted: self._completed,
             MemberAdded: self._added,
             MemberRemoved: self._removed,
@@ -204,6 +207,9 @@ class Cooperative(Checker):
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
         self._member(seen).unsettled = frozenset()
+
+    def _refused(self, seen: Seen, fact: AssignmentRefused) -> None:
+        self._say(seen, "assignment-refused", f"{seen.actor} refuses its assignment: {fact.why}")
 
     def _say(self, seen: Seen, kind: str, text: str, *entities: str, liveness: bool = False) -> None:
         self.violation(seen, kind, (seen.fact.group, seen.actor, *entities), text, liveness=liveness)

@@ -137,3 +137,10 @@ def next_generation(story: Story, first: str, second: str, why: str = Rejoin.REV
     story.complete(story.generation + 1, "c1", "c2")
     story.become("Stable")
     return story.generation
+
+
+def test_a_member_that_refuses_its_assignment_is_the_run_s_failure(story: Story) -> None:
+    """The page's superset check."""
+    story.by("c1", notes.AssignmentRefused(group=GROUP, member_id="c1-1", generation=1, why="PROTOCOL_VIOLATION: t-1"))
+
+    assert said(story) == ["c1 refuses its assignment: PROTOCOL_VIOLATION: t-1"]
