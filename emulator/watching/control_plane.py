@@ -16,6 +16,8 @@ from kemu.protocol.notes.replication import (
     LogDirFailed,
     LogOfAnotherTopic,
     NodeWritten,
+    SessionEnded,
+    SessionOpened,
 )
 
 START_US = 15_000_000
@@ -39,6 +41,8 @@ class ControlPlane:
         """(host, partition) of replicas that take no part: a failed log directory, or a log of another topic."""
         self.kept_out: dict[tuple[str, TopicPartition], None] = {}
         """Those of them with a log of another topic. No controller acts on the error (INCONSISTENT_TOPIC_ID)."""
+        self._sessions: dict[str, int] = {}
+        """Host -> its newest session."""
         self._lives: dict[str, int] = {}
         self._registered: dict[str, tuple[int, int, int]] = {}
         """Host -> (zxid, life of the host, number of the controller, if it was ready) of its registration."""
@@ -49,6 +53,8 @@ class ControlPlane:
             HostStarted: self._started,
             HostDown: self._went_down,
             NodeWritten: self._written,
+            SessionOpened: self._session_opened,
+            SessionEnded: self._session_ended,
             ControllerReady: self._is_ready,
             ControlledShutdownAnswered: self._closes,
             LogDirFailed: self._dir_failed,
@@ -89,6 +95,15 @@ class ControlPlane:
         self._lives.pop(fact.host, None)
         if fact.host == self.controller:
             self.controller = ""  # its node stays until its session ends
+
+    def _session_opened(self, seen: Seen, fact: SessionOpened) -> None:
+        self._sessions[host_of(fact.client)] = fact.session_id
+
+    def _session_ended(self, seen: Seen, fact: SessionEnded) -> None:
+        """A controller whose session ended controls nothing, though its node may stay for a while."""
+        host = host_of(fact.client)
+        if host == self.controller and self._sessions.get(host) == fact.session_id:
+            self.controller = ""
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         deleted = fact.what == "deleted"
