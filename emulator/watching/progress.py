@@ -78,6 +78,14 @@ class Records:
         """Behind the last of them."""
         return max([last for ranges in self.by_term.values() for _, last in list(ranges)[-1:]], default=0)
 
+    def end_in(self, log: EpochLog) -> int:
+        """Behind the last of them that a log has."""
+        end = 0
+        for term, ranges in self.by_term.items():
+            first, behind = (0, log.end) if term == ANY else log.span_of(term)
+            end = max([end, *[min(last, behind) for begin, last in ranges if begin < behind and last > first]])
+        return end
+
     def lost(self, log: EpochLog, since: int) -> Iterator[Run]:
         """What is in and not in a log, from an offset on."""
         for term, ranges in self.by_term.items():
@@ -357,7 +365,7 @@ class WatchedProgress:
                 records.append(self._acknowledged[at])
             led_by, offset = self._led_by.get(at, ("", 0))
             if led_by:
-                held.readable = max([offset, *[each.end for each in records]])
+                held.readable = max([offset, *[each.end_in(self._logs.of(at).records) for each in records]])
             self.of(fact.group, at).held[seen.actor] = held
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
