@@ -258,7 +258,7 @@ class AnyOrder(RuleBasedStateMachine):
             if isinstance(note, GroupBecame):
                 assert GroupState(note.old) in MAY_FOLLOW[GroupState(note.new)]
                 if note.new == "Stable":
-                    self.failed_write = False
+                    self.failed_write = bool(self.bench.append_errors)  # held appends leave them to later ones
         self.seen_notes = len(self.bench.notes)
 
     def check_parked(self, group: Group | None) -> None:
