@@ -91,7 +91,6 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "forgotten-rebalance",
             "member-failed",
             "not-at-rest",
-            "nothing-processed",
             "unheard-isr",
             "untold-coordinator",
         ),

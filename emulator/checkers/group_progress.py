@@ -35,7 +35,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, MemberReconfigured, Seen
+from kemu.emulator.checkers.liveness import DISTURBING, disturbs
+from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostDown, MemberReconfigured, Seen
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.watching.memberships import JOINING, MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
@@ -50,9 +51,8 @@ from kemu.protocol.notes.groups import (
     PartitionsAssigned,
     PositionSet,
     Processed,
-    RecordsAppended,
 )
-from kemu.protocol.notes.replication import BecameLeader, NodeWritten, TopicDeleted
+from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
@@ -128,7 +128,6 @@ class GroupDuties(Checker):
         """When the store last changed a partition, or somebody began to lead it."""
         self._hosted: dict[TopicPartition, str] = {}
         """Where brokers do not replicate: who serves a partition."""
-        self._ends: dict[TopicPartition, int] = {}
         self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
         """Where the last member that read a partition stands, and since when."""
         self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
@@ -139,6 +138,11 @@ class GroupDuties(Checker):
         """Work that is not committed: since when, up to which offset then, and now."""
         self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
         """Members that their coordinator does not have -> which, in which life of theirs, and since when."""
+        self._idle: dict[tuple[GroupId, TopicPartition], None] = {}
+        """Where records waited at the last disturbance after ``Healed``, and nobody moved on since."""
+        self._disturbed_us: int | None = None
+        self._judges_us: dict[GroupId, int] = {}
+        """When work on records of ``_idle`` is overdue at the latest."""
         self._said: dict[tuple[str, str, str], None] = {}
         """What is overdue and was said."""
         self._overdue: dict[tuple[str, str, str], None] = {}
@@ -152,14 +156,13 @@ class GroupDuties(Checker):
             NodeWritten: self._written,
             BecameLeader: self._led,
             PartitionHosted: self._is_hosted,
-            RecordsAppended: self._appended,
-            TopicDeleted: self._deleted,
             PartitionsAssigned: self._assigned,
             PositionSet: self._positioned,
             Processed: self._processed,
             OffsetCommitted: self._committed,
             OffsetRemoved: self._removed,
         }
+        self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
 
     # --- facts -------------------------------------------------------------------------------------------------
 
@@ -198,23 +201,11 @@ class GroupDuties(Checker):
             self._changed_us[self.panel.written] = seen.at_us
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        at = (fact.topic, fact.partition)
-        self._changed_us[at] = seen.at_us
-        end = self.panel.logs.of(at).records.end
-        if end < self._ends.get(at, 0):
-            self._ends[at] = end
+        self._changed_us[fact.topic, fact.partition] = seen.at_us
 
     def _is_hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         at = (fact.topic, fact.partition)
-        self._hosted[at], self._ends[at], self._changed_us[at] = seen.actor, fact.end_offset, seen.at_us
-
-    def _deleted(self, seen: Seen, fact: TopicDeleted) -> None:
-        for at in [at for at in self._ends if at[0] == fact.topic]:
-            del self._ends[at]
-
-    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if self.panel.logs.counts:
-            self._ends[fact.topic, fact.partition] = fact.base_offset + fact.count
+        self._hosted[at], self._changed_us[at] = seen.actor, seen.at_us
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in self.panel.gained:
@@ -222,12 +213,15 @@ class GroupDuties(Checker):
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         at = (fact.topic, fact.partition)
-        self._reached[fact.group, at] = fact.offset, seen.at_us
         self._owed.pop((seen.actor, at), None)
+        if fact.offset > self._reached.get((fact.group, at), (0, 0))[0]:  # a reset that skips what waited
+            self._idle.pop((fact.group, at), None)
+        self._reached[fact.group, at] = fact.offset, seen.at_us
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         at = (fact.topic, fact.partition)
         self._reached[fact.group, at] = fact.last, seen.at_us
+        self._idle.pop((fact.group, at), None)
         self._worked_us[seen.actor] = seen.at_us
         owed = self._owed.get((seen.actor, at))
         self._owed[seen.actor, at] = (seen.at_us, fact.last, fact.last) if owed is None else (*owed[:2], fact.last)
@@ -246,6 +240,37 @@ class GroupDuties(Checker):
         at = (fact.topic, fact.partition)
         for key in [key for key in self._owed if key[1] == at]:
             del self._owed[key]
+
+    # --- after the faults ----------------------------------------------------------------------------------------
+
+    def _disturbed(self, seen: Seen, fact: object) -> None:
+        """From now on it is seen whether groups go on where records wait."""
+        if (self._disturbed_us is None and type(fact) is not Healed) or not disturbs(fact):
+            return
+        self._disturbed_us, self._judges_us = seen.at_us, {}
+        topics = dict.fromkeys((name, at[0]) for name, at in self._reached)
+        everywhere = [(name, (topic, n)) for name, topic in topics for n in range(self.panel.topics.get(topic, 0))]
+        self._idle = {key: None for key in everywhere if self._lags(key)}
+
+    def _lags(self, key: tuple[GroupId, TopicPartition]) -> bool:
+        return self._reached.get(key, (0, 0))[0] < self.panel.logs.of(key[1]).records.end
+
+    def _waited_for(self) -> list[tuple[GroupId, TopicPartition]]:
+        """Where a group has yet to go on, or to begin."""
+        there = [each for each in self.panel.holdings.values() if host_of(each.actor) not in self.panel.away]
+        owned = [(each.group, at) for each in there for at in each.owned]
+        new = [key for key in owned if key not in self._reached]
+        return [key for key in (*self._idle, *new) if self._lags(key) and self.panel.running_members(key[0])]
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether each group has gone on, since the last disturbance, where records waited; never before ``Healed``."""
+        return self._disturbed_us is not None and not self._waited_for()
+
+    @property
+    def judges_at_us(self) -> int | None:
+        """When the last of these is overdue; members too slow for ``max.poll.interval.ms`` may rebalance for ever."""
+        return max([self._judges_us.get(name, 0) for name, _ in self._waited_for()], default=None)
 
     # --- looking -----------------------------------------------------------------------------------------------
 
@@ -443,11 +468,13 @@ class GroupDuties(Checker):
                 bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
                 begun_us = (owed[0], able_us, since_us)
                 self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, bound_us, text)
-            if not self._waits(name, at) or (times.streams and not self.panel.interruptions.is_well((name, at))):
-                self._waits_us.pop((name, at), None)
+            key = name, at
+            serves = key in self._reached and (not times.streams or self.panel.interruptions.is_well(key))
+            if not serves or not self._lags(key):
+                self._waits_us.pop(key, None)
                 continue
-            reached, reached_us = self._reached[name, at]
-            behind_us = max(self._waits_us.setdefault((name, at), seen.at_us), reached_us)
+            reached, reached_us = self._reached[key]
+            behind_us = max(self._waits_us.setdefault(key, seen.at_us), reached_us)
             read_us = self._readable_us(at, host, coordinator)
             if read_us is not None and not self._is_paused(host):
                 text = f"{holding.actor} read nothing of {where} at {reached}"
@@ -457,15 +484,13 @@ class GroupDuties(Checker):
                 idle_us = (*begun_us, self._worked_us.get(holding.actor, 0))
                 bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
                 self._is_over(seen, "records-unread", (name, where), idle_us, bound_us, text)
+                latest_us = (self._disturbed_us or 0) + times.session_us + times.rebalance_us + 2 * bound_us
+                self._judges_us[name] = min(latest_us, max(idle_us) + bound_us + 1)
 
     def _is_paused(self, host: str) -> bool:
         """Whether the plan pauses partitions of this member, or of one that is named by its role."""
         paused = [words.partition(" pauses ")[0] for words in self._pauses.values()]
         return any(who == host or " " in who for who in paused)
-
-    def _waits(self, name: GroupId, at: TopicPartition) -> bool:
-        reached = self._reached.get((name, at))
-        return reached is not None and reached[0] < self._ends.get(at, 0)
 
     def _readable_us(self, at: TopicPartition, *hosts: str) -> int | None:
         """Since when records of a partition are committed and can be fetched by one of these hosts."""

@@ -55,10 +55,11 @@ class CoordinatorsGroup:
 class MemberProgress:
     """What a member said last of its own state."""
 
-    __slots__ = ("life", "since_us", "state", "why")
+    __slots__ = ("life", "member_id", "since_us", "state", "why")
 
-    def __init__(self, life: int, state: str, since_us: int, why: str) -> None:
+    def __init__(self, life: int, member_id: MemberId, state: str, since_us: int, why: str) -> None:
         self.life = life
+        self.member_id = member_id
         self.state = state
         self.since_us = since_us
         self.why = why
@@ -108,6 +109,13 @@ class Memberships:
             return progress.since_us
         return self.down_us[host] if self.down_us.get(host, -1) >= 0 and not self._runs(host) else None
 
+    def is_over(self, member_id: MemberId, entry: MemberEntry) -> bool:
+        """Whether the process that had this id is gone, or goes by another id now."""
+        actor = entry.actor or member_id
+        progress, life = self.members.get(actor), self._lives.get(host_of(actor), 0)
+        another = progress is not None and progress.member_id not in ("", member_id)
+        return another or not life or entry.life not in (0, life)
+
     def _runs(self, host: str) -> bool:
         return self._lives.get(host, 0) > 0
 
@@ -144,7 +152,7 @@ class Memberships:
         self._known[fact.member_id] = actor, self._lives.get(host_of(actor), 0)
         group = self._group(seen)
         if group is not None:
-            group.entries[fact.member_id] = MemberEntry(*self._known[fact.member_id], seen.at_us)
+            group.entries[fact.member_id] = self._entry(fact.member_id, seen)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         group = self._group(seen)
@@ -166,15 +174,18 @@ class Memberships:
         group = self._group(seen)
         if group is not None:
             group.leader = fact.leader
+            group.entries = {each: group.entries.get(each) or self._entry(each, seen) for each in fact.members}
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         group = self.groups[fact.group] = CoordinatorsGroup((seen.actor, seen.life), seen.at_us)
         group.state = fact.state
-        for member_id in fact.members:
-            group.entries[member_id] = MemberEntry(*self._known.get(member_id, ("", 0)), seen.at_us)
+        group.entries = {each: self._entry(each, seen) for each in fact.members}
+
+    def _entry(self, member_id: MemberId, seen: Seen) -> MemberEntry:
+        return MemberEntry(*self._known.get(member_id, ("", 0)), seen.at_us)
 
     # --- members -----------------------------------------------------------------------------------------------
 
     def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
         self.group_of[seen.actor] = fact.group
-        self.members[seen.actor] = MemberProgress(seen.life, fact.new, seen.at_us, fact.why)
+        self.members[seen.actor] = MemberProgress(seen.life, fact.member_id, fact.new, seen.at_us, fact.why)

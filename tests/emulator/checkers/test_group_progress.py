@@ -5,7 +5,7 @@ from attrs import evolve
 
 from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties, GroupTimes, times_of
 from kemu.emulator.facts import FaultApplied, FaultEnded, MemberReconfigured
-from kemu.emulator.judging import judge
+from kemu.emulator.judging import Judging, judge
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, Story
@@ -220,6 +220,34 @@ def test_records_that_an_undisturbed_member_does_not_read_are_a_violation(story)
     pass_time(story, 5 + MARGIN_S + 20)
 
     assert found(story) == ["records-unread"]
+
+
+@pytest.mark.parametrize(("left", "said"), [(10, []), (12, ["records-unread"])])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_a_log_lost_waits_for_nobody(story, when, left, said):
+    """Nobody appends any more: the next log ends at the group's position, or has two records behind it."""
+    story.append(0, 10, 4)
+    if when == "after":
+        story.heal()
+    story.by("b0", notes.PartitionHosted(topic="t", partition=0, end_offset=left, leader_epoch=1))
+    if when == "before":
+        story.heal()
+    pass_time(story, 5 + MARGIN_S + 20)
+
+    assert found(story) == said
+
+
+def test_a_run_lasts_until_work_after_the_faults_is_overdue(story):
+    story.append(1, 10, 5)
+    story.heal()
+    judging = Judging([checker := GroupDuties({GROUP: TIMES})])
+    pass_time(story, 11)
+    for seen in story.facts:
+        judging.see(seen)
+
+    assert not checker.satisfied
+    assert checker.judges_at_us is not None
+    assert story.at_us < checker.judges_at_us <= story.at_us + (5 + MARGIN_S) * SECOND
 
 
 def test_a_member_of_streams_or_with_kip_333_has_the_poll_interval_more(story):
