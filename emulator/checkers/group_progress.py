@@ -7,15 +7,17 @@ fault hits them or the links between them. "Log" stands for the leader and the I
 ===================  =======================================================  =====================================
 kind                 obligation                                               needs; bound
 ===================  =======================================================  =====================================
-member-kept          the id of a process that is down, closed or cut off      coordinator; session timeout
-                     leaves a group that does not wait for joins
-join-unfinished      a join phase ends when all ids have joined               coordinator, members; session timeout,
-                                                                              initial delay
-                     a join phase ends that a member has joined               the rebalance timeout more
+member-kept          the id of a process that is down, closed, cut off or      coordinator; session timeout, after
+                     without polls leaves a group that waits for no joins      polls max.poll.interval.ms more
+join-unfinished      a JoinGroup that the coordinator read is answered: when   coordinator (for a record: log);
+                     all joined, an id that was handed out has expired, or     nothing, the session timeout, the
+                     a record is written; else with the join phase             request timeout; rebalance timeout
+join-cut-short       the first join phase lasts as long as the delay, unless   coordinator;
+                     a member goes                                             group.initial.rebalance.delay.ms
 sync-unfinished      a generation gets its leader's assignment, or ends       coordinator, log, leader; request
                                                                               timeout, work
-not-rejoined         a member that the coordinator does not have joins        coordinator, log, member; request and
-                                                                              session timeout; after a lost join
+not-rejoined         a member that the coordinator does not have joins        coordinator, log, member; request
+                                                                              timeout twice; after a lost join
                                                                               the rebalance timeout more
 records-unread       a Stable member reads on in partitions that it owns      coordinator, member, the partition's
                                                                               ISR; request timeout, work: two
@@ -39,12 +41,13 @@ from kemu.emulator.checkers.liveness import DISTURBING, disturbs
 from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostDown, MemberReconfigured, Seen
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.text.kafka_keys import configured
-from kemu.emulator.watching.memberships import JOINING, MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
+from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
 from kemu.emulator.watching.panel import Holding
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
+    JoinPhaseCompleted,
     OffsetCommitted,
     OffsetRemoved,
     PartitionHosted,
@@ -62,7 +65,9 @@ MARGIN_US = 30_000_000
 """Reconnects, retries, elections of the group's log and the draws of a calm machine."""
 POLLS_OF_A_FETCH = 20
 """How many polls one partition's part of a fetch may take."""
-JOIN_GRACE_US = 5_000_000
+EARLY = 0.99
+GRACE_US = 5_000_000
+"""What a coordinator's own timers and clock may be late."""
 CUTS = ("isolate", "split")
 """Faults under which nothing passes a link."""
 _DRAWS = (
@@ -122,6 +127,8 @@ class GroupDuties(Checker):
         self._last: Seen | None = None
         self._cuts: dict[int, tuple[int, tuple[tuple[str, str], ...]]] = {}
         """Entry of the plan that cuts links now -> since when, and which."""
+        self._silent: dict[int, tuple[int, str]] = {}
+        """Entry of the plan under which an application does not poll -> since when, and whose."""
         self._pauses: dict[int, str] = {}
         """Entry of the plan under which partitions are paused -> its words."""
         self._changed_us: dict[TopicPartition, int] = {}
@@ -153,6 +160,7 @@ class GroupDuties(Checker):
             FaultEnded: self._ended,
             HostDown: self._down,
             MemberReconfigured: self._reconfigured,
+            JoinPhaseCompleted: self._completed,
             NodeWritten: self._written,
             BecameLeader: self._led,
             PartitionHosted: self._is_hosted,
@@ -169,11 +177,14 @@ class GroupDuties(Checker):
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
         if fact.kind in CUTS and fact.lasts and "hears nothing of" not in fact.text:  # (one side is heard)
             self._cuts[fact.index] = seen.at_us, fact.links
+        elif fact.kind == "stop-polling" and fact.lasts:
+            self._silent[fact.index] = seen.at_us, fact.links[0][0]
         elif fact.kind == "pause-partitions":
             self._pauses[fact.index] = fact.text
 
     def _ended(self, seen: Seen, fact: FaultEnded) -> None:
         self._cuts.pop(fact.index, None)
+        self._silent.pop(fact.index, None)
         self._pauses.pop(fact.index, None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
@@ -195,6 +206,17 @@ class GroupDuties(Checker):
                 more_us = int(value) * 500
                 times = evolve(times, poll_us=times.poll_us + more_us, records_us=times.records_us + more_us)
         self._times[group] = times
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        """KIP-134: an Empty group gives others time to come; a member that goes may end that."""
+        group, times = self.panel.memberships.groups.get(fact.group), self._times.get(fact.group)
+        if group is None or times is None or group.speaker != (seen.actor, seen.life) or not group.began_empty:
+            return
+        lasted_us, coordinator = seen.at_us - group.prepared_us, host_of(seen.actor)
+        alone = group.pending or group.removed_us >= group.prepared_us
+        if lasted_us < times.delay_us * EARLY and not alone and self._undisturbed_us(coordinator) is not None:
+            text = f"the first join phase of group {fact.group} lasted {lasted_us / 1e6:g} s only"
+            self.violation(seen, "join-cut-short", (fact.group,), text)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         if self.panel.written is not None:
@@ -299,7 +321,8 @@ class GroupDuties(Checker):
                 continue
             times = self._of(name)
             self._look_at_members(seen, name, group, times)
-            self._look_at_phase(seen, name, group, times)
+            self._look_at_joins(seen, name, group, times)
+            self._look_at_sync(seen, name, group, times)
             for actor in self.panel.running_members(name):
                 self._look_at_member(seen, name, group, actor, times)
         self._said = {key: None for key in self._said if key in self._overdue}
@@ -350,15 +373,15 @@ class GroupDuties(Checker):
         if able_us is None or group.state not in ("Stable", "CompletingRebalance"):
             return
         for member_id, entry in group.entries.items():
-            gone_us = self._gone_us(entry, coordinator)
+            gone_us = self._gone_us(entry, coordinator, times)
             if gone_us is not None:
                 since_us = (gone_us, entry.since_us, group.since_us, able_us)
-                text = f"{coordinator} kept {member_id} in group {name}, whose process is gone,"
-                bound_us = times.session_us + times.session_us // 10 + JOIN_GRACE_US
+                text = f"{coordinator} kept {member_id} in group {name}, whose process is gone or silent,"
+                bound_us = times.session_us + times.session_us // 10 + GRACE_US
                 self._is_over(seen, "member-kept", (name, member_id), since_us, bound_us, text)
 
-    def _gone_us(self, entry: MemberEntry, coordinator: str) -> int | None:
-        """Since when nothing of the process can come to the coordinator; None: it can, or the process is not known."""
+    def _gone_us(self, entry: MemberEntry, coordinator: str, times: GroupTimes) -> int | None:
+        """Since when no heartbeat of the process can come to the coordinator; None: it can, or nothing is known."""
         if not entry.actor:
             return None
         host = host_of(entry.actor)
@@ -367,36 +390,35 @@ class GroupDuties(Checker):
             slowed_us = self.panel.disturbances.links_free_since_us((host, coordinator))
             return None if slowed_us is None else max(ended_us, slowed_us)
         ways = [at_us for at_us, links in self._cuts.values() if _cuts(links, host, coordinator)]
+        ways += [at_us + times.rebalance_us for at_us, silent in self._silent.values() if silent == host]
         return min(ways, default=None)
 
-    def _look_at_phase(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        if group.state == "PreparingRebalance" and group.entries:
-            self._look_at_join(seen, name, group, times)
-        self._look_at_sync(seen, name, group, times)
-
-    def _look_at_join(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        joined = [self._joined_us(name, entry, group) for entry in group.entries.values()]
-        there = [since_us for since_us in joined if since_us is not None]
-        bound_us = max(times.session_us, 2 * times.delay_us) + MARGIN_US
-        text = f"the join phase of group {name} did not end"
-        if len(there) == len(joined):
-            since_us = (*there, group.since_us, group.handed_out_us)
-            self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us, f"{text}, which all members joined,")
-        elif there:
-            since_us = (min(there), group.since_us)
-            bound_us += times.rebalance_us
-            self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us, text)
-
-    def _joined_us(self, name: GroupId, entry: MemberEntry, group: CoordinatorsGroup) -> int | None:
-        """Since when a member waits, undisturbed, for this coordinator's answer to JoinGroup; None: it does not."""
-        progress = self.panel.memberships.members.get(entry.actor)
-        if progress is None or progress.life != entry.life or progress.state != JOINING:
-            return None
+    def _look_at_joins(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
+        """Whether joins wait for their answer longer than a join phase, or the write of a record, may last."""
         coordinator = host_of(group.speaker[0])
-        able_us = self._undisturbed_us(host_of(entry.actor), coordinator)
-        if able_us is None or host_of(self.panel.coordinators.asked_by(entry.actor)) != coordinator:
-            return None
-        return max(able_us, progress.since_us, entry.since_us)
+        joins = {
+            actor: max(join.since_us, group.since_us)
+            for actor, join in self.panel.memberships.joins.items()
+            if (join.group, join.speaker) == (name, group.speaker)
+        }
+        able_us = self._undisturbed_us(coordinator)
+        if able_us is None or not joins:
+            return
+        text, since_us = f"the join phase of group {name} did not end", (min(joins.values()), able_us)
+        delay_us = 2 * times.delay_us if group.began_empty else 0
+        if group.state != "PreparingRebalance":
+            written_us = self._log_us(name, coordinator)
+            if written_us is None:
+                return
+            text, bound_us = f"{coordinator} did not answer a JoinGroup to group {name}", times.request_us
+            since_us = (*since_us, written_us)
+        elif all(entry.actor in joins for entry in group.entries.values()):
+            text, bound_us = f"{text}, which all members joined,", delay_us
+            ids_us = [at_us + times.session_us for at_us in group.pending.values()]
+            since_us = (*joins.values(), able_us, *ids_us)
+        else:
+            bound_us = max(delay_us, times.rebalance_us)
+        self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us + GRACE_US, text)
 
     def _look_at_sync(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
         """The leader waits in COMPLETING_REBALANCE for nobody; while the group does, it waits for the leader."""
@@ -441,10 +463,10 @@ class GroupDuties(Checker):
         log = self.panel.log_of(name)
         if able_us is None or (log is not None and asked != coordinator and self._leads(asked, log)):
             return
-        bound_us = 2 * times.request_us + times.session_us + times.poll_us + times.calls_us + MARGIN_US
+        bound_us = 2 * times.request_us + times.poll_us + times.calls_us + MARGIN_US
         since_us = max(before[2], able_us)
         if progress.state not in (UNJOINED, MEMBER) and (asked != coordinator or progress.since_us <= since_us):
-            bound_us += times.rebalance_us + JOIN_GRACE_US
+            bound_us += times.rebalance_us + GRACE_US
         text = f"{actor} did not join group {name} again at {coordinator}"
         self._is_over(seen, "not-rejoined", (name, actor), (since_us,), bound_us, text)
 

@@ -12,6 +12,9 @@ from kemu.protocol.names import ActorName, GroupId, MemberId, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
+    GroupRequestAnswered,
+    GroupRequestRead,
+    GroupUnloaded,
     JoinPhaseCompleted,
     MemberAdded,
     MemberBecame,
@@ -37,7 +40,10 @@ class MemberEntry:
 class CoordinatorsGroup:
     """A group as the coordinator that spoke last has it."""
 
-    __slots__ = ("entries", "handed_out_us", "leader", "since_us", "speaker", "state")
+    __slots__ = (
+        *("began_empty", "entries", "leader", "pending", "prepared_us"),
+        *("removed_us", "since_us", "speaker", "state"),
+    )
 
     def __init__(self, speaker: tuple[ActorName, int], at_us: int) -> None:
         self.speaker = speaker
@@ -46,10 +52,30 @@ class CoordinatorsGroup:
         self.state = "Empty"
         self.since_us = at_us
         """Since when the group is in this state at this coordinator."""
-        self.handed_out_us = 0
-        """When an id was last handed out that has yet to join (KIP-394)."""
+        self.prepared_us = -1
+        """When the last join phase began."""
+        self.began_empty = False
+        """The join phase that runs, or ran last, began in an Empty group (KIP-134)."""
+        self.pending: dict[MemberId, int] = {}
+        """Ids that were handed out and have yet to join -> when they were (KIP-394)."""
+        self.removed_us = -1
+        """When a member was last removed."""
         self.leader: MemberId = ""
         """The leader of the generation that began last."""
+
+
+class WaitingJoin:
+    """A JoinGroup that a coordinator read and has not answered."""
+
+    __slots__ = ("group", "name", "since_us", "speaker")
+
+    def __init__(self, speaker: tuple[ActorName, int], group: GroupId, name: tuple[int, int], since_us: int) -> None:
+        self.speaker = speaker
+        """The coordinator, and its life."""
+        self.group = group
+        self.name = name
+        """Its connection, and its number there."""
+        self.since_us = since_us
 
 
 class MemberProgress:
@@ -77,6 +103,8 @@ class Memberships:
         self.down_us: dict[str, int] = {}
         """Host -> when its process ended last."""
         self._lives: dict[str, int] = {}
+        self.joins: dict[ActorName, WaitingJoin] = {}
+        """Member -> the last JoinGroup that a coordinator read from it, if that waits for its answer."""
         self._known: dict[MemberId, tuple[ActorName, int]] = {}
         """Every id that was ever taken in -> whose it is."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -88,6 +116,9 @@ class Memberships:
             RequestRefused: self._refused,
             GroupBecame: self._became,
             GroupLoaded: self._loaded,
+            GroupUnloaded: self._unloaded,
+            GroupRequestRead: self._read,
+            GroupRequestAnswered: self._answered,
             JoinPhaseCompleted: self._completed,
             MemberBecame: self._member_became,
         }
@@ -134,6 +165,10 @@ class Memberships:
     def _forget(self, host: str) -> None:
         for actor in [actor for actor in self.members if host_of(actor) == host]:
             del self.members[actor]
+        for actor in [
+            actor for actor, join in self.joins.items() if host in (host_of(actor), host_of(join.speaker[0]))
+        ]:
+            del self.joins[actor]
 
     # --- the coordinator ---------------------------------------------------------------------------------------
 
@@ -153,22 +188,44 @@ class Memberships:
         group = self._group(seen)
         if group is not None:
             group.entries[fact.member_id] = self._entry(fact.member_id, seen)
+            group.pending.pop(fact.member_id, None)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         group = self._group(seen)
         if group is not None:
             group.entries.pop(fact.member_id, None)
+            group.removed_us = seen.at_us
 
     def _refused(self, seen: Seen, fact: RequestRefused) -> None:
         if fact.error is ErrorCode.MEMBER_ID_REQUIRED:
             group = self._group(seen)
             if group is not None:
-                group.handed_out_us = seen.at_us
+                group.pending[fact.member_id] = seen.at_us
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._group(seen)
         if group is not None:
             group.state, group.since_us = fact.new, seen.at_us
+            if fact.new == "PreparingRebalance":
+                group.began_empty, group.prepared_us = fact.old == "Empty", seen.at_us
+        if fact.new == "Dead":
+            self._unloaded(seen, fact)
+
+    def _unloaded(self, seen: Seen, fact: GroupUnloaded | GroupBecame) -> None:
+        speaker = seen.actor, seen.life
+        self.joins = {
+            actor: join for actor, join in self.joins.items() if (join.group, join.speaker) != (fact.group, speaker)
+        }
+
+    def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
+        if fact.api == "JoinGroup":
+            name = fact.connection, fact.request_id
+            self.joins[fact.client] = WaitingJoin((seen.actor, seen.life), fact.group, name, seen.at_us)
+
+    def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
+        join = self.joins.get(fact.client)
+        if join is not None and (join.speaker[0], join.name) == (seen.actor, (fact.connection, fact.request_id)):
+            del self.joins[fact.client]
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._group(seen)

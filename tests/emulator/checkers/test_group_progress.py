@@ -7,6 +7,7 @@ from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties, GroupT
 from kemu.emulator.facts import FaultApplied, FaultEnded, MemberReconfigured
 from kemu.emulator.judging import Judging, judge
 from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, Story
 
@@ -14,7 +15,7 @@ TIMES = GroupTimes(
     session_us=10 * SECOND,
     rebalance_us=20 * SECOND,
     request_us=5 * SECOND,
-    delay_us=1 * SECOND,
+    delay_us=0,
     commit_us=5 * SECOND,
 )
 KEPT_S = 10 + 1 + 5 + 1
@@ -100,6 +101,16 @@ def test_a_member_on_a_slow_link_may_stay(story):
     assert found(story) == []
 
 
+def test_a_member_whose_application_does_not_poll_must_go_after_max_poll_interval(story):
+    """KIP-62: it leaves, or sends no heartbeats any more."""
+    story.world(hit("c2", "stop-polling"))
+    pass_time(story, 20 + 10)
+    assert found(story) == []
+
+    pass_time(story, 20)
+    assert found(story) == ["member-kept"]
+
+
 def test_a_coordinator_that_a_fault_hits_has_its_time_when_that_is_over(story):
     story.world(hit("b0"))
     story.down("c2")
@@ -113,24 +124,56 @@ def test_a_coordinator_that_a_fault_hits_has_its_time_when_that_is_over(story):
 # --- rebalances ------------------------------------------------------------------------------------------------------
 
 
-def test_a_join_phase_that_all_joined_ends_within_the_session_timeout(story):
+def join(story: Story, *members: str) -> list[notes.GroupRequestRead]:
+    """The coordinator reads a JoinGroup of each, and has yet to answer."""
+    requests = [
+        notes.GroupRequestRead(
+            group=GROUP, api="JoinGroup", client=each, connection=1, request_id=1, ids=((story.ids[each], None),)
+        )
+        for each in members
+    ]
+    for request in requests:
+        story.by(COORDINATOR, request)
+    return requests
+
+
+def answer(story: Story, request: notes.GroupRequestRead, error: ErrorCode = ErrorCode.NONE) -> None:
+    fact = notes.GroupRequestAnswered(client=request.client, connection=1, request_id=1, error=error)
+    story.by(COORDINATOR, fact)
+
+
+def test_a_join_phase_that_all_joined_ends_at_once(story):
     story.become("PreparingRebalance")
-    for member in ("c1", "c2"):
-        story.became(member, "PREPARING_REBALANCE")
-    pass_time(story, 10 + MARGIN_S - 5)
+    join(story, "c1", "c2")
+    pass_time(story, 4)
     assert found(story) == []
 
-    pass_time(story, 15)
+    pass_time(story, 12)
     assert found(story) == ["join-unfinished"]
 
 
-def test_a_join_phase_waits_for_a_member_that_has_not_joined_as_long_as_that_member_may_take(story):
+def test_a_join_phase_waits_for_an_id_that_was_handed_out_as_long_as_its_session(story):
+    """KIP-394: who asked for it may be gone."""
     story.become("PreparingRebalance")
-    story.became("c1", "PREPARING_REBALANCE")
-    pass_time(story, 10 + MARGIN_S + 15)
+    join(story, "c1", "c2")
+    handed_out = notes.RequestRefused(
+        group=GROUP, api="JoinGroup", member_id="c3-1", error=ErrorCode.MEMBER_ID_REQUIRED
+    )
+    story.by(COORDINATOR, handed_out)
+    pass_time(story, 14)
     assert found(story) == []
 
-    pass_time(story, 15)
+    pass_time(story, 12)
+    assert found(story) == ["join-unfinished"]
+
+
+def test_a_join_phase_waits_for_a_member_that_has_not_joined_for_the_rebalance_timeout(story):
+    story.become("PreparingRebalance")
+    join(story, "c1")
+    pass_time(story, 24)
+    assert found(story) == []
+
+    pass_time(story, 12)
     assert found(story) == ["join-unfinished"]
 
 
@@ -140,6 +183,48 @@ def test_a_join_phase_that_nobody_joined_may_last(story):
     pass_time(story, 200)
 
     assert found(story) == []
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_join_to_a_stable_group_is_answered_when_its_record_is_written(story, answered):
+    """GroupCoordinator.updateStaticMemberAndRebalance: the new id of a static member is stored first."""
+    (request,) = join(story, "c2")
+    if answered:
+        answer(story, request)
+    pass_time(story, 5 + 5 + 11)
+
+    assert found(story) == ([] if answered else ["join-unfinished"])
+
+
+def test_a_coordinator_that_died_owes_no_answer(story):
+    join(story, "c2")
+    story.down("b0")
+    story.start("b0")
+    story.load(COORDINATOR, 1, "c1", "c2")
+    pass_time(story, 100)
+
+    assert "join-unfinished" not in found(story)
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "meanwhile", "kinds"),
+    [(2, "", ["join-cut-short"]), (3, "", []), (2, "goes", []), (2, "id", [])],
+)
+def test_the_first_join_phase_lasts_the_initial_delay_unless_somebody_goes(waits_s, meanwhile, kinds):
+    story = Story("c1", "c2")
+    story.become("PreparingRebalance")
+    story.add("c1", "c2")
+    if meanwhile == "goes":
+        story.remove(story.ids["c2"])
+    elif meanwhile == "id":
+        handed_out = notes.RequestRefused(
+            group=GROUP, api="JoinGroup", member_id="c3-1", error=ErrorCode.MEMBER_ID_REQUIRED
+        )
+        story.by(COORDINATOR, handed_out)
+    story.wait(waits_s)
+    story.complete(1, "c1", "c2")
+
+    assert found(story, evolve(TIMES, delay_us=3 * SECOND)) == kinds
 
 
 def test_a_leader_that_assigns_nothing_is_a_violation_unless_a_fault_hits_it(story):
@@ -300,7 +385,7 @@ def test_a_member_that_commits_by_itself_owes_no_commit_by_interval(story):
     story.process("c2", 1, 10, 15)
     pass_time(story, 200)
 
-    assert found(story, GroupTimes(commits={"c2": False})) == []
+    assert found(story, evolve(TIMES, commits={"c2": False})) == []
 
 
 def test_a_member_that_is_set_to_longer_times_gives_its_group_longer_bounds(story):
