@@ -58,7 +58,9 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "join-cut-short",
             "join-unfinished",
             "member-kept",
+            "no-position",
             "not-rejoined",
+            "not-taken",
             "offsets-uncommitted",
             "records-unread",
             "sync-unfinished",
@@ -153,7 +155,6 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unanswered",
             "watermark-waits",
         ),
-        "interruptions": ("unexplained",),
         "recovery": (
             "epoch-of-another-topic",
             "log-of-another-topic",

@@ -19,6 +19,9 @@ sync-unfinished      a generation gets its leader's assignment, or ends       co
 not-rejoined         a member that the coordinator does not have joins        coordinator, log, member; request
                                                                               timeout twice; after a lost join
                                                                               the rebalance timeout more
+not-taken            a Stable member takes the partitions that it is given    member; max.poll.interval.ms
+no-position          it gets its position in those that it owns                as for records-unread; request timeout
+                                                                              twice
 records-unread       a Stable member reads on in partitions that it owns      coordinator, member, the partition's
                                                                               ISR; request timeout, work: two
                                                                               polls' of a member that does none
@@ -41,6 +44,7 @@ from kemu.emulator.checkers.liveness import DISTURBING, disturbs
 from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostDown, MemberReconfigured, Seen
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.text.kafka_keys import configured
+from kemu.emulator.watching.interruptions import Cause
 from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
 from kemu.emulator.watching.panel import Holding
 from kemu.protocol.config import BrokerConfig
@@ -323,6 +327,8 @@ class GroupDuties(Checker):
             self._look_at_members(seen, name, group, times)
             self._look_at_joins(seen, name, group, times)
             self._look_at_sync(seen, name, group, times)
+            if group.state == "Stable":
+                self._look_at_waits(seen, name, host_of(coordinator), times)
             for actor in self.panel.running_members(name):
                 self._look_at_member(seen, name, group, actor, times)
         self._said = {key: None for key in self._said if key in self._overdue}
@@ -404,7 +410,8 @@ class GroupDuties(Checker):
         able_us = self._undisturbed_us(coordinator)
         if able_us is None or not joins:
             return
-        text, since_us = f"the join phase of group {name} did not end", (min(joins.values()), able_us)
+        since_us: tuple[int, ...] = (min(joins.values()), able_us)
+        text = f"the join phase of group {name} did not end"
         delay_us = 2 * times.delay_us if group.began_empty else 0
         if group.state != "PreparingRebalance":
             written_us = self._log_us(name, coordinator)
@@ -435,6 +442,24 @@ class GroupDuties(Checker):
             bound_us = 2 * times.request_us + times.poll_us + times.calls_us + MARGIN_US
             text = f"leader {group.leader} of group {name} and its coordinator did not come to an assignment"
             self._is_over(seen, "sync-unfinished", (name, ""), (able_us, begun_us), bound_us, text)
+
+    def _look_at_waits(self, seen: Seen, name: GroupId, coordinator: str, times: GroupTimes) -> None:
+        """Whether owners take what they are given, and get a position there."""
+        interruptions = self.panel.interruptions
+        for key in [key for key in interruptions.services if key[0] == name]:
+            (cause, actor), at = interruptions.now(key), key[1]
+            where = f"{at[0]}-{at[1]}"
+            if cause == Cause.TAKE_OVER:
+                kind, bound_us, able_us = "not-taken", times.rebalance_us, self._undisturbed_us(host_of(actor))
+            elif cause == Cause.POSITION:
+                kind, bound_us = "no-position", 2 * times.request_us
+                able_us = self._readable_us(at, host_of(actor), coordinator)
+            else:
+                continue
+            if able_us is not None:
+                since_us = (interruptions.since_us(key), able_us)
+                text = f"{where} of group {name} waits for {cause} ({actor})"
+                self._is_over(seen, kind, (name, where), since_us, bound_us + MARGIN_US, text)
 
     def _look_at_member(
         self, seen: Seen, name: GroupId, group: CoordinatorsGroup, actor: ActorName, times: GroupTimes

@@ -4,21 +4,37 @@ Four histories are kept: of each partition's leader, of each partition in each g
 each host. Together they give one ``Cause`` for each moment, so that any interval is a chain of ``Piece``. The first of
 these that is not well decides: the leader, the owner, the group, the host of the last owner. Callbacks are told when
 they are over, and go before everything else.
+
+Each wait has a rule that bounds it.
+
+=======================================================  ================================================
+cause                                                    bounded by
+=======================================================  ================================================
+a leader's session, an election                          ``takeover``: no-leader, session-kept
+a member's session                                       ``group-progress``: member-kept
+a member to join, the join phase                         ``group-progress``: join-unfinished
+the assignment of the group's leader                     ``group-progress``: sync-unfinished
+members to find the coordinator                          ``group-progress``: not-rejoined
+an owner to take its assignment                          ``group-progress``: not-taken
+a position                                               ``group-progress``: no-position
+the first records                                        ``group-progress``: records-unread
+a task to restore                                        ``tasks``: not-restored
+=======================================================  ================================================
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from attrs import frozen
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, CLOSED, RUNNING
-from kemu.emulator.watching.memberships import ENDED, JOINING, CoordinatorsGroup
+from kemu.emulator.watching.memberships import ENDED, JOINING, CoordinatorsGroup, Memberships
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
-from kemu.protocol.nodes import BROKER_IDS
+from kemu.protocol.nodes import BROKER_IDS, PartitionState
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
     CallbackReturned,
@@ -40,10 +56,49 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.replication import BecameFollower, BecameLeader, NodeWritten, ReplicaStopped
 from kemu.protocol.notes.streams import TaskBecame
 
-if TYPE_CHECKING:
-    from kemu.emulator.watching.panel import Panel, WatchedGroup
-
 Service = tuple[GroupId, TopicPartition]
+
+
+class CoordinatedGroup(Protocol):
+    """A group as the panel has it."""
+
+    coordinator: ActorName
+    members: dict[ActorName, None]
+    state: str
+    loaded: bool
+    proven: bool
+
+
+class Owner(Protocol):
+    """A life of a member as the panel has it."""
+
+    actor: ActorName
+    group: GroupId
+    owned: dict[TopicPartition, None]
+
+
+class Watched(Protocol):
+    """What it reads of the panel."""
+
+    leaders: dict[TopicPartition, ActorName]
+    states: dict[TopicPartition, PartitionState]
+    registered: dict[int, None]
+    led: list[TopicPartition]
+    gained: list[TopicPartition]
+    given_up: list[TopicPartition]
+    written: TopicPartition | None
+    memberships: Memberships
+
+    @property
+    def groups(self) -> Mapping[GroupId, CoordinatedGroup]: ...
+    @property
+    def ended(self) -> Sequence[Owner]: ...
+    @property
+    def left(self) -> Owner | None: ...
+    def runs(self, host: str) -> bool: ...
+    def is_paused(self, host: str) -> bool: ...
+    def is_out(self, host: str) -> bool: ...
+    def running_members(self, group: GroupId) -> list[ActorName]: ...
 
 
 class Cause(StrEnum):
@@ -131,7 +186,7 @@ _NOW = 1 << 62
 class Interruptions:
     """See the module. Its handlers run after the panel has taken the fact."""
 
-    def __init__(self, panel: "Panel") -> None:
+    def __init__(self, panel: Watched) -> None:
         self._panel = panel
         self.groups: dict[GroupId, StageLog[Stage]] = {}
         self.services: dict[Service, StageLog[Stage]] = {}
@@ -340,7 +395,7 @@ class Interruptions:
         if watched is not None:
             self._history(self.groups, name).put(at_us, self._group_stage(name, watched))
 
-    def _group_stage(self, name: GroupId, watched: "WatchedGroup") -> Stage:
+    def _group_stage(self, name: GroupId, watched: CoordinatedGroup) -> Stage:
         panel, coordinator = self._panel, host_of(watched.coordinator) if watched.coordinator else ""
         if watched.state in ("Empty", "Dead") or not coordinator:
             if not panel.running_members(name):

@@ -300,6 +300,42 @@ def test_a_member_that_unsubscribed_owes_nothing(story):
 # --- work ------------------------------------------------------------------------------------------------------------
 
 
+def moves(story: Story, *, takes: bool) -> None:
+    """In generation 2 c2 is given t-0, too; c1 has let go of it."""
+    story.revoke("c1", "0")
+    story.become("PreparingRebalance")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.receive("c2", 2, "0 1")
+    if takes:
+        story.assigned("c2", 2, "0")
+
+
+@pytest.mark.parametrize(
+    ("takes", "bound_s", "kind"), [(False, 20 + MARGIN_S, "not-taken"), (True, 2 * 5 + MARGIN_S, "no-position")]
+)
+def test_a_partition_that_was_given_is_taken_and_gets_a_position_in_time(story, takes, bound_s, kind):
+    moves(story, takes=takes)
+    pass_time(story, bound_s - 1)
+    assert found(story) == []
+
+    pass_time(story, 12)
+    assert found(story) == [kind]
+
+
+def test_an_owner_that_gets_its_position_or_whom_a_fault_hits_owes_none(story):
+    moves(story, takes=True)
+    told = len(story.facts)
+    story.position("c2", 0, 10)
+    pass_time(story, 100)
+    assert found(story) == []
+
+    del story.facts[told:]
+    story.world(hit("c2"))
+    pass_time(story, 100)
+    assert found(story) == []
+
+
 def test_records_that_an_undisturbed_member_does_not_read_are_a_violation(story):
     story.append(1, 10, 5)
     pass_time(story, 5 + MARGIN_S + 20)
