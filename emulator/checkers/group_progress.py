@@ -403,8 +403,8 @@ class GroupDuties(Checker):
         """Whether joins wait for their answer longer than a join phase, or the write of a record, may last."""
         coordinator = host_of(group.speaker[0])
         joins = {
-            actor: max(join.since_us, group.since_us)
-            for actor, join in self.panel.memberships.joins.items()
+            join.member_id: max(join.since_us, group.since_us)
+            for join in self.panel.memberships.joins.values()
             if (join.group, join.speaker) == (name, group.speaker)
         }
         able_us = self._undisturbed_us(coordinator)
@@ -419,7 +419,7 @@ class GroupDuties(Checker):
                 return
             text, bound_us = f"{coordinator} did not answer a JoinGroup to group {name}", times.request_us
             since_us = (*since_us, written_us)
-        elif all(entry.actor in joins for entry in group.entries.values()):
+        elif all(member_id in joins for member_id in group.entries):
             text, bound_us = f"{text}, which all members joined,", delay_us
             ids_us = [at_us + times.session_us for at_us in group.pending.values()]
             since_us = (*joins.values(), able_us, *ids_us)

@@ -67,15 +67,16 @@ class CoordinatorsGroup:
 class WaitingJoin:
     """A JoinGroup that a coordinator read and has not answered."""
 
-    __slots__ = ("group", "name", "since_us", "speaker")
+    __slots__ = ("group", "member_id", "name", "since_us", "speaker")
 
-    def __init__(self, speaker: tuple[ActorName, int], group: GroupId, name: tuple[int, int], since_us: int) -> None:
-        self.speaker = speaker
+    def __init__(self, seen: Seen, fact: GroupRequestRead) -> None:
+        self.speaker = seen.actor, seen.life
         """The coordinator, and its life."""
-        self.group = group
-        self.name = name
-        """Its connection, and its number there."""
-        self.since_us = since_us
+        self.group = fact.group
+        self.name = fact.connection, fact.request_id
+        self.member_id = fact.ids[0][0]
+        """The id that it names, or that it got; "" if none yet."""
+        self.since_us = seen.at_us
 
 
 class MemberProgress:
@@ -185,7 +186,9 @@ class Memberships:
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         actor = fact.client_id
         self._known[fact.member_id] = actor, self._lives.get(host_of(actor), 0)
-        group = self._group(seen)
+        group, join = self._group(seen), self.joins.get(actor)
+        if join is not None and not join.member_id:
+            join.member_id = fact.member_id
         if group is not None:
             group.entries[fact.member_id] = self._entry(fact.member_id, seen)
             group.pending.pop(fact.member_id, None)
@@ -219,8 +222,7 @@ class Memberships:
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
         if fact.api == "JoinGroup":
-            name = fact.connection, fact.request_id
-            self.joins[fact.client] = WaitingJoin((seen.actor, seen.life), fact.group, name, seen.at_us)
+            self.joins[fact.client] = WaitingJoin(seen, fact)
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         join = self.joins.get(fact.client)
