@@ -9,8 +9,8 @@ forgotten-instance   not-at-rest or member-failed in a way of Kafka's own: see `
 to untold-coordinator
 ===================  =================================================================================================
 
-Whatever disturbs a group starts its bound again. Where nobody assigned a partition yet, the bound begins when the
-metadata of the group's leader must have it (``metadata.max.age.ms``). "At some moment": members slower than
+Whatever disturbs a group starts its bound again. Where nobody assigned a partition yet, it has ``metadata.max.age.ms``
+more: the group's leader may hear of it that late. "At some moment": members slower than
 ``max.poll.interval.ms`` rebalance for ever. After ``CoreHealed`` the members of the core alone count.
 
 What a group owes during faults, and how fast, is for ``group-progress``.
@@ -39,12 +39,13 @@ from kemu.emulator.findings import (
     UNHEARD_ISR,
     UNTOLD_COORDINATOR,
 )
-from kemu.emulator.watching.panel import Holding, Panel
+from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.static_ids import StaticIds
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.notes.groups import (
     AnswerInjected,
+    AssignmentReceived,
     GroupBecame,
     GroupLoaded,
     GroupUnloaded,
@@ -54,7 +55,6 @@ from kemu.protocol.notes.groups import (
     PartitionsLost,
     PartitionsRevoked,
 )
-from kemu.protocol.notes.replication import MetadataCached
 from kemu.protocol.topic_pattern import TopicPattern
 
 REFUSED_BY: Mapping[ErrorCode, str] = {
@@ -84,9 +84,10 @@ class _Group:
     """What a group owes since the last disturbance."""
 
     def __init__(self) -> None:
+        self.generation = -1
+        self.assigned: dict[TopicPartition, None] = {}
+        """What its leader assigned in the newest generation, as far as members received it."""
         self.due_us = 0
-        self.heard_late = False
-        """Its time began when its leader must have heard of all partitions."""
         self.wrong = ""
         """Why it was not at rest at any moment yet; "": it was, or no member runs."""
         self.judged = False
@@ -119,9 +120,6 @@ class Liveness(Checker):
         self._disturbed_us: int | None = None
         """When something was disturbed last; None before ``Healed``."""
         self._judges_us = _NEVER_US
-        self._told_us: dict[TopicPartition, int] = {}
-        """When the last broker began to tell clients of a partition."""
-        self._tells: dict[tuple[ActorName, TopicPartition], None] = {}
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
         """Errors that a plan had servers answer to members, until a member fails by one or its host goes down."""
         self._killed: dict[GroupId, str] = {}
@@ -129,9 +127,8 @@ class Liveness(Checker):
         self.on = {
             **dict.fromkeys((GroupBecame, GroupLoaded, GroupUnloaded), self._group_changed),
             **dict.fromkeys((PartitionsAssigned, PartitionsRevoked, PartitionsLost), self._group_changed),
+            AssignmentReceived: self._received,
             HostDown: self._down,
-            TopicGrown: self._grown,
-            MetadataCached: self._cached,
             MemberFailed: self._failed,
             AnswerInjected: self._injected,
         }
@@ -177,47 +174,27 @@ class Liveness(Checker):
         self._disturbed_us = seen.at_us
         self._judges_us = seen.at_us + self.bound_us
         for name in self.panel.groups:
-            group = self._groups.setdefault(name, _Group())
-            group.due_us, group.heard_late = self._judges_us, False
+            group = self._group(name)
             group.wrong = self._wrong(name)
-            self._wait_for_metadata(name, group)
+            unheard = not self.panel.unrecoverable and any(at not in group.assigned for at in self._partitions_of(name))
+            group.due_us = self._judges_us + (self._max_age_us if unheard and group.generation >= 0 else 0)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._tells = {key: None for key in self._tells if key[0] != fact.host}
         self._answered = {key: None for key in self._answered if host_of(key[0]) != fact.host}
 
-    # --- what clients hear ---------------------------------------------------------------------------------------
-
-    def _grown(self, seen: Seen, fact: TopicGrown) -> None:
-        """There are such partitions, if no broker told of them yet."""
-        for number in range(fact.partitions):
-            self._told_us.setdefault((fact.topic, number), seen.at_us)
-        self._disturbed(seen, fact)
-
-    def _cached(self, seen: Seen, fact: MetadataCached) -> None:
-        for at in fact.gone:
-            self._tells.pop((seen.actor, at), None)
-        rows = [(topic.topic, row.partition) for topic in fact.topics for row in topic.partitions]
-        new = [at for at in rows if (seen.actor, at) not in self._tells]
-        self._tells.update(dict.fromkeys((seen.actor, at) for at in new))
-        self._told_us.update(dict.fromkeys(new, seen.at_us))
-        for name, group in self._groups.items() if new else ():
-            self._wait_for_metadata(name, group)
-
-    def _wait_for_metadata(self, name: GroupId, group: _Group) -> None:
-        """Its leader may not have heard yet of what nobody was assigned."""
-        holdings = self._holdings(name)
-        if not holdings or not self._max_age_us or self.panel.unrecoverable:
-            return
-        newest = max(each.generation for each in holdings)
-        assigned = {at for each in holdings if each.generation == newest for at in each.received or ()}
-        lacking = [at for at in self._partitions_of(name) if at not in assigned]
-        told_us = [self._told_us[at] for at in lacking if at in self._told_us]
-        due_us = max(told_us, default=-_NEVER_US) + self._max_age_us + self.bound_us
-        if due_us > group.due_us:
-            group.due_us, group.heard_late = due_us, True
-
     # --- groups ------------------------------------------------------------------------------------------------
+
+    def _group(self, name: GroupId) -> _Group:
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = _Group()
+        return group
+
+    def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
+        group = self._group(fact.group)
+        if fact.generation != group.generation:
+            group.generation, group.assigned = fact.generation, {}
+        group.assigned.update(dict.fromkeys(fact.partitions))
 
     def _group_changed(self, seen: Seen, fact: Any) -> None:
         group = self._groups.get(fact.group)
@@ -227,11 +204,8 @@ class Liveness(Checker):
     def _topics_of(self, name: GroupId) -> Collection[str]:
         given = self._given.get(name)
         if given is None:
-            return dict.fromkeys(at[0] for each in self._holdings(name) for at in each.received or ())
+            return dict.fromkeys(at[0] for at in self._group(name).assigned)
         return given.among(self.panel.topics_there()) if isinstance(given, TopicPattern) else given
-
-    def _holdings(self, name: GroupId) -> list[Holding]:
-        return [each for each in self.panel.holdings.values() if each.group == name]
 
     def _partitions_of(self, name: GroupId) -> list[TopicPartition]:
         counts = {topic: self.panel.topics.get(topic, 0) for topic in self._topics_of(name)}
@@ -239,8 +213,8 @@ class Liveness(Checker):
 
     def _owners(self, name: GroupId) -> Counter[TopicPartition]:
         """How many members that run and do not stay away own each partition."""
-        there = [each for each in self._holdings(name) if not each.gone and host_of(each.actor) not in self.panel.away]
-        return Counter(at for each in there for at in each.owned)
+        there = [each for each in self.panel.holdings.values() if each.group == name and not each.gone]
+        return Counter(at for each in there if host_of(each.actor) not in self.panel.away for at in each.owned)
 
     def _wrong(self, name: GroupId) -> str:
         """What keeps the group from being at rest; "" if nothing does."""
@@ -303,11 +277,8 @@ class Liveness(Checker):
         self._judges_us = min([group.due_us for _, group in waiting if not group.judged], default=_NEVER_US)
 
     def _judge_group(self, seen: Seen, name: GroupId, group: _Group) -> None:
-        within = f"within {self.bound_us / 1e6:g} s"
-        if group.heard_late:
-            within += " from when its leader had heard of all partitions"
         kind, why = self._kafkas_own(name)
-        text = f"group {name} did not come to rest {within}: {group.wrong}"
+        text = f"group {name} did not come to rest within {self.bound_us / 1e6:g} s: {group.wrong}"
         self.violation(seen, kind, (name,), f"{text}; {why}" if why else text, liveness=True)
 
     def _kafkas_own(self, name: GroupId) -> tuple[str, str]:
@@ -322,10 +293,9 @@ class Liveness(Checker):
 
     def _forgotten_rebalance(self, name: GroupId) -> str:
         """Who came back before it was given out what nobody has, if that is all that is wrong; "" if it is not."""
-        owners, holdings = self._owners(name), self._holdings(name)
-        if self.panel.groups[name].state != "Stable" or any(count > 1 for count in owners.values()) or not holdings:
+        owners, generation = self._owners(name), self._group(name).generation
+        if self.panel.groups[name].state != "Stable" or any(count > 1 for count in owners.values()):
             return ""
-        generation = max(each.generation for each in holdings)
         forgotten = self.panel.forgotten_rebalances.of(name, generation)
         unowned = [at for at in self._partitions_of(name) if at not in owners]
         if not unowned or any(at not in forgotten for at in unowned):

@@ -176,7 +176,7 @@ class StageLog(Generic[_Value]):
         return self.times[bisect_right(self.times, from_us) : bisect_left(self.times, until_us)]
 
 
-WELL, _UNOWNED, _STABLE, _UP = "well", "unowned", "stable", "up"
+WELL, STABLE, _UNOWNED, _UP = "well", "stable", "unowned", "up"
 Stage = tuple[str, str]
 """(a ``Cause`` or one of those four, the actor it is about)."""
 _NOTHING: StageLog[Stage] = StageLog()
@@ -295,7 +295,7 @@ class Interruptions:
             return task if task is not None and task[0] != WELL and stage != Cause.TAKE_OVER else (stage, actor)
         if group is None:
             return (Cause.FIND_COORDINATOR, "")
-        if group[0] != _STABLE:
+        if group[0] != STABLE:
             return group
         return (Cause.ASSIGNMENT, actor) if host is None or host[0] == _UP else host
 
@@ -412,7 +412,7 @@ class Interruptions:
             leader = group.leader if entry is None else entry.actor or group.leader
             dead = entry is None or panel.memberships.is_over(group.leader, entry)
             return (Cause.SESSION if dead else Cause.SYNC, leader)
-        return (_STABLE, "")
+        return (STABLE, "")
 
     def _join_stage(self, group: CoordinatorsGroup) -> Stage:
         """The first member that has not joined decides."""
