@@ -149,6 +149,8 @@ class GroupDuties(Checker):
         """Work that is not committed: since when, up to which offset then, and now."""
         self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
         """Members that their coordinator does not have -> which, in which life of theirs, and since when."""
+        self._lost_join_us: dict[ActorName, int] = {}
+        """When a member was last seen waiting for the answer to a join that may be lost."""
         self._idle: dict[tuple[GroupId, TopicPartition], None] = {}
         """Where records waited at the last disturbance after ``Healed``, and nobody moved on since."""
         self._disturbed_us: int | None = None
@@ -492,6 +494,9 @@ class GroupDuties(Checker):
         since_us = max(before[2], able_us)
         if progress.state not in (UNJOINED, MEMBER) and (asked != coordinator or progress.since_us <= since_us):
             bound_us += times.rebalance_us + GRACE_US
+            self._lost_join_us[actor] = seen.at_us
+        else:
+            since_us = max(since_us, self._lost_join_us.get(actor, 0))
         text = f"{actor} did not join group {name} again at {coordinator}"
         self._is_over(seen, "not-rejoined", (name, actor), (since_us,), bound_us, text)
 

@@ -287,6 +287,18 @@ def test_a_join_that_may_be_lost_is_waited_for_as_long_as_the_client_does(story)
     assert found(story) == ["not-rejoined"]
 
 
+def test_a_member_has_its_time_to_join_again_from_when_it_gave_a_lost_join_up(story):
+    story.became("c2", "PREPARING_REBALANCE")
+    oust_c2(story)
+    pass_time(story, 20 + MARGIN_S + 14)
+    story.became("c2", "UNJOINED")
+    pass_time(story, 20)
+    assert found(story) == []
+
+    pass_time(story, 40)
+    assert found(story) == ["not-rejoined"]
+
+
 def test_a_member_that_unsubscribed_owes_nothing(story):
     oust_c2(story)
     why = "the consumer unsubscribed from all topics"
