@@ -44,7 +44,7 @@ from kemu.emulator.checkers.liveness import DISTURBING, disturbs
 from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostDown, MemberReconfigured, Seen
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.text.kafka_keys import configured
-from kemu.emulator.watching.interruptions import Cause
+from kemu.emulator.watching.interruptions import WELL, Cause
 from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
 from kemu.emulator.watching.panel import Holding
 from kemu.protocol.config import BrokerConfig
@@ -54,7 +54,6 @@ from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
     OffsetCommitted,
     OffsetRemoved,
-    PartitionHosted,
     PartitionsAssigned,
     PositionSet,
     Processed,
@@ -137,8 +136,6 @@ class GroupDuties(Checker):
         """Entry of the plan under which partitions are paused -> its words."""
         self._changed_us: dict[TopicPartition, int] = {}
         """When the store last changed a partition, or somebody began to lead it."""
-        self._hosted: dict[TopicPartition, str] = {}
-        """Where brokers do not replicate: who serves a partition."""
         self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
         """Where the last member that read a partition stands, and since when."""
         self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
@@ -169,7 +166,6 @@ class GroupDuties(Checker):
             JoinPhaseCompleted: self._completed,
             NodeWritten: self._written,
             BecameLeader: self._led,
-            PartitionHosted: self._is_hosted,
             PartitionsAssigned: self._assigned,
             PositionSet: self._positioned,
             Processed: self._processed,
@@ -230,10 +226,6 @@ class GroupDuties(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         self._changed_us[fact.topic, fact.partition] = seen.at_us
-
-    def _is_hosted(self, seen: Seen, fact: PartitionHosted) -> None:
-        at = (fact.topic, fact.partition)
-        self._hosted[at], self._changed_us[at] = seen.actor, seen.at_us
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in self.panel.gained:
@@ -548,11 +540,11 @@ class GroupDuties(Checker):
         """Since when records of a partition are committed and can be fetched by one of these hosts."""
         if at in self.panel.states:
             return self._writable_us(at, *hosts)
-        broker = self._hosted.get(at)
-        if broker is None:
+        history = self.panel.interruptions.leaders.get(at)
+        if history is None or history.last is None or history.last[0] != WELL:
             return None
-        since_us = self._undisturbed_us(*hosts, host_of(broker))
-        return None if since_us is None else max(since_us, self._changed_us.get(at, 0))
+        since_us = self._undisturbed_us(*hosts, history.last[1])
+        return None if since_us is None else max(since_us, history.since_us)
 
 
 def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:

@@ -26,7 +26,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 from attrs import frozen
 
@@ -134,19 +134,21 @@ class Piece:
     until_us: int
 
 
-_Value = TypeVar("_Value")
+WELL, STABLE, _UNOWNED, _UP = "well", "stable", "unowned", "up"
+Stage = tuple[str, str]
+"""(a ``Cause`` or one of those four, the actor it is about)."""
 
 
-class StageLog(Generic[_Value]):
-    """A value over time."""
+class StageLog:
+    """A stage over time."""
 
     __slots__ = ("times", "values")
 
     def __init__(self) -> None:
         self.times: list[int] = []
-        self.values: list[_Value] = []
+        self.values: list[Stage] = []
 
-    def put(self, at_us: int, value: _Value) -> None:
+    def put(self, at_us: int, value: Stage) -> None:
         """From now on it is this."""
         if self.values and self.values[-1] == value:
             return
@@ -156,13 +158,13 @@ class StageLog(Generic[_Value]):
         self.times.append(at_us)
         self.values.append(value)
 
-    def at(self, at_us: int) -> _Value | None:
+    def at(self, at_us: int) -> Stage | None:
         """What it was at a time; None: not known yet."""
         index = bisect_right(self.times, at_us) - 1
         return self.values[index] if index >= 0 else None
 
     @property
-    def last(self) -> _Value | None:
+    def last(self) -> Stage | None:
         """What it is now."""
         return self.values[-1] if self.values else None
 
@@ -176,10 +178,7 @@ class StageLog(Generic[_Value]):
         return self.times[bisect_right(self.times, from_us) : bisect_left(self.times, until_us)]
 
 
-WELL, STABLE, _UNOWNED, _UP = "well", "stable", "unowned", "up"
-Stage = tuple[str, str]
-"""(a ``Cause`` or one of those four, the actor it is about)."""
-_NOTHING: StageLog[Stage] = StageLog()
+_NOTHING = StageLog()
 _NOW = 1 << 62
 
 
@@ -188,12 +187,12 @@ class Interruptions:
 
     def __init__(self, panel: Watched) -> None:
         self._panel = panel
-        self.groups: dict[GroupId, StageLog[Stage]] = {}
-        self.services: dict[Service, StageLog[Stage]] = {}
+        self.groups: dict[GroupId, StageLog] = {}
+        self.services: dict[Service, StageLog] = {}
         """What a partition's owner is at."""
-        self.leaders: dict[TopicPartition, StageLog[Stage]] = {}
-        self.hosts: dict[str, StageLog[Stage]] = {}
-        self._tasks: dict[tuple[GroupId, int], StageLog[Stage]] = {}
+        self.leaders: dict[TopicPartition, StageLog] = {}
+        self.hosts: dict[str, StageLog] = {}
+        self._tasks: dict[tuple[GroupId, int], StageLog] = {}
         """(application, partition) -> whether its active task runs."""
         self._restoring: dict[tuple[GroupId, int], dict[tuple[str, ActorName, str], None]] = {}
         """(application, partition) -> active copies of its tasks that do not run yet."""
@@ -272,7 +271,7 @@ class Interruptions:
             found.append(Piece(cause, actor, start_us, end_us))
         return tuple(found)
 
-    def _histories(self, key: Service) -> tuple[StageLog[Stage], ...]:
+    def _histories(self, key: Service) -> tuple[StageLog, ...]:
         """Of its leader, its owner, its task and its group."""
         group, at = key
         return (
@@ -322,7 +321,7 @@ class Interruptions:
             self._look_at_group(seen.at_us, name)
 
     @staticmethod
-    def _history(among: "dict[Any, StageLog[Stage]]", key: Any) -> StageLog[Stage]:
+    def _history(among: "dict[Any, StageLog]", key: Any) -> StageLog:
         found = among.get(key)
         if found is None:
             found = among[key] = StageLog()

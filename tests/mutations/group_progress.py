@@ -53,4 +53,32 @@ MUTATIONS = [
         "group-progress/sync-unfinished",
         ("steady-group:1",),
     ),
+    Mutation(  # an Empty group waits for others half as long as it should
+        "actors/coordinator/join_phase.py",
+        "            self._start_timer(self._delay_ms)\n        elif",
+        "            self._start_timer(self._delay_ms // 2)\n        elif",
+        "group-progress/join-cut-short",
+        ("steady-group:1",),
+    ),
+    Mutation(  # a static member that came back to a Stable group is not answered
+        "actors/coordinator/static.py",
+        "            phase.answer(caller, member, ())\n",
+        "",
+        "group-progress/join-unfinished",
+        ("rolling-restart-static:1",),
+    ),
+    Mutation(  # a member whose application does not poll stays
+        "actors/consumer/consumer.py",
+        "            self._poll_by_us = self.now_us + self._max_poll_us\n            if not",
+        "            self._poll_by_us = self.now_us + self._max_poll_us * 10\n            if not",
+        "group-progress/member-kept",
+        ("silent_application.toml:1",),
+    ),
+    Mutation(  # a member that gives nothing up does not take what it is given either
+        "actors/consumer/rebalancing.py",
+        "            self._take()\n        return machine.polling\n",
+        "            membership.assignment_taken()\n        return machine.polling\n",
+        "group-progress/not-taken",
+        ("short_waits.toml:1",),
+    ),
 ]
