@@ -73,6 +73,8 @@ GRACE_US = 5_000_000
 """What a coordinator's own timers and clock may be late."""
 CUTS = ("isolate", "split")
 """Faults under which nothing passes a link."""
+SILENT = "stop-polling"
+"""A fault under which an application does not poll."""
 _DRAWS = (
     DrawName.HAND_OVER,
     DrawName.FOLLOWER_SYNC,
@@ -128,12 +130,8 @@ class GroupDuties(Checker):
         self._times = dict(times or {})
         self._looks_us = 0
         self._last: Seen | None = None
-        self._cuts: dict[int, tuple[int, tuple[tuple[str, str], ...]]] = {}
-        """Entry of the plan that cuts links now -> since when, and which."""
-        self._silent: dict[int, tuple[int, str]] = {}
-        """Entry of the plan under which an application does not poll -> since when, and whose."""
-        self._pauses: dict[int, str] = {}
-        """Entry of the plan under which partitions are paused -> its words."""
+        self._faults: dict[int, tuple[int, FaultApplied]] = {}
+        """Entry of the plan that lasts -> since when, and what it is."""
         self._changed_us: dict[TopicPartition, int] = {}
         """When the store last changed a partition, or somebody began to lead it."""
         self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
@@ -177,17 +175,11 @@ class GroupDuties(Checker):
     # --- facts -------------------------------------------------------------------------------------------------
 
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
-        if fact.kind in CUTS and fact.lasts and "hears nothing of" not in fact.text:  # (one side is heard)
-            self._cuts[fact.index] = seen.at_us, fact.links
-        elif fact.kind == "stop-polling" and fact.lasts:
-            self._silent[fact.index] = seen.at_us, fact.links[0][0]
-        elif fact.kind == "pause-partitions":
-            self._pauses[fact.index] = fact.text
+        if fact.lasts or fact.kind == "pause-partitions":
+            self._faults[fact.index] = seen.at_us, fact
 
     def _ended(self, seen: Seen, fact: FaultEnded) -> None:
-        self._cuts.pop(fact.index, None)
-        self._silent.pop(fact.index, None)
-        self._pauses.pop(fact.index, None)
+        self._faults.pop(fact.index, None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         for key in [key for key in self._owed if host_of(key[0]) == fact.host]:
@@ -389,9 +381,9 @@ class GroupDuties(Checker):
         if ended_us is not None:
             slowed_us = self.panel.disturbances.links_free_since_us((host, coordinator))
             return None if slowed_us is None else max(ended_us, slowed_us)
-        ways = [at_us for at_us, links in self._cuts.values() if _cuts(links, host, coordinator)]
-        ways += [at_us + times.rebalance_us for at_us, silent in self._silent.values() if silent == host]
-        return min(ways, default=None)
+        ways = [at_us for at_us, fault in self._faults.values() if _cuts(fault, host, coordinator)]
+        silent = [at_us for at_us, each in self._faults.values() if (each.kind, each.links) == (SILENT, ((host, ""),))]
+        return min([*ways, *[at_us + times.rebalance_us for at_us in silent]], default=None)
 
     def _look_at_joins(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
         """Whether joins wait for their answer longer than a join phase, or the write of a record, may last."""
@@ -533,7 +525,8 @@ class GroupDuties(Checker):
 
     def _is_paused(self, host: str) -> bool:
         """Whether the plan pauses partitions of this member, or of one that is named by its role."""
-        paused = [words.partition(" pauses ")[0] for words in self._pauses.values()]
+        pauses = [fault.text for _, fault in self._faults.values() if fault.kind == "pause-partitions"]
+        paused = [words.partition(" pauses ")[0] for words in pauses]
         return any(who == host or " " in who for who in paused)
 
     def _readable_us(self, at: TopicPartition, *hosts: str) -> int | None:
@@ -581,7 +574,9 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
     return found
 
 
-def _cuts(links: Iterable[tuple[str, str]], one: str, other: str) -> bool:
+def _cuts(fault: FaultApplied, one: str, other: str) -> bool:
     """Whether nothing passes between these two hosts."""
+    if fault.kind not in CUTS or "hears nothing of" in fault.text:  # (one side is heard)
+        return False
     ends = {one, other}
-    return any({first, second} == ends or (first in ends and not second) for first, second in links)
+    return any({first, second} == ends or (first in ends and not second) for first, second in fault.links)

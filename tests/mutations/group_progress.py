@@ -67,6 +67,13 @@ MUTATIONS = [
         "group-progress/join-unfinished",
         ("rolling-restart-static:1",),
     ),
+    Mutation(  # a join phase waits twice as long for members as they may take
+        "actors/coordinator/join_phase.py",
+        "            self._start_timer(books.members.rebalance_timeout_ms())\n",
+        "            self._start_timer(books.members.rebalance_timeout_ms() * 2)\n",
+        "group-progress/join-unfinished",
+        ("session_outlasts_join.toml:1",),
+    ),
     Mutation(  # a member whose application does not poll stays
         "actors/consumer/consumer.py",
         "            self._poll_by_us = self.now_us + self._max_poll_us\n            if not",
