@@ -55,6 +55,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "processed-unwritten",
         ),
         "group-progress": (
+            "closed-early",
             "join-cut-short",
             "join-unfinished",
             "member-kept",

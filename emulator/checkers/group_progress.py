@@ -14,6 +14,7 @@ join-unfinished      a JoinGroup that the coordinator read is answered: when   c
                      a record is written; else with the join phase             request timeout; rebalance timeout
 join-cut-short       the first join phase lasts as long as the delay, unless   coordinator;
                      a member goes                                             group.initial.rebalance.delay.ms
+closed-early         who closes awaits its coordinator's answers               coordinator; 30 s, request timeout
 sync-unfinished      a generation gets its leader's assignment, or ends       coordinator, log, leader; request
                                                                               timeout, work
 not-rejoined         a member that the coordinator does not have joins        coordinator, log, member; request
@@ -41,7 +42,7 @@ from attrs import evolve, frozen
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DISTURBING, disturbs
-from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostDown, MemberReconfigured, Seen
+from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostClosed, HostDown, MemberReconfigured, Seen
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.watching.interruptions import WELL, Cause
@@ -51,6 +52,7 @@ from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
+    GroupRequestRead,
     JoinPhaseCompleted,
     OffsetCommitted,
     OffsetRemoved,
@@ -69,6 +71,8 @@ MARGIN_US = 30_000_000
 POLLS_OF_A_FETCH = 20
 """How many polls one partition's part of a fetch may take."""
 EARLY = 0.99
+CLOSE_US = 30_000_000
+"""How long close() takes at most, whatever is unanswered."""
 GRACE_US = 5_000_000
 """What a coordinator's own timers and clock may be late."""
 CUTS = ("isolate", "split")
@@ -146,6 +150,8 @@ class GroupDuties(Checker):
         """Members that their coordinator does not have -> which, in which life of theirs, and since when."""
         self._lost_join_us: dict[ActorName, int] = {}
         """When a member was last seen waiting for the answer to a join that may be lost."""
+        self._closed_us: dict[str, tuple[int, int]] = {}
+        """When a host that was asked to close had closed, and how long that took."""
         self._idle: dict[tuple[GroupId, TopicPartition], None] = {}
         """Where records waited at the last disturbance after ``Healed``, and nobody moved on since."""
         self._disturbed_us: int | None = None
@@ -160,6 +166,8 @@ class GroupDuties(Checker):
             FaultApplied: self._applied,
             FaultEnded: self._ended,
             HostDown: self._down,
+            HostClosed: self._closed,
+            GroupRequestRead: self._read,
             MemberReconfigured: self._reconfigured,
             JoinPhaseCompleted: self._completed,
             NodeWritten: self._written,
@@ -184,6 +192,23 @@ class GroupDuties(Checker):
     def _down(self, seen: Seen, fact: HostDown) -> None:
         for key in [key for key in self._owed if host_of(key[0]) == fact.host]:
             del self._owed[key]
+
+    def _closed(self, seen: Seen, fact: HostClosed) -> None:
+        self._closed_us[fact.host] = seen.at_us, fact.took_us
+
+    def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
+        """Who closes awaits the answers that its coordinator owes, until its time is over."""
+        host, coordinator, request_us = host_of(fact.client), host_of(seen.actor), self._of(fact.group).request_us
+        closed_us, took_us = self._closed_us.get(host, (0, CLOSE_US))
+        if not self.panel.is_down(host) or took_us >= min(CLOSE_US, request_us) * EARLY:
+            return
+        links_us, able_us = (
+            self.panel.disturbances.links_free_since_us((host, coordinator)),
+            self._undisturbed_us(coordinator),
+        )
+        if links_us is not None and able_us is not None and max(links_us, able_us) < closed_us - took_us:
+            text = f"{fact.client} of group {fact.group} closed before {coordinator} had read its {fact.api}"
+            self.violation(seen, "closed-early", (fact.group, fact.client), text)
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
         """The slower of what was and what is counts."""

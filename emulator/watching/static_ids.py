@@ -65,7 +65,7 @@ class StaticIds:
             return
         panel, at = self._panel, self._panel.log_of(fact.group)
         log = panel.logs.of(at)
-        record = None if at is None else (log.records.end, log.term)
+        record = None if at is None else (log.records.end, (max(log.epoch, 0), log.life))
         given = _Given(seen.seq, self._changes.get(fact.group, 0), record, counts=panel.is_current(seen))
         given.settled = given.counts and panel.groups[fact.group].state == "Stable"
         self._given.setdefault(fact.group, {})[fact.member_id] = given

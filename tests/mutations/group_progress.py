@@ -67,6 +67,13 @@ MUTATIONS = [
         "group-progress/join-unfinished",
         ("rolling-restart-static:1",),
     ),
+    Mutation(  # a member that closes awaits no answer
+        "actors/consumer/closing.py",
+        "        owes = coordinator is not None and machine",
+        "        owes = coordinator is None and machine",
+        "group-progress/closed-early",
+        ("cooperative-scale-in:1",),
+    ),
     Mutation(  # a join phase waits twice as long for members as they may take
         "actors/coordinator/join_phase.py",
         "            self._start_timer(books.members.rebalance_timeout_ms())\n",

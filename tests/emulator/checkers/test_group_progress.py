@@ -4,7 +4,7 @@ import pytest
 from attrs import evolve
 
 from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties, GroupTimes, times_of
-from kemu.emulator.facts import FaultApplied, FaultEnded, MemberReconfigured
+from kemu.emulator.facts import FaultApplied, FaultEnded, HostClosed, MemberReconfigured
 from kemu.emulator.judging import Judging, judge
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.protocol.errors import ErrorCode
@@ -204,6 +204,21 @@ def test_a_coordinator_that_died_owes_no_answer(story):
     pass_time(story, 100)
 
     assert "join-unfinished" not in found(story)
+
+
+@pytest.mark.parametrize(
+    ("took_s", "fault", "kinds"), [(1, "", ["closed-early"]), (5, "", []), (1, "c2", []), (1, "b0", [])]
+)
+def test_who_closes_awaits_what_its_coordinator_owes_until_its_time_is_over(story, took_s, fault, kinds):
+    """AbstractCoordinator.close: awaitPendingRequests."""
+    if fault:
+        story.world(hit(fault))
+    story.wait(took_s)
+    story.down("c2", "closed")
+    story.world(HostClosed(host="c2", life=1, took_us=took_s * SECOND))
+    join(story, "c2")
+
+    assert found(story) == kinds
 
 
 @pytest.mark.parametrize(
