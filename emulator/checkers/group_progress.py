@@ -65,7 +65,7 @@ from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
 
-LOOK_EVERY_US = 10_000_000
+LOOK_EVERY_US = 4_000_000
 MARGIN_US = 30_000_000
 """Reconnects, retries, elections of the group's log and the draws of a calm machine."""
 POLLS_OF_A_FETCH = 20

@@ -222,7 +222,10 @@ class Memberships:
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
         if fact.api == "JoinGroup":
-            self.joins[fact.client] = WaitingJoin(seen, fact)
+            before, join = self.joins.get(fact.client), WaitingJoin(seen, fact)
+            if before is not None and (before.speaker, before.member_id) == (join.speaker, join.member_id):
+                join.since_us = before.since_us  # its client gave up on the answer, and asks again
+            self.joins[fact.client] = join
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         join = self.joins.get(fact.client)
