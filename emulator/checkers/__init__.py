@@ -16,7 +16,6 @@ I9           a leader counts at least the store's ISR                           
 I10          nothing of an older controller, broker or leader epoch is obeyed             leadership
 takeover     a partition that can be led is led, a cluster has a controller: during faults, too   takeover
 duties       orders reach brokers, followers get into the ISR, steps end: during faults, too      duties
-waits        a partition without service waits no longer than its cause allows            interruptions
 Q1, Q3, Q4   everything is led, hosted where it is assigned and nowhere else, in sync     recovery
 Q2, Q6       metadata caches equal the store; nothing is left over in it                  agreement
 Q7           what is appended is committed, and what is sent is answered                  recovery
@@ -44,7 +43,6 @@ from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.group_progress import GroupDuties, times_of
 from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
-from kemu.emulator.checkers.interruptions import BoundedWaits, Timeouts
 from kemu.emulator.checkers.isr import Isr
 from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.lifecycle import Lifecycle
@@ -60,7 +58,6 @@ from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.checkers.takeover import Takeover
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.checkers.useless_work import UselessWork
-from kemu.emulator.scenario.members import AS_ITS_GROUP
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig, ProducerConfig
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
@@ -84,7 +81,6 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "leadership": LeadershipChecker,
     "takeover": Takeover,
     "duties": ReplicationDuties,
-    "interruptions": BoundedWaits,
     "recovery": ClusterRecovery,
     "agreement": Agreement,
     "isr": Isr,
@@ -130,7 +126,6 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         GroupDuties(times_of(scenario)),
         tasks,
         CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
-        BoundedWaits(_timeouts(scenario)),
         UselessWork(_heartbeat_intervals_us(scenario)),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
@@ -157,19 +152,6 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         )
     }
     return tuple(fitted.get(checker.name, checker) for checker in made)
-
-
-def _timeouts(scenario: "Scenario") -> Timeouts:
-    """The longest of each setting, over the members of a scenario."""
-    members = [
-        group.consumer(name, host, 0, member=own)
-        for name, group in scenario.groups.items()
-        for host, own in (("", AS_ITS_GROUP), *group.overrides.items())
-    ]
-    return Timeouts(
-        poll_us=max((each.max_poll_interval_ms for each in members), default=0) * 1_000,
-        request_us=max((each.request_timeout_ms for each in members), default=0) * 1_000,
-    )
 
 
 def _reset_policies(scenario: "Scenario") -> dict[str, str]:

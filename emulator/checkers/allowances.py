@@ -64,9 +64,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "Kafka 3.4 GroupMetadataManager.storeGroup, GroupCoordinator.updateStaticMemberAndRebalance",
         (
             "emulator.checkers.liveness:Liveness._is_forgotten",
-            "emulator.checkers.liveness:Liveness._groups_led",
-            "emulator.checkers.liveness:Liveness._member_entered",
-            "emulator.checkers.liveness:Liveness._written_by",
+            "emulator.watching.static_ids",
         ),
         "tests/emulator/checkers/test_illegal_runs.py::"
         "test_a_static_member_that_is_fenced_after_the_groups_log_lost_its_id",

@@ -7,16 +7,22 @@ fault hits them or the links between them. "Log" stands for the leader and the I
 ===================  =======================================================  =====================================
 kind                 obligation                                               needs; bound
 ===================  =======================================================  =====================================
-member-kept          the id of a process that is down, closed or cut off      coordinator; session timeout
-                     leaves a group that does not wait for joins
-join-unfinished      a join phase ends when all ids have joined               coordinator, members; session timeout,
-                                                                              initial delay
-                     a join phase ends that a member has joined               the rebalance timeout more
+member-kept          the id of a process that is down, closed, cut off or      coordinator; session timeout, after
+                     without polls leaves a group that waits for no joins      polls max.poll.interval.ms more
+join-unfinished      a JoinGroup that the coordinator read is answered: when   coordinator (for a record: log);
+                     all joined, an id that was handed out has expired, or     nothing, the session timeout, the
+                     a record is written; else with the join phase             request timeout; rebalance timeout
+join-cut-short       the first join phase lasts as long as the delay, unless   coordinator;
+                     a member goes                                             group.initial.rebalance.delay.ms
+closed-early         who closes awaits its coordinator's answers               coordinator; 30 s, request timeout
 sync-unfinished      a generation gets its leader's assignment, or ends       coordinator, log, leader; request
                                                                               timeout, work
-not-rejoined         a member that the coordinator does not have joins        coordinator, log, member; request and
-                                                                              session timeout; after a lost join
+not-rejoined         a member that the coordinator does not have joins        coordinator, log, member; request
+                                                                              timeout twice; after a lost join
                                                                               the rebalance timeout more
+not-taken            a Stable member takes the partitions that it is given    member; max.poll.interval.ms
+no-position          it gets its position in those that it owns                as for records-unread; request timeout
+                                                                              twice
 records-unread       a Stable member reads on in partitions that it owns      coordinator, member, the partition's
                                                                               ISR; request timeout, work: two
                                                                               polls' of a member that does none
@@ -35,36 +41,44 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, MemberReconfigured, Seen
+from kemu.emulator.checkers.liveness import DISTURBING, disturbs
+from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostClosed, HostDown, MemberReconfigured, Seen
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.text.kafka_keys import configured
-from kemu.emulator.watching.memberships import JOINING, MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
+from kemu.emulator.watching.interruptions import WELL, Cause
+from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
 from kemu.emulator.watching.panel import Holding
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import DrawName
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
+    GroupRequestRead,
+    JoinPhaseCompleted,
     OffsetCommitted,
     OffsetRemoved,
-    PartitionHosted,
     PartitionsAssigned,
     PositionSet,
     Processed,
-    RecordsAppended,
 )
-from kemu.protocol.notes.replication import BecameLeader, NodeWritten, TopicDeleted
+from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
 
-LOOK_EVERY_US = 10_000_000
+LOOK_EVERY_US = 4_000_000
 MARGIN_US = 30_000_000
 """Reconnects, retries, elections of the group's log and the draws of a calm machine."""
 POLLS_OF_A_FETCH = 20
 """How many polls one partition's part of a fetch may take."""
-JOIN_GRACE_US = 5_000_000
+EARLY = 0.99
+CLOSE_US = 30_000_000
+"""How long close() takes at most, whatever is unanswered."""
+GRACE_US = 5_000_000
+"""What a coordinator's own timers and clock may be late."""
 CUTS = ("isolate", "split")
 """Faults under which nothing passes a link."""
+SILENT = "stop-polling"
+"""A fault under which an application does not poll."""
 _DRAWS = (
     DrawName.HAND_OVER,
     DrawName.FOLLOWER_SYNC,
@@ -120,15 +134,10 @@ class GroupDuties(Checker):
         self._times = dict(times or {})
         self._looks_us = 0
         self._last: Seen | None = None
-        self._cuts: dict[int, tuple[int, tuple[tuple[str, str], ...]]] = {}
-        """Entry of the plan that cuts links now -> since when, and which."""
-        self._pauses: dict[int, str] = {}
-        """Entry of the plan under which partitions are paused -> its words."""
+        self._faults: dict[int, tuple[int, FaultApplied]] = {}
+        """Entry of the plan that lasts -> since when, and what it is."""
         self._changed_us: dict[TopicPartition, int] = {}
         """When the store last changed a partition, or somebody began to lead it."""
-        self._hosted: dict[TopicPartition, str] = {}
-        """Where brokers do not replicate: who serves a partition."""
-        self._ends: dict[TopicPartition, int] = {}
         self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
         """Where the last member that read a partition stands, and since when."""
         self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
@@ -139,6 +148,15 @@ class GroupDuties(Checker):
         """Work that is not committed: since when, up to which offset then, and now."""
         self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
         """Members that their coordinator does not have -> which, in which life of theirs, and since when."""
+        self._lost_join_us: dict[ActorName, int] = {}
+        """When a member was last seen waiting for the answer to a join that may be lost."""
+        self._closed_us: dict[str, tuple[int, int]] = {}
+        """When a host that was asked to close had closed, and how long that took."""
+        self._idle: dict[tuple[GroupId, TopicPartition], None] = {}
+        """Where records waited at the last disturbance after ``Healed``, and nobody moved on since."""
+        self._disturbed_us: int | None = None
+        self._judges_us: dict[GroupId, int] = {}
+        """When work on records of ``_idle`` is overdue at the latest."""
         self._said: dict[tuple[str, str, str], None] = {}
         """What is overdue and was said."""
         self._overdue: dict[tuple[str, str, str], None] = {}
@@ -148,34 +166,49 @@ class GroupDuties(Checker):
             FaultApplied: self._applied,
             FaultEnded: self._ended,
             HostDown: self._down,
+            HostClosed: self._closed,
+            GroupRequestRead: self._read,
             MemberReconfigured: self._reconfigured,
+            JoinPhaseCompleted: self._completed,
             NodeWritten: self._written,
             BecameLeader: self._led,
-            PartitionHosted: self._is_hosted,
-            RecordsAppended: self._appended,
-            TopicDeleted: self._deleted,
             PartitionsAssigned: self._assigned,
             PositionSet: self._positioned,
             Processed: self._processed,
             OffsetCommitted: self._committed,
             OffsetRemoved: self._removed,
         }
+        self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
 
     # --- facts -------------------------------------------------------------------------------------------------
 
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
-        if fact.kind in CUTS and fact.lasts and "hears nothing of" not in fact.text:  # (one side is heard)
-            self._cuts[fact.index] = seen.at_us, fact.links
-        elif fact.kind == "pause-partitions":
-            self._pauses[fact.index] = fact.text
+        if fact.lasts or fact.kind == "pause-partitions":
+            self._faults[fact.index] = seen.at_us, fact
 
     def _ended(self, seen: Seen, fact: FaultEnded) -> None:
-        self._cuts.pop(fact.index, None)
-        self._pauses.pop(fact.index, None)
+        self._faults.pop(fact.index, None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         for key in [key for key in self._owed if host_of(key[0]) == fact.host]:
             del self._owed[key]
+
+    def _closed(self, seen: Seen, fact: HostClosed) -> None:
+        self._closed_us[fact.host] = seen.at_us, fact.took_us
+
+    def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
+        """Who closes awaits the answers that its coordinator owes, until its time is over."""
+        host, coordinator, request_us = host_of(fact.client), host_of(seen.actor), self._of(fact.group).request_us
+        closed_us, took_us = self._closed_us.get(host, (0, CLOSE_US))
+        if not self.panel.is_down(host) or took_us >= min(CLOSE_US, request_us) * EARLY:
+            return
+        links_us, able_us = (
+            self.panel.disturbances.links_free_since_us((host, coordinator)),
+            self._undisturbed_us(coordinator),
+        )
+        if links_us is not None and able_us is not None and max(links_us, able_us) < closed_us - took_us:
+            text = f"{fact.client} of group {fact.group} closed before {coordinator} had read its {fact.api}"
+            self.violation(seen, "closed-early", (fact.group, fact.client), text)
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
         """The slower of what was and what is counts."""
@@ -193,28 +226,23 @@ class GroupDuties(Checker):
                 times = evolve(times, poll_us=times.poll_us + more_us, records_us=times.records_us + more_us)
         self._times[group] = times
 
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        """KIP-134: an Empty group gives others time to come; a member that goes may end that."""
+        group, times = self.panel.memberships.groups.get(fact.group), self._times.get(fact.group)
+        if group is None or times is None or group.speaker != (seen.actor, seen.life) or not group.began_empty:
+            return
+        lasted_us, coordinator = seen.at_us - group.prepared_us, host_of(seen.actor)
+        alone = group.pending or group.removed_us >= group.prepared_us
+        if lasted_us < times.delay_us * EARLY and not alone and self._undisturbed_us(coordinator) is not None:
+            text = f"the first join phase of group {fact.group} lasted {lasted_us / 1e6:g} s only"
+            self.violation(seen, "join-cut-short", (fact.group,), text)
+
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         if self.panel.written is not None:
             self._changed_us[self.panel.written] = seen.at_us
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        at = (fact.topic, fact.partition)
-        self._changed_us[at] = seen.at_us
-        end = self.panel.logs.of(at).records.end
-        if end < self._ends.get(at, 0):
-            self._ends[at] = end
-
-    def _is_hosted(self, seen: Seen, fact: PartitionHosted) -> None:
-        at = (fact.topic, fact.partition)
-        self._hosted[at], self._ends[at], self._changed_us[at] = seen.actor, fact.end_offset, seen.at_us
-
-    def _deleted(self, seen: Seen, fact: TopicDeleted) -> None:
-        for at in [at for at in self._ends if at[0] == fact.topic]:
-            del self._ends[at]
-
-    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if self.panel.logs.counts:
-            self._ends[fact.topic, fact.partition] = fact.base_offset + fact.count
+        self._changed_us[fact.topic, fact.partition] = seen.at_us
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in self.panel.gained:
@@ -222,12 +250,15 @@ class GroupDuties(Checker):
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         at = (fact.topic, fact.partition)
-        self._reached[fact.group, at] = fact.offset, seen.at_us
         self._owed.pop((seen.actor, at), None)
+        if fact.offset > self._reached.get((fact.group, at), (0, 0))[0]:  # a reset that skips what waited
+            self._idle.pop((fact.group, at), None)
+        self._reached[fact.group, at] = fact.offset, seen.at_us
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
         at = (fact.topic, fact.partition)
         self._reached[fact.group, at] = fact.last, seen.at_us
+        self._idle.pop((fact.group, at), None)
         self._worked_us[seen.actor] = seen.at_us
         owed = self._owed.get((seen.actor, at))
         self._owed[seen.actor, at] = (seen.at_us, fact.last, fact.last) if owed is None else (*owed[:2], fact.last)
@@ -246,6 +277,37 @@ class GroupDuties(Checker):
         at = (fact.topic, fact.partition)
         for key in [key for key in self._owed if key[1] == at]:
             del self._owed[key]
+
+    # --- after the faults ----------------------------------------------------------------------------------------
+
+    def _disturbed(self, seen: Seen, fact: object) -> None:
+        """From now on it is seen whether groups go on where records wait."""
+        if (self._disturbed_us is None and type(fact) is not Healed) or not disturbs(fact):
+            return
+        self._disturbed_us, self._judges_us = seen.at_us, {}
+        topics = dict.fromkeys((name, at[0]) for name, at in self._reached)
+        everywhere = [(name, (topic, n)) for name, topic in topics for n in range(self.panel.topics.get(topic, 0))]
+        self._idle = {key: None for key in everywhere if self._lags(key)}
+
+    def _lags(self, key: tuple[GroupId, TopicPartition]) -> bool:
+        return self._reached.get(key, (0, 0))[0] < self.panel.logs.of(key[1]).records.end
+
+    def _waited_for(self) -> list[tuple[GroupId, TopicPartition]]:
+        """Where a group has yet to go on, or to begin."""
+        there = [each for each in self.panel.holdings.values() if host_of(each.actor) not in self.panel.away]
+        owned = [(each.group, at) for each in there for at in each.owned]
+        new = [key for key in owned if key not in self._reached]
+        return [key for key in (*self._idle, *new) if self._lags(key) and self.panel.running_members(key[0])]
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether each group has gone on, since the last disturbance, where records waited; never before ``Healed``."""
+        return self._disturbed_us is not None and not self._waited_for()
+
+    @property
+    def judges_at_us(self) -> int | None:
+        """When the last of these is overdue; members too slow for ``max.poll.interval.ms`` may rebalance for ever."""
+        return max([self._judges_us.get(name, 0) for name, _ in self._waited_for()], default=None)
 
     # --- looking -----------------------------------------------------------------------------------------------
 
@@ -274,7 +336,10 @@ class GroupDuties(Checker):
                 continue
             times = self._of(name)
             self._look_at_members(seen, name, group, times)
-            self._look_at_phase(seen, name, group, times)
+            self._look_at_joins(seen, name, group, times)
+            self._look_at_sync(seen, name, group, times)
+            if group.state == "Stable":
+                self._look_at_waits(seen, name, host_of(coordinator), times)
             for actor in self.panel.running_members(name):
                 self._look_at_member(seen, name, group, actor, times)
         self._said = {key: None for key in self._said if key in self._overdue}
@@ -325,15 +390,15 @@ class GroupDuties(Checker):
         if able_us is None or group.state not in ("Stable", "CompletingRebalance"):
             return
         for member_id, entry in group.entries.items():
-            gone_us = self._gone_us(entry, coordinator)
+            gone_us = self._gone_us(entry, coordinator, times)
             if gone_us is not None:
                 since_us = (gone_us, entry.since_us, group.since_us, able_us)
-                text = f"{coordinator} kept {member_id} in group {name}, whose process is gone,"
-                bound_us = times.session_us + times.session_us // 10 + JOIN_GRACE_US
+                text = f"{coordinator} kept {member_id} in group {name}, whose process is gone or silent,"
+                bound_us = times.session_us + times.session_us // 10 + GRACE_US
                 self._is_over(seen, "member-kept", (name, member_id), since_us, bound_us, text)
 
-    def _gone_us(self, entry: MemberEntry, coordinator: str) -> int | None:
-        """Since when nothing of the process can come to the coordinator; None: it can, or the process is not known."""
+    def _gone_us(self, entry: MemberEntry, coordinator: str, times: GroupTimes) -> int | None:
+        """Since when no heartbeat of the process can come to the coordinator; None: it can, or nothing is known."""
         if not entry.actor:
             return None
         host = host_of(entry.actor)
@@ -341,37 +406,37 @@ class GroupDuties(Checker):
         if ended_us is not None:
             slowed_us = self.panel.disturbances.links_free_since_us((host, coordinator))
             return None if slowed_us is None else max(ended_us, slowed_us)
-        ways = [at_us for at_us, links in self._cuts.values() if _cuts(links, host, coordinator)]
-        return min(ways, default=None)
+        ways = [at_us for at_us, fault in self._faults.values() if _cuts(fault, host, coordinator)]
+        silent = [at_us for at_us, each in self._faults.values() if (each.kind, each.links) == (SILENT, ((host, ""),))]
+        return min([*ways, *[at_us + times.rebalance_us for at_us in silent]], default=None)
 
-    def _look_at_phase(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        if group.state == "PreparingRebalance" and group.entries:
-            self._look_at_join(seen, name, group, times)
-        self._look_at_sync(seen, name, group, times)
-
-    def _look_at_join(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        joined = [self._joined_us(name, entry, group) for entry in group.entries.values()]
-        there = [since_us for since_us in joined if since_us is not None]
-        bound_us = max(times.session_us, 2 * times.delay_us) + MARGIN_US
-        text = f"the join phase of group {name} did not end"
-        if len(there) == len(joined):
-            since_us = (*there, group.since_us, group.handed_out_us)
-            self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us, f"{text}, which all members joined,")
-        elif there:
-            since_us = (min(there), group.since_us)
-            bound_us += times.rebalance_us
-            self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us, text)
-
-    def _joined_us(self, name: GroupId, entry: MemberEntry, group: CoordinatorsGroup) -> int | None:
-        """Since when a member waits, undisturbed, for this coordinator's answer to JoinGroup; None: it does not."""
-        progress = self.panel.memberships.members.get(entry.actor)
-        if progress is None or progress.life != entry.life or progress.state != JOINING:
-            return None
+    def _look_at_joins(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
+        """Whether joins wait for their answer longer than a join phase, or the write of a record, may last."""
         coordinator = host_of(group.speaker[0])
-        able_us = self._undisturbed_us(host_of(entry.actor), coordinator)
-        if able_us is None or host_of(self.panel.coordinators.asked_by(entry.actor)) != coordinator:
-            return None
-        return max(able_us, progress.since_us, entry.since_us)
+        joins = {
+            join.member_id: max(join.since_us, group.since_us)
+            for join in self.panel.memberships.joins.values()
+            if (join.group, join.speaker) == (name, group.speaker)
+        }
+        able_us = self._undisturbed_us(coordinator)
+        if able_us is None or not joins:
+            return
+        since_us: tuple[int, ...] = (min(joins.values()), able_us)
+        text = f"the join phase of group {name} did not end"
+        delay_us = 2 * times.delay_us if group.began_empty else 0
+        if group.state != "PreparingRebalance":
+            written_us = self._log_us(name, coordinator)
+            if written_us is None:
+                return
+            text, bound_us = f"{coordinator} did not answer a JoinGroup to group {name}", times.request_us
+            since_us = (*since_us, written_us)
+        elif all(member_id in joins for member_id in group.entries):
+            text, bound_us = f"{text}, which all members joined,", delay_us
+            ids_us = [at_us + times.session_us for at_us in group.pending.values()]
+            since_us = (*joins.values(), able_us, *ids_us)
+        else:
+            bound_us = max(delay_us, times.rebalance_us)
+        self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us + GRACE_US, text)
 
     def _look_at_sync(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
         """The leader waits in COMPLETING_REBALANCE for nobody; while the group does, it waits for the leader."""
@@ -388,6 +453,24 @@ class GroupDuties(Checker):
             bound_us = 2 * times.request_us + times.poll_us + times.calls_us + MARGIN_US
             text = f"leader {group.leader} of group {name} and its coordinator did not come to an assignment"
             self._is_over(seen, "sync-unfinished", (name, ""), (able_us, begun_us), bound_us, text)
+
+    def _look_at_waits(self, seen: Seen, name: GroupId, coordinator: str, times: GroupTimes) -> None:
+        """Whether owners take what they are given, and get a position there."""
+        interruptions = self.panel.interruptions
+        for key in [key for key in interruptions.services if key[0] == name]:
+            (cause, actor), at = interruptions.now(key), key[1]
+            where = f"{at[0]}-{at[1]}"
+            if cause == Cause.TAKE_OVER:
+                kind, bound_us, able_us = "not-taken", times.rebalance_us, self._undisturbed_us(host_of(actor))
+            elif cause == Cause.POSITION:
+                kind, bound_us = "no-position", 2 * times.request_us
+                able_us = self._readable_us(at, host_of(actor), coordinator)
+            else:
+                continue
+            if able_us is not None:
+                since_us = (interruptions.since_us(key), able_us)
+                text = f"{where} of group {name} waits for {cause} ({actor})"
+                self._is_over(seen, kind, (name, where), since_us, bound_us + MARGIN_US, text)
 
     def _look_at_member(
         self, seen: Seen, name: GroupId, group: CoordinatorsGroup, actor: ActorName, times: GroupTimes
@@ -416,10 +499,13 @@ class GroupDuties(Checker):
         log = self.panel.log_of(name)
         if able_us is None or (log is not None and asked != coordinator and self._leads(asked, log)):
             return
-        bound_us = 2 * times.request_us + times.session_us + times.poll_us + times.calls_us + MARGIN_US
+        bound_us = 2 * times.request_us + times.poll_us + times.calls_us + MARGIN_US
         since_us = max(before[2], able_us)
         if progress.state not in (UNJOINED, MEMBER) and (asked != coordinator or progress.since_us <= since_us):
-            bound_us += times.rebalance_us + JOIN_GRACE_US
+            bound_us += times.rebalance_us + GRACE_US
+            self._lost_join_us[actor] = seen.at_us
+        else:
+            since_us = max(since_us, self._lost_join_us.get(actor, 0))
         text = f"{actor} did not join group {name} again at {coordinator}"
         self._is_over(seen, "not-rejoined", (name, actor), (since_us,), bound_us, text)
 
@@ -443,11 +529,13 @@ class GroupDuties(Checker):
                 bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
                 begun_us = (owed[0], able_us, since_us)
                 self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, bound_us, text)
-            if not self._waits(name, at) or (times.streams and not self.panel.interruptions.is_well((name, at))):
-                self._waits_us.pop((name, at), None)
+            key = name, at
+            serves = key in self._reached and (not times.streams or self.panel.interruptions.is_well(key))
+            if not serves or not self._lags(key):
+                self._waits_us.pop(key, None)
                 continue
-            reached, reached_us = self._reached[name, at]
-            behind_us = max(self._waits_us.setdefault((name, at), seen.at_us), reached_us)
+            reached, reached_us = self._reached[key]
+            behind_us = max(self._waits_us.setdefault(key, seen.at_us), reached_us)
             read_us = self._readable_us(at, host, coordinator)
             if read_us is not None and not self._is_paused(host):
                 text = f"{holding.actor} read nothing of {where} at {reached}"
@@ -457,25 +545,24 @@ class GroupDuties(Checker):
                 idle_us = (*begun_us, self._worked_us.get(holding.actor, 0))
                 bound_us = times.request_us + busy_us + elsewhere_us + MARGIN_US
                 self._is_over(seen, "records-unread", (name, where), idle_us, bound_us, text)
+                latest_us = (self._disturbed_us or 0) + times.session_us + times.rebalance_us + 2 * bound_us
+                self._judges_us[name] = min(latest_us, max(idle_us) + bound_us + 1)
 
     def _is_paused(self, host: str) -> bool:
         """Whether the plan pauses partitions of this member, or of one that is named by its role."""
-        paused = [words.partition(" pauses ")[0] for words in self._pauses.values()]
+        pauses = [fault.text for _, fault in self._faults.values() if fault.kind == "pause-partitions"]
+        paused = [words.partition(" pauses ")[0] for words in pauses]
         return any(who == host or " " in who for who in paused)
-
-    def _waits(self, name: GroupId, at: TopicPartition) -> bool:
-        reached = self._reached.get((name, at))
-        return reached is not None and reached[0] < self._ends.get(at, 0)
 
     def _readable_us(self, at: TopicPartition, *hosts: str) -> int | None:
         """Since when records of a partition are committed and can be fetched by one of these hosts."""
         if at in self.panel.states:
             return self._writable_us(at, *hosts)
-        broker = self._hosted.get(at)
-        if broker is None:
+        history = self.panel.interruptions.leaders.get(at)
+        if history is None or history.last is None or history.last[0] != WELL:
             return None
-        since_us = self._undisturbed_us(*hosts, host_of(broker))
-        return None if since_us is None else max(since_us, self._changed_us.get(at, 0))
+        since_us = self._undisturbed_us(*hosts, history.last[1])
+        return None if since_us is None else max(since_us, history.since_us)
 
 
 def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
@@ -512,7 +599,9 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
     return found
 
 
-def _cuts(links: Iterable[tuple[str, str]], one: str, other: str) -> bool:
+def _cuts(fault: FaultApplied, one: str, other: str) -> bool:
     """Whether nothing passes between these two hosts."""
+    if fault.kind not in CUTS or "hears nothing of" in fault.text:  # (one side is heard)
+        return False
     ends = {one, other}
-    return any({first, second} == ends or (first in ends and not second) for first, second in links)
+    return any({first, second} == ends or (first in ends and not second) for first, second in fault.links)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kemu.emulator.facts import Seen
-from kemu.protocol.names import ActorName, GroupId, TopicPartition
+from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.groups import AssignmentReceived
 
 
@@ -26,22 +26,13 @@ class _Owner(Protocol):
     owned: dict[TopicPartition, None]
 
 
-class _Taken:
-    """The assignment that a member took last: under which id, and what it had to give up for it."""
-
-    __slots__ = ("gives_up", "member_id")
-
-    def __init__(self, member_id: str, gives_up: tuple[TopicPartition, ...]) -> None:
-        self.member_id = member_id
-        self.gives_up = gives_up
-
-
 class _Generation:
     """The newest generation of a group that a member took an assignment of."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.taken: dict[ActorName, _Taken] = {}
+        self.taken: dict[ActorName, tuple[MemberId, list[TopicPartition]]] = {}
+        """The assignment that a member took last: under which id, and what it had to give up for it."""
         self.forgotten: dict[TopicPartition, ActorName] = {}
         """What a member had to give up that has come back as another since."""
 
@@ -63,15 +54,15 @@ class ForgottenRebalances:
         group = self._groups.get(fact.group)
         if group is None or group.number != fact.generation:
             group = self._groups[fact.group] = _Generation(fact.generation)
-        before = group.taken.get(seen.actor)
+        before_id, gave_up = group.taken.get(seen.actor, (fact.member_id, []))
         holding = self._holdings.get(seen.actor)
         owned = holding.owned if holding is not None and holding.life == seen.life else {}
         given = set(fact.partitions)
         gives_up = [at for at in owned if at not in given]
-        if before is not None and before.member_id == fact.member_id:
-            gives_up += before.gives_up
-        elif before is not None:
-            group.forgotten.update(dict.fromkeys(before.gives_up, seen.actor))
+        if before_id == fact.member_id:
+            gives_up += gave_up
+        else:
+            group.forgotten.update(dict.fromkeys(gave_up, seen.actor))
         for at in fact.partitions:
             group.forgotten.pop(at, None)
-        group.taken[seen.actor] = _Taken(fact.member_id, tuple(dict.fromkeys(gives_up)))
+        group.taken[seen.actor] = fact.member_id, list(dict.fromkeys(gives_up))

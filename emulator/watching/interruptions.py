@@ -4,19 +4,36 @@ Four histories are kept: of each partition's leader, of each partition in each g
 each host. Together they give one ``Cause`` for each moment, so that any interval is a chain of ``Piece``. The first of
 these that is not well decides: the leader, the owner, the group, the host of the last owner. Callbacks are told when
 they are over, and go before everything else.
+
+Each wait has a rule that bounds it.
+
+=======================================================  ================================================
+cause                                                    bounded by
+=======================================================  ================================================
+a leader's session, an election                          ``takeover``: no-leader, session-kept
+a member's session                                       ``group-progress``: member-kept
+a member to join, the join phase                         ``group-progress``: join-unfinished
+the assignment of the group's leader                     ``group-progress``: sync-unfinished
+members to find the coordinator                          ``group-progress``: not-rejoined
+an owner to take its assignment                          ``group-progress``: not-taken
+a position                                               ``group-progress``: no-position
+the first records                                        ``group-progress``: records-unread
+a task to restore                                        ``tasks``: not-restored
+=======================================================  ================================================
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 from attrs import frozen
 
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, CLOSED, RUNNING
-from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, broker_host, host_of
+from kemu.emulator.watching.memberships import ENDED, JOINING, CoordinatorsGroup, Memberships
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import BROKER_IDS, PartitionState
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
@@ -70,6 +87,7 @@ class Watched(Protocol):
     gained: list[TopicPartition]
     given_up: list[TopicPartition]
     written: TopicPartition | None
+    memberships: Memberships
 
     @property
     def groups(self) -> Mapping[GroupId, CoordinatedGroup]: ...
@@ -80,7 +98,6 @@ class Watched(Protocol):
     def runs(self, host: str) -> bool: ...
     def is_paused(self, host: str) -> bool: ...
     def is_out(self, host: str) -> bool: ...
-    def is_current(self, seen: Seen) -> bool: ...
     def running_members(self, group: GroupId) -> list[ActorName]: ...
 
 
@@ -117,19 +134,21 @@ class Piece:
     until_us: int
 
 
-_Value = TypeVar("_Value")
+WELL, STABLE, _UNOWNED, _UP = "well", "stable", "unowned", "up"
+Stage = tuple[str, str]
+"""(a ``Cause`` or one of those four, the actor it is about)."""
 
 
-class StageLog(Generic[_Value]):
-    """A value over time."""
+class StageLog:
+    """A stage over time."""
 
     __slots__ = ("times", "values")
 
     def __init__(self) -> None:
         self.times: list[int] = []
-        self.values: list[_Value] = []
+        self.values: list[Stage] = []
 
-    def put(self, at_us: int, value: _Value) -> None:
+    def put(self, at_us: int, value: Stage) -> None:
         """From now on it is this."""
         if self.values and self.values[-1] == value:
             return
@@ -139,13 +158,13 @@ class StageLog(Generic[_Value]):
         self.times.append(at_us)
         self.values.append(value)
 
-    def at(self, at_us: int) -> _Value | None:
+    def at(self, at_us: int) -> Stage | None:
         """What it was at a time; None: not known yet."""
         index = bisect_right(self.times, at_us) - 1
         return self.values[index] if index >= 0 else None
 
     @property
-    def last(self) -> _Value | None:
+    def last(self) -> Stage | None:
         """What it is now."""
         return self.values[-1] if self.values else None
 
@@ -159,27 +178,8 @@ class StageLog(Generic[_Value]):
         return self.times[bisect_right(self.times, from_us) : bisect_left(self.times, until_us)]
 
 
-WELL, _UNOWNED, _STABLE, _UP = "well", "unowned", "stable", "up"
-Stage = tuple[str, str]
-"""(a ``Cause`` or one of those four, the actor it is about)."""
-_NOTHING: StageLog[Stage] = StageLog()
+_NOTHING = StageLog()
 _NOW = 1 << 62
-
-
-class _Group:
-    """A group's members as its coordinator has them, and what its rebalance waits for."""
-
-    __slots__ = ("awaited", "history", "joined", "leader", "members")
-
-    def __init__(self) -> None:
-        self.members: dict[MemberId, str] = {}
-        """Member id -> client id."""
-        self.awaited: dict[MemberId, None] = {}
-        """Members that have not joined since the join phase began."""
-        self.joined: dict[ActorName, MemberId] = {}
-        """Members that sent JoinGroup and have no answer -> the id they sent."""
-        self.leader: MemberId = ""
-        self.history: StageLog[Stage] = StageLog()
 
 
 class Interruptions:
@@ -187,19 +187,16 @@ class Interruptions:
 
     def __init__(self, panel: Watched) -> None:
         self._panel = panel
-        self.groups: dict[GroupId, _Group] = {}
-        self.services: dict[Service, StageLog[Stage]] = {}
+        self.groups: dict[GroupId, StageLog] = {}
+        self.services: dict[Service, StageLog] = {}
         """What a partition's owner is at."""
-        self.leaders: dict[TopicPartition, StageLog[Stage]] = {}
-        self.hosts: dict[str, StageLog[Stage]] = {}
-        self._tasks: dict[tuple[GroupId, int], StageLog[Stage]] = {}
+        self.leaders: dict[TopicPartition, StageLog] = {}
+        self.hosts: dict[str, StageLog] = {}
+        self._tasks: dict[tuple[GroupId, int], StageLog] = {}
         """(application, partition) -> whether its active task runs."""
         self._restoring: dict[tuple[GroupId, int], dict[tuple[str, ActorName, str], None]] = {}
         """(application, partition) -> active copies of its tasks that do not run yet."""
         self._owners: dict[Service, dict[ActorName, None]] = {}
-        self._actors: dict[MemberId, ActorName] = {}
-        self._ids: dict[ActorName, MemberId] = {}
-        """Member -> the id it has now; "" none."""
         self._hosted: dict[TopicPartition, str] = {}
         """Partition -> the broker that serves it, where brokers do not replicate."""
         self._leaderless: dict[TopicPartition, None] = {}
@@ -208,14 +205,11 @@ class Interruptions:
         """Partitions that are led, or are not, since the last fact."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             **dict.fromkeys((HostDown, HostStarted, HostPaused, HostResumed), self._host_changed),
-            **dict.fromkeys((GroupLoaded, GroupUnloaded, CoordinatorKnown), self._group_changed),
+            **dict.fromkeys((GroupLoaded, GroupUnloaded, CoordinatorKnown, GroupBecame), self._group_changed),
+            **dict.fromkeys((JoinPhaseCompleted, MemberAdded, MemberRemoved), self._group_changed),
             **dict.fromkeys((BecameLeader, BecameFollower, ReplicaStopped), self._roles_changed),
             NodeWritten: self._written,
             PartitionHosted: self._served_by,
-            GroupBecame: self._became,
-            JoinPhaseCompleted: self._completed,
-            MemberAdded: self._added,
-            MemberRemoved: self._removed,
             MemberBecame: self._member_became,
             MemberFailed: self._stopped_serving,
             AssignmentReceived: self._received,
@@ -277,15 +271,14 @@ class Interruptions:
             found.append(Piece(cause, actor, start_us, end_us))
         return tuple(found)
 
-    def _histories(self, key: Service) -> tuple[StageLog[Stage], ...]:
+    def _histories(self, key: Service) -> tuple[StageLog, ...]:
         """Of its leader, its owner, its task and its group."""
         group, at = key
-        watched = self.groups.get(group)
         return (
             self.leaders.get(at, _NOTHING),
             self.services.get(key, _NOTHING),
             self._tasks.get((group, at[1]), _NOTHING),
-            _NOTHING if watched is None else watched.history,
+            self.groups.get(group, _NOTHING),
         )
 
     def _stage(self, key: Service, at_us: int) -> Stage:
@@ -301,7 +294,7 @@ class Interruptions:
             return task if task is not None and task[0] != WELL and stage != Cause.TAKE_OVER else (stage, actor)
         if group is None:
             return (Cause.FIND_COORDINATOR, "")
-        if group[0] != _STABLE:
+        if group[0] != STABLE:
             return group
         return (Cause.ASSIGNMENT, actor) if host is None or host[0] == _UP else host
 
@@ -314,9 +307,6 @@ class Interruptions:
             stage = Cause.PAUSED
         self._history(self.hosts, host).put(seen.at_us, (stage, "" if stage == _UP else host))
         if type(fact) in (HostDown, HostStarted):
-            for group in self.groups.values():
-                for actor in [actor for actor in group.joined if host_of(actor) == host]:
-                    del group.joined[actor]
             for key, restoring in self._restoring.items():
                 for copy in [copy for copy in restoring if host_of(copy[1]) == host]:
                     del restoring[copy]
@@ -331,7 +321,7 @@ class Interruptions:
             self._look_at_group(seen.at_us, name)
 
     @staticmethod
-    def _history(among: "dict[Any, StageLog[Stage]]", key: Any) -> StageLog[Stage]:
+    def _history(among: "dict[Any, StageLog]", key: Any) -> StageLog:
         found = among.get(key)
         if found is None:
             found = among[key] = StageLog()
@@ -391,72 +381,20 @@ class Interruptions:
 
     # --- groups ------------------------------------------------------------------------------------------------
 
-    def _group(self, name: GroupId) -> _Group:
-        group = self.groups.get(name)
-        if group is None:
-            group = self.groups[name] = _Group()
-        return group
-
-    def _became(self, seen: Seen, fact: GroupBecame) -> None:
-        if not self._panel.is_current(seen):
-            return
-        group = self._group(fact.group)
-        if fact.new == "PreparingRebalance":
-            sent = frozenset(group.joined.values())
-            group.awaited = {member: None for member in group.members if member not in sent}
-        elif fact.new in ("Empty", "Dead"):
-            group.members.clear()
-        self._look_at_group(seen.at_us, fact.group)
-
-    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        if not self._panel.is_current(seen):
-            return
-        group = self._group(fact.group)
-        group.members = {member: group.members.get(member, "") for member in fact.members}
-        group.awaited, group.leader = {}, fact.leader
-        self._look_at_group(seen.at_us, fact.group)
-
-    def _added(self, seen: Seen, fact: MemberAdded) -> None:
-        if self._panel.is_current(seen):
-            group = self._group(fact.group)
-            group.members[fact.member_id] = fact.client_id
-            self._look_at_group(seen.at_us, fact.group)
-
-    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
-        if self._panel.is_current(seen):
-            group = self._group(fact.group)
-            group.members.pop(fact.member_id, None)
-            group.awaited.pop(fact.member_id, None)
-            self._look_at_group(seen.at_us, fact.group)
+    def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
+        if fact.new in ENDED:
+            self._stopped_serving(seen, fact)
+        self._group_changed(seen, fact)
 
     def _group_changed(self, seen: Seen, fact: Any) -> None:
-        if type(fact) is GroupLoaded and self._panel.is_current(seen):
-            group = self._group(fact.group)
-            group.members = {member: group.members.get(member, "") for member in fact.members}
-            group.awaited = {}
-        self._look_at_group(seen.at_us, fact.group)
-
-    def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
-        group = self._group(fact.group)
-        if fact.new == "PREPARING_REBALANCE":
-            group.joined[seen.actor] = fact.member_id
-            group.awaited.pop(fact.member_id, None)
-        else:
-            group.joined.pop(seen.actor, None)
-        self._ids[seen.actor] = fact.member_id
-        if fact.member_id:
-            self._actors[fact.member_id] = seen.actor
-        if fact.new in ("CLOSED", "FAILED"):
-            self._stopped_serving(seen, fact)
         self._look_at_group(seen.at_us, fact.group)
 
     def _look_at_group(self, at_us: int, name: GroupId) -> None:
         watched = self._panel.groups.get(name)
         if watched is not None:
-            group = self._group(name)
-            group.history.put(at_us, self._group_stage(name, group, watched))
+            self._history(self.groups, name).put(at_us, self._group_stage(name, watched))
 
-    def _group_stage(self, name: GroupId, group: _Group, watched: CoordinatedGroup) -> Stage:
+    def _group_stage(self, name: GroupId, watched: CoordinatedGroup) -> Stage:
         panel, coordinator = self._panel, host_of(watched.coordinator) if watched.coordinator else ""
         if watched.state in ("Empty", "Dead") or not coordinator:
             if not panel.running_members(name):
@@ -465,27 +403,27 @@ class Interruptions:
             return (Cause.COORDINATOR, "") if watched.proven and not coordinator else (Cause.FIND_COORDINATOR, "")
         if not watched.loaded or panel.is_out(coordinator):
             return (Cause.COORDINATOR, coordinator)
+        group = panel.memberships.groups.get(name)
         if watched.state == "PreparingRebalance":
-            return self._join_stage(group)
-        if watched.state == "CompletingRebalance":
-            leader = self._member(group, group.leader)
-            return (Cause.SESSION, leader) if self._is_dead(group.leader, leader) else (Cause.SYNC, leader)
-        return (_STABLE, "")
+            return (Cause.JOIN_COMPLETION, "") if group is None else self._join_stage(group)
+        if watched.state == "CompletingRebalance" and group is not None:
+            entry = group.entries.get(group.leader)
+            leader = group.leader if entry is None else entry.actor or group.leader
+            dead = entry is None or panel.memberships.is_over(group.leader, entry)
+            return (Cause.SESSION if dead else Cause.SYNC, leader)
+        return (STABLE, "")
 
-    def _join_stage(self, group: _Group) -> Stage:
-        for member in group.awaited:
-            actor = self._member(group, member)
-            if self._is_dead(member, actor):
+    def _join_stage(self, group: CoordinatorsGroup) -> Stage:
+        """The first member that has not joined decides."""
+        memberships = self._panel.memberships
+        for member_id, entry in group.entries.items():
+            actor = entry.actor or member_id
+            if memberships.is_over(member_id, entry):
                 return (Cause.SESSION, actor)
-            return (Cause.PAUSED if self._panel.is_paused(host_of(actor)) else Cause.JOIN, actor)
+            progress = memberships.members.get(actor)
+            if progress is None or progress.state != JOINING:
+                return (Cause.PAUSED if self._panel.is_paused(host_of(actor)) else Cause.JOIN, actor)
         return (Cause.JOIN_COMPLETION, "")
-
-    def _member(self, group: _Group, member: MemberId) -> ActorName:
-        return self._actors.get(member) or group.members.get(member, "") or member
-
-    def _is_dead(self, member: MemberId, actor: ActorName) -> bool:
-        """Whether the process that joined under this id is down, or has another id by now."""
-        return not self._panel.runs(host_of(actor)) or self._ids.get(actor, member) != member
 
     # --- owners ------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,9 @@ from kemu.protocol.names import ActorName, GroupId, MemberId, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
+    GroupRequestAnswered,
+    GroupRequestRead,
+    GroupUnloaded,
     JoinPhaseCompleted,
     MemberAdded,
     MemberBecame,
@@ -37,7 +40,10 @@ class MemberEntry:
 class CoordinatorsGroup:
     """A group as the coordinator that spoke last has it."""
 
-    __slots__ = ("entries", "handed_out_us", "leader", "since_us", "speaker", "state")
+    __slots__ = (
+        *("began_empty", "entries", "leader", "pending", "prepared_us"),
+        *("removed_us", "since_us", "speaker", "state"),
+    )
 
     def __init__(self, speaker: tuple[ActorName, int], at_us: int) -> None:
         self.speaker = speaker
@@ -46,19 +52,41 @@ class CoordinatorsGroup:
         self.state = "Empty"
         self.since_us = at_us
         """Since when the group is in this state at this coordinator."""
-        self.handed_out_us = 0
-        """When an id was last handed out that has yet to join (KIP-394)."""
+        self.prepared_us = -1
+        """When the last join phase began."""
+        self.began_empty = False
+        """The join phase that runs, or ran last, began in an Empty group (KIP-134)."""
+        self.pending: dict[MemberId, int] = {}
+        """Ids that were handed out and have yet to join -> when they were (KIP-394)."""
+        self.removed_us = -1
+        """When a member was last removed."""
         self.leader: MemberId = ""
         """The leader of the generation that began last."""
+
+
+class WaitingJoin:
+    """A JoinGroup that a coordinator read and has not answered."""
+
+    __slots__ = ("group", "member_id", "name", "since_us", "speaker")
+
+    def __init__(self, seen: Seen, fact: GroupRequestRead) -> None:
+        self.speaker = seen.actor, seen.life
+        """The coordinator, and its life."""
+        self.group = fact.group
+        self.name = fact.connection, fact.request_id
+        self.member_id = fact.ids[0][0]
+        """The id that it names, or that it got; "" if none yet."""
+        self.since_us = seen.at_us
 
 
 class MemberProgress:
     """What a member said last of its own state."""
 
-    __slots__ = ("life", "since_us", "state", "why")
+    __slots__ = ("life", "member_id", "since_us", "state", "why")
 
-    def __init__(self, life: int, state: str, since_us: int, why: str) -> None:
+    def __init__(self, life: int, member_id: MemberId, state: str, since_us: int, why: str) -> None:
         self.life = life
+        self.member_id = member_id
         self.state = state
         self.since_us = since_us
         self.why = why
@@ -76,6 +104,8 @@ class Memberships:
         self.down_us: dict[str, int] = {}
         """Host -> when its process ended last."""
         self._lives: dict[str, int] = {}
+        self.joins: dict[ActorName, WaitingJoin] = {}
+        """Member -> the last JoinGroup that a coordinator read from it, if that waits for its answer."""
         self._known: dict[MemberId, tuple[ActorName, int]] = {}
         """Every id that was ever taken in -> whose it is."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -87,6 +117,9 @@ class Memberships:
             RequestRefused: self._refused,
             GroupBecame: self._became,
             GroupLoaded: self._loaded,
+            GroupUnloaded: self._unloaded,
+            GroupRequestRead: self._read,
+            GroupRequestAnswered: self._answered,
             JoinPhaseCompleted: self._completed,
             MemberBecame: self._member_became,
         }
@@ -108,6 +141,13 @@ class Memberships:
             return progress.since_us
         return self.down_us[host] if self.down_us.get(host, -1) >= 0 and not self._runs(host) else None
 
+    def is_over(self, member_id: MemberId, entry: MemberEntry) -> bool:
+        """Whether the process that had this id is gone, or goes by another id now."""
+        actor = entry.actor or member_id
+        progress, life = self.members.get(actor), self._lives.get(host_of(actor), 0)
+        another = progress is not None and progress.member_id not in ("", member_id)
+        return another or not life or entry.life not in (0, life)
+
     def _runs(self, host: str) -> bool:
         return self._lives.get(host, 0) > 0
 
@@ -126,6 +166,10 @@ class Memberships:
     def _forget(self, host: str) -> None:
         for actor in [actor for actor in self.members if host_of(actor) == host]:
             del self.members[actor]
+        for actor in [
+            actor for actor, join in self.joins.items() if host in (host_of(actor), host_of(join.speaker[0]))
+        ]:
+            del self.joins[actor]
 
     # --- the coordinator ---------------------------------------------------------------------------------------
 
@@ -142,39 +186,68 @@ class Memberships:
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         actor = fact.client_id
         self._known[fact.member_id] = actor, self._lives.get(host_of(actor), 0)
-        group = self._group(seen)
+        group, join = self._group(seen), self.joins.get(actor)
+        if join is not None and not join.member_id:
+            join.member_id = fact.member_id
         if group is not None:
-            group.entries[fact.member_id] = MemberEntry(*self._known[fact.member_id], seen.at_us)
+            group.entries[fact.member_id] = self._entry(fact.member_id, seen)
+            group.pending.pop(fact.member_id, None)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         group = self._group(seen)
         if group is not None:
             group.entries.pop(fact.member_id, None)
+            group.removed_us = seen.at_us
 
     def _refused(self, seen: Seen, fact: RequestRefused) -> None:
         if fact.error is ErrorCode.MEMBER_ID_REQUIRED:
             group = self._group(seen)
             if group is not None:
-                group.handed_out_us = seen.at_us
+                group.pending[fact.member_id] = seen.at_us
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._group(seen)
         if group is not None:
             group.state, group.since_us = fact.new, seen.at_us
+            if fact.new == "PreparingRebalance":
+                group.began_empty, group.prepared_us = fact.old == "Empty", seen.at_us
+        if fact.new == "Dead":
+            self._unloaded(seen, fact)
+
+    def _unloaded(self, seen: Seen, fact: GroupUnloaded | GroupBecame) -> None:
+        speaker = seen.actor, seen.life
+        self.joins = {
+            actor: join for actor, join in self.joins.items() if (join.group, join.speaker) != (fact.group, speaker)
+        }
+
+    def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
+        if fact.api == "JoinGroup":
+            before, join = self.joins.get(fact.client), WaitingJoin(seen, fact)
+            if before is not None and (before.speaker, before.member_id) == (join.speaker, join.member_id):
+                join.since_us = before.since_us  # its client gave up on the answer, and asks again
+            self.joins[fact.client] = join
+
+    def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
+        join = self.joins.get(fact.client)
+        if join is not None and (join.speaker[0], join.name) == (seen.actor, (fact.connection, fact.request_id)):
+            del self.joins[fact.client]
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._group(seen)
         if group is not None:
             group.leader = fact.leader
+            group.entries = {each: group.entries.get(each) or self._entry(each, seen) for each in fact.members}
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         group = self.groups[fact.group] = CoordinatorsGroup((seen.actor, seen.life), seen.at_us)
         group.state = fact.state
-        for member_id in fact.members:
-            group.entries[member_id] = MemberEntry(*self._known.get(member_id, ("", 0)), seen.at_us)
+        group.entries = {each: self._entry(each, seen) for each in fact.members}
+
+    def _entry(self, member_id: MemberId, seen: Seen) -> MemberEntry:
+        return MemberEntry(*self._known.get(member_id, ("", 0)), seen.at_us)
 
     # --- members -----------------------------------------------------------------------------------------------
 
     def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
         self.group_of[seen.actor] = fact.group
-        self.members[seen.actor] = MemberProgress(seen.life, fact.new, seen.at_us, fact.why)
+        self.members[seen.actor] = MemberProgress(seen.life, fact.member_id, fact.new, seen.at_us, fact.why)

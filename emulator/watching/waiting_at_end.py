@@ -9,6 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from kemu.emulator.facts import Seen
+from kemu.emulator.watching.interruptions import STABLE, WELL, Stage
 from kemu.emulator.watching.memberships import ENDED, JOINING, MEMBER, SYNCING, MemberProgress
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
@@ -16,7 +17,6 @@ from kemu.protocol.nodes import ReplicaAssignment
 from kemu.protocol.notes.replication import NodeWritten
 
 _DOES = {JOINING: "joins", SYNCING: "waits for its assignment"}
-_REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 
 
 @frozen
@@ -33,7 +33,6 @@ class WaitingAtEnd:
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
-        self._written_us: dict[TopicPartition, int] = {}
         self._moved_us: dict[TopicPartition, int] = {}
         self._on: dict[type, Callable[[Seen, Any], None]] = {NodeWritten: self._written}
 
@@ -47,16 +46,12 @@ class WaitingAtEnd:
             handler(seen, seen.fact)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        panel = self._panel
-        at, before = panel.written, panel.state_before
-        if at is not None and (before is None or at not in panel.states or before.leader != panel.states[at].leader):
-            self._written_us[at] = seen.at_us
-        if panel.written_topic:
-            for each, assigned in panel.assigned.items():
-                if each[0] == panel.written_topic and _moves(assigned):
-                    self._moved_us.setdefault(each, seen.at_us)
-                elif each[0] == panel.written_topic:
-                    self._moved_us.pop(each, None)
+        topic = self._panel.written_topic
+        for at in [at for at in self._panel.assigned if at[0] == topic]:
+            if _moves(self._panel.assigned[at]):
+                self._moved_us.setdefault(at, seen.at_us)
+            else:
+                self._moved_us.pop(at, None)
 
     def found(self) -> tuple[StillWaiting, ...]:
         """All that waits now."""
@@ -67,25 +62,14 @@ class WaitingAtEnd:
 
     def _of_group(self, name: GroupId) -> Iterator[StillWaiting]:
         panel = self._panel
-        members = panel.running_members(name)
-        group, watched = panel.memberships.groups.get(name), panel.groups[name]
-        if group is not None and members and not watched.coordinator:
-            yield StillWaiting(f"group {name}", group.since_us, f"no broker coordinates it; {len(members)} members run")
-        elif group is not None and members and group.state in _REBALANCING:
-            missing = [key for key, entry in group.entries.items() if not self._has_joined(entry.actor)]
-            whom = f"for {', '.join(missing)} to join" if missing else "for the end of the join phase"
-            if group.state == _REBALANCING[1]:
-                whom = f"for the assignment of its leader {group.leader}"
-            yield StillWaiting(f"group {name}", group.since_us, f"{group.state}: waits {whom}")
+        members, history = panel.running_members(name), panel.interruptions.groups.get(name)
+        if members and history is not None and history.last is not None:
+            yield from _told(f"group {name}", history.since_us, history.last)
         for actor in members:
             progress = panel.memberships.members.get(actor)
             if progress is not None and progress.state != MEMBER and progress.state not in ENDED:
                 what = f"member {actor} of {name}"
                 yield StillWaiting(what, progress.since_us, self._why(name, actor, progress))
-
-    def _has_joined(self, actor: ActorName) -> bool:
-        progress = self._panel.memberships.members.get(actor)
-        return progress is not None and progress.state == JOINING
 
     def _why(self, name: GroupId, actor: ActorName, progress: MemberProgress) -> str:
         """What a member does, and whom it asked: a coordinator that lost its power answers nobody."""
@@ -106,15 +90,12 @@ class WaitingAtEnd:
     def _leaderless(self) -> Iterator[StillWaiting]:
         panel = self._panel
         for at, state in sorted(panel.states.items()):
-            if at in panel.leaders:
-                continue
-            leader, since_us = broker_host(state.leader), self._written_us.get(at, 0)
-            isr = ", ".join(broker_host(broker) for broker in state.isr)
-            why = f"has no leader; its ISR is {isr}" if state.leader < 0 else f"{leader} is to lead, and does not"
-            down_us = panel.memberships.down_us.get(leader, 0)
-            if state.leader >= 0 and panel.is_down(leader):
-                since_us, why = max(since_us, down_us), f"its leader {leader} is down; its ISR is {isr}"
-            yield StillWaiting(f"{at[0]}-{at[1]}", since_us, why)
+            history = panel.interruptions.leaders.get(at)
+            isr = "; its ISR is " + ", ".join(broker_host(broker) for broker in state.isr)
+            if at not in panel.leaders and history is not None and history.last is not None:
+                yield from _told(f"{at[0]}-{at[1]}", history.since_us, history.last, isr)
+            elif at not in panel.leaders:
+                yield StillWaiting(f"{at[0]}-{at[1]}", 0, f"nobody has led it yet{isr}")
 
     def _reassigned(self) -> Iterator[StillWaiting]:
         for at, assigned in sorted(self._panel.assigned.items()):
@@ -124,6 +105,12 @@ class WaitingAtEnd:
             behind = [broker_host(broker) for broker in assigned.adding if broker not in state.isr]
             why = f"waits for {', '.join(behind)} to be in sync" if behind else "waits for the controller"
             yield StillWaiting(f"reassignment of {at[0]}-{at[1]}", self._moved_us.get(at, 0), why)
+
+
+def _told(what: str, since_us: int, stage: Stage, more: str = "") -> Iterator[StillWaiting]:
+    cause, actor = stage
+    if cause not in (WELL, STABLE):
+        yield StillWaiting(what, since_us, f"waits for {cause}{f' ({actor})' if actor else ''}{more}")
 
 
 def _moves(assigned: ReplicaAssignment) -> bool:

@@ -135,7 +135,7 @@ MUTATIONS = [
         "            session = self.sessions[each.id] = _Session(each.id, each.client, each.timeout_us)\n"
         "            self._keep_alive(session)\n",
         "            self.sessions[each.id] = _Session(each.id, each.client, each.timeout_us)\n",
-        "liveness",  # who died while the store was away is never missed
+        "takeover/session-kept",  # who died while the store was away is never missed
         ("store-away-for-long:2",),
     ),
     Mutation(

@@ -19,8 +19,8 @@ MUTATIONS = [
     ),
     Mutation(  # what counts is what those own that stay away
         "emulator/checkers/liveness.py",
-        "        return host_of(holding.actor) in self.panel.away\n",
-        "        return host_of(holding.actor) not in self.panel.away\n",
+        "if host_of(each.actor) not in self.panel.away for at in each.owned)\n",
+        "if host_of(each.actor) in self.panel.away for at in each.owned)\n",
         "liveness",
         ("core_alone.toml:1",),
     ),

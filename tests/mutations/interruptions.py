@@ -28,7 +28,7 @@ MUTATIONS = [
         "actors/consumer/positions.py",
         "if one.seeking is not Seeking.FETCHING}\n",
         "if one.seeking is not Seeking.FETCHING and one.number != 3}\n",
-        "interruptions",
+        "group-progress/no-position",
         ("short_waits.toml:1",),
     ),
     Mutation(  # a leader that is alone takes nobody into its ISR

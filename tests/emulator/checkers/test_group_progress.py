@@ -4,9 +4,10 @@ import pytest
 from attrs import evolve
 
 from kemu.emulator.checkers.group_progress import MARGIN_US, GroupDuties, GroupTimes, times_of
-from kemu.emulator.facts import FaultApplied, FaultEnded, MemberReconfigured
-from kemu.emulator.judging import judge
+from kemu.emulator.facts import FaultApplied, FaultEnded, HostClosed, MemberReconfigured
+from kemu.emulator.judging import Judging, judge
 from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, Story
 
@@ -14,7 +15,7 @@ TIMES = GroupTimes(
     session_us=10 * SECOND,
     rebalance_us=20 * SECOND,
     request_us=5 * SECOND,
-    delay_us=1 * SECOND,
+    delay_us=0,
     commit_us=5 * SECOND,
 )
 KEPT_S = 10 + 1 + 5 + 1
@@ -100,6 +101,16 @@ def test_a_member_on_a_slow_link_may_stay(story):
     assert found(story) == []
 
 
+def test_a_member_whose_application_does_not_poll_must_go_after_max_poll_interval(story):
+    """KIP-62: it leaves, or sends no heartbeats any more."""
+    story.world(hit("c2", "stop-polling"))
+    pass_time(story, 20 + 10)
+    assert found(story) == []
+
+    pass_time(story, 20)
+    assert found(story) == ["member-kept"]
+
+
 def test_a_coordinator_that_a_fault_hits_has_its_time_when_that_is_over(story):
     story.world(hit("b0"))
     story.down("c2")
@@ -113,24 +124,56 @@ def test_a_coordinator_that_a_fault_hits_has_its_time_when_that_is_over(story):
 # --- rebalances ------------------------------------------------------------------------------------------------------
 
 
-def test_a_join_phase_that_all_joined_ends_within_the_session_timeout(story):
+def join(story: Story, *members: str) -> list[notes.GroupRequestRead]:
+    """The coordinator reads a JoinGroup of each, and has yet to answer."""
+    requests = [
+        notes.GroupRequestRead(
+            group=GROUP, api="JoinGroup", client=each, connection=1, request_id=1, ids=((story.ids[each], None),)
+        )
+        for each in members
+    ]
+    for request in requests:
+        story.by(COORDINATOR, request)
+    return requests
+
+
+def answer(story: Story, request: notes.GroupRequestRead, error: ErrorCode = ErrorCode.NONE) -> None:
+    fact = notes.GroupRequestAnswered(client=request.client, connection=1, request_id=1, error=error)
+    story.by(COORDINATOR, fact)
+
+
+def test_a_join_phase_that_all_joined_ends_at_once(story):
     story.become("PreparingRebalance")
-    for member in ("c1", "c2"):
-        story.became(member, "PREPARING_REBALANCE")
-    pass_time(story, 10 + MARGIN_S - 5)
+    join(story, "c1", "c2")
+    pass_time(story, 4)
     assert found(story) == []
 
-    pass_time(story, 15)
+    pass_time(story, 12)
     assert found(story) == ["join-unfinished"]
 
 
-def test_a_join_phase_waits_for_a_member_that_has_not_joined_as_long_as_that_member_may_take(story):
+def test_a_join_phase_waits_for_an_id_that_was_handed_out_as_long_as_its_session(story):
+    """KIP-394: who asked for it may be gone."""
     story.become("PreparingRebalance")
-    story.became("c1", "PREPARING_REBALANCE")
-    pass_time(story, 10 + MARGIN_S + 15)
+    join(story, "c1", "c2")
+    handed_out = notes.RequestRefused(
+        group=GROUP, api="JoinGroup", member_id="c3-1", error=ErrorCode.MEMBER_ID_REQUIRED
+    )
+    story.by(COORDINATOR, handed_out)
+    pass_time(story, 14)
     assert found(story) == []
 
-    pass_time(story, 15)
+    pass_time(story, 12)
+    assert found(story) == ["join-unfinished"]
+
+
+def test_a_join_phase_waits_for_a_member_that_has_not_joined_for_the_rebalance_timeout(story):
+    story.become("PreparingRebalance")
+    join(story, "c1")
+    pass_time(story, 24)
+    assert found(story) == []
+
+    pass_time(story, 12)
     assert found(story) == ["join-unfinished"]
 
 
@@ -140,6 +183,63 @@ def test_a_join_phase_that_nobody_joined_may_last(story):
     pass_time(story, 200)
 
     assert found(story) == []
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_join_to_a_stable_group_is_answered_when_its_record_is_written(story, answered):
+    """GroupCoordinator.updateStaticMemberAndRebalance: the new id of a static member is stored first."""
+    (request,) = join(story, "c2")
+    if answered:
+        answer(story, request)
+    pass_time(story, 5 + 5 + 11)
+
+    assert found(story) == ([] if answered else ["join-unfinished"])
+
+
+def test_a_coordinator_that_died_owes_no_answer(story):
+    join(story, "c2")
+    story.down("b0")
+    story.start("b0")
+    story.load(COORDINATOR, 1, "c1", "c2")
+    pass_time(story, 100)
+
+    assert "join-unfinished" not in found(story)
+
+
+@pytest.mark.parametrize(
+    ("took_s", "fault", "kinds"), [(1, "", ["closed-early"]), (5, "", []), (1, "c2", []), (1, "b0", [])]
+)
+def test_who_closes_awaits_what_its_coordinator_owes_until_its_time_is_over(story, took_s, fault, kinds):
+    """AbstractCoordinator.close: awaitPendingRequests."""
+    if fault:
+        story.world(hit(fault))
+    story.wait(took_s)
+    story.down("c2", "closed")
+    story.world(HostClosed(host="c2", life=1, took_us=took_s * SECOND))
+    join(story, "c2")
+
+    assert found(story) == kinds
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "meanwhile", "kinds"),
+    [(2, "", ["join-cut-short"]), (3, "", []), (2, "goes", []), (2, "id", [])],
+)
+def test_the_first_join_phase_lasts_the_initial_delay_unless_somebody_goes(waits_s, meanwhile, kinds):
+    story = Story("c1", "c2")
+    story.become("PreparingRebalance")
+    story.add("c1", "c2")
+    if meanwhile == "goes":
+        story.remove(story.ids["c2"])
+    elif meanwhile == "id":
+        handed_out = notes.RequestRefused(
+            group=GROUP, api="JoinGroup", member_id="c3-1", error=ErrorCode.MEMBER_ID_REQUIRED
+        )
+        story.by(COORDINATOR, handed_out)
+    story.wait(waits_s)
+    story.complete(1, "c1", "c2")
+
+    assert found(story, evolve(TIMES, delay_us=3 * SECOND)) == kinds
 
 
 def test_a_leader_that_assigns_nothing_is_a_violation_unless_a_fault_hits_it(story):
@@ -202,6 +302,18 @@ def test_a_join_that_may_be_lost_is_waited_for_as_long_as_the_client_does(story)
     assert found(story) == ["not-rejoined"]
 
 
+def test_a_member_has_its_time_to_join_again_from_when_it_gave_a_lost_join_up(story):
+    story.became("c2", "PREPARING_REBALANCE")
+    oust_c2(story)
+    pass_time(story, 20 + MARGIN_S + 14)
+    story.became("c2", "UNJOINED")
+    pass_time(story, 20)
+    assert found(story) == []
+
+    pass_time(story, 40)
+    assert found(story) == ["not-rejoined"]
+
+
 def test_a_member_that_unsubscribed_owes_nothing(story):
     oust_c2(story)
     why = "the consumer unsubscribed from all topics"
@@ -215,11 +327,75 @@ def test_a_member_that_unsubscribed_owes_nothing(story):
 # --- work ------------------------------------------------------------------------------------------------------------
 
 
+def moves(story: Story, *, takes: bool) -> None:
+    """In generation 2 c2 is given t-0, too; c1 has let go of it."""
+    story.revoke("c1", "0")
+    story.become("PreparingRebalance")
+    story.complete(2, "c1", "c2")
+    story.become("Stable")
+    story.receive("c2", 2, "0 1")
+    if takes:
+        story.assigned("c2", 2, "0")
+
+
+@pytest.mark.parametrize(
+    ("takes", "bound_s", "kind"), [(False, 20 + MARGIN_S, "not-taken"), (True, 2 * 5 + MARGIN_S, "no-position")]
+)
+def test_a_partition_that_was_given_is_taken_and_gets_a_position_in_time(story, takes, bound_s, kind):
+    moves(story, takes=takes)
+    pass_time(story, bound_s - 1)
+    assert found(story) == []
+
+    pass_time(story, 12)
+    assert found(story) == [kind]
+
+
+def test_an_owner_that_gets_its_position_or_whom_a_fault_hits_owes_none(story):
+    moves(story, takes=True)
+    told = len(story.facts)
+    story.position("c2", 0, 10)
+    pass_time(story, 100)
+    assert found(story) == []
+
+    del story.facts[told:]
+    story.world(hit("c2"))
+    pass_time(story, 100)
+    assert found(story) == []
+
+
 def test_records_that_an_undisturbed_member_does_not_read_are_a_violation(story):
     story.append(1, 10, 5)
     pass_time(story, 5 + MARGIN_S + 20)
 
     assert found(story) == ["records-unread"]
+
+
+@pytest.mark.parametrize(("left", "said"), [(10, []), (12, ["records-unread"])])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_a_log_lost_waits_for_nobody(story, when, left, said):
+    """Nobody appends any more: the next log ends at the group's position, or has two records behind it."""
+    story.append(0, 10, 4)
+    if when == "after":
+        story.heal()
+    story.by("b0", notes.PartitionHosted(topic="t", partition=0, end_offset=left, leader_epoch=1))
+    if when == "before":
+        story.heal()
+    pass_time(story, 5 + MARGIN_S + 20)
+
+    assert found(story) == said
+
+
+def test_a_run_lasts_until_work_after_the_faults_is_overdue(story):
+    story.append(1, 10, 5)
+    story.heal()
+    judging = Judging([checker := GroupDuties({GROUP: TIMES})])
+    pass_time(story, 11)
+    for seen in story.facts:
+        judging.see(seen)
+
+    assert not checker.satisfied
+    assert checker.judges_at_us is not None
+    assert story.at_us < checker.judges_at_us <= story.at_us + (5 + MARGIN_S) * SECOND
 
 
 def test_a_member_of_streams_or_with_kip_333_has_the_poll_interval_more(story):
@@ -272,7 +448,7 @@ def test_a_member_that_commits_by_itself_owes_no_commit_by_interval(story):
     story.process("c2", 1, 10, 15)
     pass_time(story, 200)
 
-    assert found(story, GroupTimes(commits={"c2": False})) == []
+    assert found(story, evolve(TIMES, commits={"c2": False})) == []
 
 
 def test_a_member_that_is_set_to_longer_times_gives_its_group_longer_bounds(story):

@@ -1,7 +1,6 @@
 """What the protocol allows, no checker may call wrong: each story is seen by all of them."""
 
-import pytest
-
+from kemu.emulator.checkers.group_progress import GroupDuties
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import DiskTailLost, FaultApplied, HostPaused, HostResumed, TopicGrown
 from kemu.emulator.judging import Judging
@@ -523,19 +522,18 @@ def test_members_too_slow_for_max_poll_interval_do_the_same_work_again_and_again
     assert story.judged() == {}
 
 
-def test_liveness_is_satisfied_when_all_that_was_demanded_has_come_about():
+def test_a_group_is_well_when_it_is_at_rest_and_has_gone_on_where_records_waited():
     story = Story("c1", "c2")
     story.form(c1="0", c2="1")
     story.become("PreparingRebalance")
-    checker = Liveness()
-    judging = Judging([checker])
+    judging = Judging([Liveness(), GroupDuties()])
     satisfied = []
 
     def look() -> None:
         for seen in story.facts:
             judging.see(seen)
         story.facts.clear()
-        satisfied.append(checker.satisfied)
+        satisfied.append(judging.well)
 
     look()
     story.heal()
@@ -552,25 +550,6 @@ def test_liveness_is_satisfied_when_all_that_was_demanded_has_come_about():
     look()
 
     assert satisfied == [False, False, False, False, True, False]
-
-
-@pytest.mark.parametrize(("left", "waits"), [(10, False), (12, True)])
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_what_a_log_lost_waits_for_nobody(when, left, waits):
-    """Nobody appends any more: the next leader's log ends at the group's position, or has two records behind it."""
-    story = Story("c1")
-    story.form(c1="0 1")
-    story.append(0, 10, 4)
-    story.process("c1", 0, 0, 10)
-    story.process("c1", 1, 0, 10)
-    if when == "after":
-        story.heal()
-    story.by("b0", notes.PartitionHosted(topic="t", partition=0, end_offset=left, leader_epoch=1))
-    if when == "before":
-        story.heal()
-    story.wait(31)
-
-    assert any("records wait at 10" in text for text in story.judged().get("liveness", [])) is waits
 
 
 def test_a_group_without_running_members_owes_nothing():

@@ -42,7 +42,7 @@ def test_a_join_phase_names_the_members_that_have_not_joined():
     story = rebalancing()
 
     assert texts(story) == [
-        "group g: PreparingRebalance: waits for c2-1 to join",
+        "group g: waits for a member to join (c2)",
         "member c1 of g: joins: asked b0",
     ]
 
@@ -65,7 +65,7 @@ def test_a_generation_without_an_assignment_names_its_leader():
     story = rebalancing()
     story.complete(2, "c1", "c2")
 
-    assert "group g: CompletingRebalance: waits for the assignment of its leader c1-1" in texts(story)
+    assert "group g: waits for the assignment of the group's leader (c1)" in texts(story)
 
 
 def test_a_partition_whose_leader_is_down_and_one_that_nobody_leads_are_named():
@@ -75,7 +75,7 @@ def test_a_partition_whose_leader_is_down_and_one_that_nobody_leads_are_named():
     assert waiting(story) == ()
 
     story.down("b1")
-    assert texts(story) == ["t-0: its leader b1 is down; its ISR is b0, b1"]
+    assert texts(story) == ["t-0: waits for the session of the leader's broker to end (b1); its ISR is b0, b1"]
 
 
 def test_a_reassignment_that_waits_for_a_replica_is_named():
