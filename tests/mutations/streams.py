@@ -98,7 +98,7 @@ MUTATIONS = [
         "actors/streams/task_manager.py",
         "if one.changelog != changelog or last <= one.position:",
         "if one.changelog != changelog or last <= one.position or one.role is TaskRole.STANDBY:",
-        "tasks/standby-behind",
+        "tasks/not-restored",
         ("streams_standbys.toml:1",),
     ),
     Mutation(  # a leader's follow-up rebalance is forgotten

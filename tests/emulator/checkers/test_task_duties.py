@@ -75,8 +75,8 @@ def test_a_broker_that_went_down_gives_another_minute() -> None:
     ("reads", "owner", "found"),
     [
         ([(31, 0, 100)], (), []),
-        ([], (), ["standby-behind"]),
-        ([(31, 0, 60)], (), ["standby-behind"]),
+        ([], (), ["not-restored"]),
+        ([(31, 0, 60)], (), ["not-restored"]),
         ([(31, 0, 60), (75, 60, 90)], (), []),
         ([], ("CREATED", "RESTORING"), []),  # active tasks come first
     ],
@@ -97,7 +97,7 @@ def test_a_standby_follows_its_changelog(
     assert kinds(told, 110) == found
 
 
-@pytest.mark.parametrize(("per_s", "found"), [(10, []), (1, ["standby-behind"])])
+@pytest.mark.parametrize(("per_s", "found"), [(10, []), (1, ["not-restored"])])
 def test_a_standby_waits_while_its_thread_applies_records_of_another_without_a_pause(
     per_s: int, found: list[str]
 ) -> None:
