@@ -178,15 +178,14 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unnamed",
         ),
         "catch-up": (
-            "behind-the-range",
             "commit-not-rising",
             "committed-unprocessed",
-            "committed-went-back",
             "delivered-twice",
+            "not-jumped",
             "outside-range",
             "range-left-open",
-            "ranges-overlap",
-            "two-children",
+            "range-misplaced",
+            "second-uncommitted",
         ),
         "agreement": ("disagreement",),
     }

@@ -123,10 +123,16 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     commit_us = {name: settings.commit_interval_ms * 1_000 for name, settings in streams.items()}
     tasks = Tasks(scenario.stable_within_us, exactly_once, commit_us)
     retention_us = configured(BrokerConfig(), scenario.brokers.config).offsets_retention_minutes * 60_000_000
+    times = times_of(scenario)
+    catch_up = CatchUpChecker(
+        scenario.stable_within_us,
+        {name: each.commit_us + 2 * each.poll_us for name, each in times.items() if all(each.commits.values())},
+    )
     of_groups = (
         liveness,
-        GroupDuties(times_of(scenario)),
+        GroupDuties(times),
         tasks,
+        catch_up,
         CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
         BoundedWaits(_timeouts(scenario)),
         UselessWork(_heartbeat_intervals_us(scenario)),

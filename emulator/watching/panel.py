@@ -230,10 +230,10 @@ class Panel:
         """Each broker's copy of each partition."""
         self.logs = WatchedLogs(self.copies, self.former)
         """What is in the logs, and what members read of it."""
-        self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
-        """Both commit logs of groups in KIP-333's mode."""
         self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
         """What groups have committed."""
+        self.ranges = WatchedRanges(self.logs, self.commits, self.is_current, self.log_of)
+        """Both commit logs of groups in KIP-333's mode."""
         self.progress = WatchedProgress(self.logs, self.commits, self.ranges)
         """How far groups are: done, skipped, committed."""
         self.memberships = Memberships(self.is_current)
