@@ -7,10 +7,11 @@ state; ``task_duties`` is the part of this checker about time. ``commits`` judge
 ========================  ==========================================================================================
 kind                      rule
 ========================  ==========================================================================================
-not-one-owner             a leader gives each task to one instance, or takes it from its owner; with learners, a
-                          task that nobody has may wait for the next rebalance
+not-one-owner             a leader gives each task to one instance, or takes it from its owner; with KIP-429's
+                          learners a task that nobody has may wait for the next rebalance
 moved-while-running       a task with state that runs and is not paused stays with its owner for one rebalance
-state-passed-over         a task goes to a ready learner (KIP-429), to who is caught up, to who has something of it
+state-passed-over         a task goes to a ready learner (KIP-429), to who is caught up, to who has something of it;
+                          it is not taken from its owner for who is not caught up
 copies-misplaced          one learner a task, which stays and does not own it; its owner is told; one role an instance
 shut-down-early           only an instance that leaves and has nothing is told to shut down
 runs-twice                two instances that the coordinator has as members do not both run an active task
@@ -118,11 +119,24 @@ class Tasks(Checker):
 
     def _decided(self, seen: Seen, fact: TasksDecided) -> None:
         made = _Decision(fact)
-        rules = (_owners(made), _moves(made), _copies(made), _shutdowns(made), self._passed_over(seen, made))
+        rules = (self._owners(made), _moves(made), _copies(made), _shutdowns(made), self._passed_over(seen, made))
         for rule in rules:
             for kind, task, text in rule:
                 entities = (fact.application, task) if task else (fact.application,)
                 self.violation(seen, kind, entities, text)
+
+    def _owners(self, made: _Decision) -> Broken:
+        """A copy that restores holds its partitions until its instance says so: then nobody gets the task yet."""
+        taken = {task for row in made.fact.given for task in row.revoked}
+        had = {task for row in made.fact.said for task in (*row.assigned, *row.revoked)}
+        copies = self.panel.applications.of(made.fact.application)
+        for task in made.fact.tasks:
+            owners = made.owners.get(task, [])
+            held = made.fact.learners or any(copy.role == ACTIVE for copy in copies.of(task))
+            if len(owners) > 1:
+                yield "not-one-owner", task, f"{task} is given to {owners}"
+            elif not owners and task not in taken and (task in had or not held):
+                yield "not-one-owner", task, f"{task} is given to nobody and taken from nobody"
 
     def _passed_over(self, seen: Seen, made: _Decision) -> Broken:
         """Who asks for lags (KIP-441) gives a task to who is caught up; else not to who has nothing of it."""
@@ -154,6 +168,14 @@ class Tasks(Checker):
                         f"{hosts[1]} had {least} of its changelog's records"
                     )
                     yield "state-passed-over", task, text
+        for row in fact.given:
+            others = [process for process in made.said if process != row.process]
+            for task in [task for task in row.revoked if task in made.said[row.process].assigned]:
+                least, most = had(row.process, task)[0], max([had(process, task)[1] for process in others], default=-1)
+                if task not in made.owners and least > lag and 0 <= most < least - lag:
+                    host = application.processes.get(row.process, row.process)
+                    text = f"{task} is taken from {host}, which had {least} of its changelog's records"
+                    yield "state-passed-over", task, f"{text}; nobody else had more than {most}"
 
     # --- owners ----------------------------------------------------------------------------------------------------
 
@@ -223,17 +245,6 @@ class Tasks(Checker):
             return True
         begun_us = max(undisturbed_us, self._duties.broker_changed_us)
         return begun_us not in self._first_us and begun_us + _TRIES_US > seen.at_us
-
-
-def _owners(made: _Decision) -> Broken:
-    taken = {task for row in made.fact.given for task in row.revoked}
-    had = {task for row in made.fact.said for task in (*row.assigned, *row.revoked)}
-    for task in made.fact.tasks:
-        owners = made.owners.get(task, [])
-        if len(owners) > 1:
-            yield "not-one-owner", task, f"{task} is given to {owners}"
-        elif not owners and task not in taken and (task in had or not made.fact.learners):
-            yield "not-one-owner", task, f"{task} is given to nobody and taken from nobody"
 
 
 def _moves(made: _Decision) -> Broken:

@@ -291,8 +291,8 @@ class WatchedApplications:
         for copy in application.copies.values():
             if copy.instance == fact.instance:
                 least, most, _ = tasks.get(copy.task, (0, 0, 0))
-                most = max(most, copy.position)
-                tasks[copy.task] = max(least, copy.position), most, most
+                has = max(copy.position, copy.applied)
+                tasks[copy.task] = max(least, has), max(most, has), max(most, has)
 
     # --- copies ------------------------------------------------------------------------------------------------
 
