@@ -42,7 +42,7 @@ from kemu.emulator.watching.applications import ACTIVE, CREATED, RESTORING, RUNN
 from kemu.emulator.watching.balance import at_work, is_balanced
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of
+from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import CommitAnswered, GroupBecame, OffsetCommitted, PositionSet, Processed, Rejoin
 from kemu.protocol.notes.replication import BecameLeader
 from kemu.protocol.notes.streams import TaskBecame, TaskRestored, TasksDecided
@@ -303,17 +303,29 @@ class TaskDuties:
             self._say(seen, "no-follow-up", decided_us, (name,), f"{text} within {bound_us / 1e6:g} s")
 
     def _commits(self, seen: Seen, name: GroupId, at: TopicPartition, owed: _Owed) -> None:
-        panel = self._checker.panel
+        panel, thread = self._checker.panel, self._thread(owed.thread)
         group, since_us = panel.groups.get(name), self._undisturbed_us(host_of(owed.thread))
-        if name not in self._commit_us or group is None or group.state != "Stable" or since_us is None:
+        if name not in self._commit_us or group is None or group.state != "Stable":
+            return
+        writes = [copy.changelog for copy in self._all[name].copies.values() if copy.actor == owed.thread]
+        if since_us is None or not group.coordinator or not all(map(self._is_written, [panel.log_of(name), *writes])):
+            owed.since_us = seen.at_us
             return
         begun_us = max(since_us, owed.since_us, self._stable_us.get(name, 0), self.refused_us.get(owed.thread, 0))
-        thread = self._thread(owed.thread)
         bound_us = self._commit_us[name] + 2 * thread.work_us + COMMIT_US
         if seen.at_us > begun_us + bound_us and seen.at_us > thread.applied_us + COMMIT_US:
             text = f"{owed.thread} processed {at[0]}-{at[1]} of {name} to {owed.first} by {owed.since_us / 1e6:g} s"
             who = (name, f"{at[0]}-{at[1]}")
             self._say(seen, "uncommitted", who, who, f"{text}, and did not commit that within {bound_us / 1e6:g} s")
+
+    def _is_written(self, at: TopicPartition | None) -> bool:
+        """Whether records of a partition are committed: it is led, has enough in sync, and all of those run."""
+        panel = self._checker.panel
+        state = None if at is None else panel.states.get(at)
+        if at is None or state is None:
+            return True
+        enough = at in panel.leaders and len(state.isr) >= panel.min_insync.of(at)
+        return enough and all(panel.runs(broker_host(broker)) for broker in state.isr)
 
     def _say(self, seen: Seen, kind: str, key: object, who: tuple[str, ...], text: str) -> None:
         if (kind, key) not in self._told:
