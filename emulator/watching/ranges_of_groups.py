@@ -75,6 +75,12 @@ class WatchedRanges:
         first, kept = self._commits.of(group, at), partitions.get(at)
         return evolve(_NOTHING if kept is None else kept.logs, primary=None if first == NOTHING else first)
 
+    def before_commit(self, group: GroupId, at: TopicPartition) -> int:
+        """What ``committed()`` answered before the last commit to the first log, which is of this partition."""
+        first = self._commits.before
+        logs = evolve(self.kept(group, at).logs, primary=None if first == NOTHING else first)
+        return logs.committed or 0
+
     def kept(self, group: GroupId, at: TopicPartition) -> KeptRanges:
         """What is known of the second log."""
         return self.groups.setdefault(group, {}).setdefault(at, KeptRanges())

@@ -5,9 +5,9 @@ import pytest
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import RecordsAcknowledged
+from kemu.protocol.notes.groups import JoinPhaseCompleted, RecordsAcknowledged
 from kemu.protocol.notes.streams import InstanceLeaving, StreamsJoined, TasksDecided, TasksGiven, TasksSaid
-from tests.emulator.streams_story import APP, BOUND_S, S, StreamsStory, formed, kinds
+from tests.emulator.streams_story import APP, BOUND_S, COORDINATOR, S, StreamsStory, formed, kinds
 
 
 def healed(told: StreamsStory, at_s: float = 50) -> StreamsStory:
@@ -97,9 +97,9 @@ def gets(process: str, *, shutdown: bool = False, **tasks: Row) -> TasksGiven:
     return TasksGiven(process=process, shutdown=shutdown, **(nothing | tasks))
 
 
-def violations(*rows: TasksSaid | TasksGiven, learners: bool = True) -> list[tuple[str, tuple[str, ...], str]]:
-    """What the checker finds wrong with one decision about a task 0_0 that has state: kind, whom, and in words."""
-    decided = TasksDecided(
+def decision(*rows: TasksSaid | TasksGiven, learners: bool) -> TasksDecided:
+    """A decision of a about a task 0_0 that has state."""
+    return TasksDecided(
         application=APP,
         instance="a",
         tasks=("0_0",),
@@ -110,6 +110,11 @@ def violations(*rows: TasksSaid | TasksGiven, learners: bool = True) -> list[tup
         fresh=False,
         learners=learners,
     )
+
+
+def violations(*rows: TasksSaid | TasksGiven, learners: bool = True) -> list[tuple[str, tuple[str, ...], str]]:
+    """What the checker finds wrong with one decision about a task 0_0 that has state: kind, whom, and in words."""
+    decided = decision(*rows, learners=learners)
     panel, checker = Panel(), Tasks(BOUND_S * S)
     checker.attach(panel)
     seen = Seen(1, S, "a", 1, decided)
@@ -303,3 +308,28 @@ def test_an_instance_whose_process_died_has_the_checkpoints_of_its_commits(
     told.decide(11, {"a": "", "b": "1", "c": "0 2 3"})
 
     assert [each for each in kinds(told, exactly_once=exactly_once) if each == "state-passed-over"] == found
+
+
+@pytest.mark.parametrize(
+    ("warm", "found"), [(0, ["state-passed-over"]), (70, ["state-passed-over"]), (80, []), (100, [])]
+)
+def test_a_task_leaves_its_owner_for_who_is_caught_up_only(warm: int, found: list[str]) -> None:
+    """KIP-441: a is an owner with 100 records; ``acceptable.recovery.lag`` is 20, b has read this much of them."""
+    told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
+    told.start(0, "a", "b")
+    told.decide(1, {"a": "0 1 | standby 2", "b": "2 3 | standby 0"})
+    told.runs(2, a="0 1", b="2 3")
+    told.say(3, "a/t1-producer", RecordsAcknowledged(topic="log", partition=0, base_offset=0, count=100))
+    told.copy(3, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.read(4, "b", "0", "standby", 0, warm)
+    for host in "ab":
+        joined = StreamsJoined(
+            application=APP, instance=host, assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0
+        )
+        told.say(10, host, joined)
+    completed = JoinPhaseCompleted(group=APP, generation=2, protocol="stream", leader="x", members=("a", "b"))
+    told.say(10.5, COORDINATOR, completed)
+    rows = (says("A", assigned=T), says("B"), gets("A", revoked=T), gets("B", standby=T))
+    told.say(11, "a", decision(*rows, learners=False))
+
+    assert [each for each in kinds(told) if each == "state-passed-over"] == found
