@@ -6,7 +6,8 @@ committed in the first; then the first consumer begins there. The second consume
 ======================  =============================================================================================
 kind                    rule, for groups with a member in the mode
 ======================  =============================================================================================
-range-misplaced         a range begins where both logs end, holds something, and ends within the log
+range-misplaced         a range begins where both logs end (or later, at work that is done and whose commit was not
+                        told), holds something, and ends within the partition
 not-jumped              who owns a partition anew begins at the end that the log had then, with that end committed
 commit-not-rising       commits of the second log rise; the same again by the same member is a request repeated
 committed-unprocessed   what lies below a commit of the second log was processed, or rightly skipped
@@ -203,7 +204,10 @@ class CatchUpChecker(Checker):
         before, first = self.panel.ranges.kept(fact.group, at).before, self.panel.commits.of(fact.group, at)
         repeated = self._says_again(fact) and before.tokens[-1:] == (OffsetRange(fact.start, fact.end),)
         begin, end = max(first, before.last_end or 0), self.panel.logs.of(at).records.end
-        is_right = fact.start == begin and fact.end <= end
+        # a commit that is in the groups' log counts, also if its coordinator's office ended before it told of it
+        is_right = (
+            begin <= fact.start <= max(begin, self.panel.progress.of(fact.group, at).done.end) and fact.end <= end
+        )
         if fact.start >= fact.end or not (is_right or repeated or at in self._cut):
             text = f"{fact.member_id} opened the range {fact.start} to {fact.end}; both commit logs end at {begin}"
             self._say(seen, "range-misplaced", fact.group, at, f"{text}, the partition at {end}")
