@@ -117,7 +117,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("tasks: runs-without-state",),
         "Another broker takes itself for the changelog's leader, and tells the lower end that its high watermark has.",
         "Kafka 3.4 Partition.fetchOffsetForTimestamp, StoreChangelogReader.endOffsetForChangelogs",
-        ("emulator.watching.readable:Readable.end",),
+        ("emulator.watching.readable:ReadableEnds.end",),
         "tests/emulator/checkers/test_task_state.py::"
         "test_a_leader_that_does_not_know_of_its_successor_may_tell_an_older_end",
         "tests/emulator/checkers/test_task_state.py::"

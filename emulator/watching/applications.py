@@ -23,7 +23,7 @@ from kemu.emulator.facts import (
     UnflushedLost,
 )
 from kemu.emulator.watching.logs import WatchedLogs
-from kemu.emulator.watching.readable import Readable
+from kemu.emulator.watching.readable import ReadableEnds
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import MemberFailed, PartitionsLost, ProduceFailed, RecordsAcknowledged
 from kemu.protocol.notes.replication import BecameLeader
@@ -182,7 +182,7 @@ class WatchedApplication:
 class WatchedApplications:
     """See the module. Its handlers run before those who read it take a fact."""
 
-    def __init__(self, logs: WatchedLogs, readable: Readable) -> None:
+    def __init__(self, logs: WatchedLogs, readable: ReadableEnds) -> None:
         self.all: dict[GroupId, WatchedApplication] = {}
         self.brokers: dict[str, None] = {}
         """Hosts of the brokers that applications work with."""

@@ -40,7 +40,7 @@ from kemu.emulator.watching.memberships import Memberships
 from kemu.emulator.watching.min_insync import MinInsync
 from kemu.emulator.watching.progress import WatchedProgress
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
-from kemu.emulator.watching.readable import Readable
+from kemu.emulator.watching.readable import ReadableEnds
 from kemu.emulator.watching.unheard_isrs import UnheardIsrs
 from kemu.protocol.names import (
     OFFSETS_TOPIC,
@@ -246,7 +246,7 @@ class Panel:
         """How many replicas partitions ask for."""
         self.disturbances = Disturbances()
         """Which hosts and links faults hit."""
-        self.readable = Readable(self.logs)
+        self.readable = ReadableEnds(self.logs)
         """Up to where readers can be told that partitions go."""
         self.applications = WatchedApplications(self.logs, self.readable)
         """Streams applications: instances, and copies of tasks."""

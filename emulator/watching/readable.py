@@ -14,7 +14,7 @@ from kemu.protocol.names import ActorName, TopicPartition, host_of
 from kemu.protocol.notes.replication import BecameFollower, BecameLeader, HighWatermarkAdvanced, ReplicaStopped
 
 
-class Readable:
+class ReadableEnds:
     """See the module."""
 
     def __init__(self, logs: WatchedLogs) -> None:
