@@ -150,4 +150,11 @@ MUTATIONS = [
         "tasks/uncommitted",
         ("streams_restarted.toml:1",),
     ),
+    Mutation(  # a Streams thread has KIP-333's second consumer, whose work it never commits
+        "actors/streams/instance.py",
+        "enable_parallel_rebalance=False",
+        "enable_parallel_rebalance=self._consumer.enable_parallel_rebalance",
+        "catch-up/range-left-open",
+        ("streams_kip_333.toml:1",),
+    ),
 ]
