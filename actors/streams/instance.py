@@ -367,6 +367,7 @@ class Instance(HostingMachine):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             internal_leave_group_on_close=False,
+            enable_parallel_rebalance=False,  # a task takes records in their order, and commits the first log only
         )
         assignor: Assignor = StreamsProtocol(thread, self._protocols)
         return Consumer(

@@ -114,24 +114,27 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     """All checkers, with the bound and the subscriptions of this scenario."""
     topics = {name: group.subscription for name, group in scenario.groups.items()}
     liveness = Liveness(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
-    exactly_once = [
-        name
-        for name, group in scenario.groups.items()
-        if group.streams is not None and group.streams.settings.exactly_once
-    ]
-    tasks = Tasks(scenario.stable_within_us, exactly_once)
+    streams = {name: group.streams.settings for name, group in scenario.groups.items() if group.streams is not None}
+    exactly_once = [name for name, settings in streams.items() if settings.exactly_once]
+    commit_us = {name: settings.commit_interval_ms * 1_000 for name, settings in streams.items()}
+    tasks = Tasks(scenario.stable_within_us, exactly_once, commit_us)
     retention_us = configured(BrokerConfig(), scenario.brokers.config).offsets_retention_minutes * 60_000_000
+    times = times_of(scenario)
+    catch_up = CatchUpChecker(
+        scenario.stable_within_us,
+        {name: each.commit_us + 2 * each.poll_us for name, each in times.items() if all(each.commits.values())},
+    )
     of_groups = (
         liveness,
-        GroupDuties(times_of(scenario)),
+        GroupDuties(times),
         tasks,
+        catch_up,
         CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
         UselessWork(_heartbeat_intervals_us(scenario)),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
     replication = scenario.brokers.replication
-    streams = any(group.streams is not None for group in scenario.groups.values())
     for checker in made:
         if (replication is None and isinstance(checker, OF_REPLICAS)) or (not streams and isinstance(checker, Tasks)):
             checker.rest()
@@ -157,11 +160,13 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
 def _reset_policies(scenario: "Scenario") -> dict[str, str]:
     """``auto.offset.reset`` by group, and by host of the members that the scenario sets otherwise.
 
-    A Streams application is left out: it sets its consumers itself, and ``tasks`` looks at where they start.
+    A Streams application sets its consumers itself.
     """
     policies: dict[str, str] = {}
     for name, group in scenario.groups.items():
-        if group.streams is None:
+        if group.streams is not None:
+            policies[name] = "earliest"
+        else:
             policies[name] = group.consumer(name, "", 0).auto_offset_reset
             for host, own in group.overrides.items():
                 policies[host] = group.consumer(name, host, 0, member=own).auto_offset_reset

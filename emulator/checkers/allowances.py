@@ -115,7 +115,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("tasks: runs-without-state",),
         "Another broker takes itself for the changelog's leader, and tells the lower end that its high watermark has.",
         "Kafka 3.4 Partition.fetchOffsetForTimestamp, StoreChangelogReader.endOffsetForChangelogs",
-        ("emulator.checkers.task_state:TaskStates.known_end",),
+        ("emulator.watching.readable:ReadableEnds.end",),
         "tests/emulator/checkers/test_task_state.py::"
         "test_a_leader_that_does_not_know_of_its_successor_may_tell_an_older_end",
         "tests/emulator/checkers/test_task_state.py::"
@@ -126,7 +126,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("tasks: runs-without-state",),
         "A task whose producer gave up on a batch has these records in its state, wherever the changelog has them.",
         "Kafka 3.4 RecordCollectorImpl.send, ChangeLoggingKeyValueBytesStore.put",
-        ("emulator.checkers.task_state:TaskStates._produce_failed",),
+        ("emulator.watching.applications:WatchedApplications._produce_failed",),
         "tests/emulator/checkers/test_task_state.py::"
         "test_a_task_has_what_it_wrote_itself_although_nobody_acknowledged_it",
         "tests/emulator/checkers/test_task_state.py::test_a_task_that_comes_back_needs_what_its_other_owner_wrote",
@@ -136,7 +136,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("tasks: given-up-uncommitted",),
         "A commit of the thread was refused, or a fault hit it or a broker within ``default.api.timeout.ms``.",
         "Kafka 3.4 TaskManager.handleRevocation, ConsumerCoordinator.commitOffsetsSync",
-        ("emulator.checkers.task_offsets:TaskOffsets._tried",),
+        ("emulator.checkers.tasks:Tasks._tried",),
         "tests/emulator/checkers/test_task_duties.py::test_what_is_given_up_is_committed",
         "tests/emulator/checkers/test_task_duties.py::test_an_error_of_an_earlier_commit_excuses_nothing",
     ),

@@ -1,45 +1,39 @@
 """KIP-333's mode keeps what it promises: at least once, by two consumers that never do each other's work.
 
-Theory. What the first consumer of a partition skips is a range, whose token is in the second commit log before the end
-of the range is in the first; the second consumer works off ranges, oldest first. Of groups with a member in the mode:
+What the first consumer of a partition skips is a range. Its token is in the second commit log before the range's end is
+committed in the first; then the first consumer begins there. The second consumer works ranges off, oldest first.
 
-==  =====================================================================================  ======================
-J1  tokens are not empty, follow each other and do not overlap; repeated as J2             ranges-overlap
-J2  the commits of each log rise, but for the first one since a seek or a reset; the same  commit-not-rising
-    one twice is a request that was repeated
-J3  ``committed()`` goes back with such a commit only; all below it was processed or left  committed-went-back,
-    in the open (reset, ``seek``, an operator's commit, retention)                         committed-unprocessed
-J4  once all is well every range is worked off, within the bound (a commit of it may be    range-left-open
-    lost with the end of the groups' log)
-J5  within one ownership no record is returned by both consumers                           delivered-twice
-J6  the first consumer begins behind the last range, the second only ever is in one        behind-the-range,
-    that its member owns                                                                   outside-range
-J8  a member has one second consumer at a time                                             two-children
-==  =====================================================================================  ======================
+======================  =============================================================================================
+kind                    rule, for groups with a member in the mode
+======================  =============================================================================================
+range-misplaced         a range begins where both logs end (or later, at work that is done and whose commit was not
+                        told), holds something, and ends within the partition
+not-jumped              who owns a partition anew begins at the end that the log had then, with that end committed
+commit-not-rising       commits of the second log rise; the same again by the same member is a request repeated
+committed-unprocessed   what lies below a commit of the second log was processed, or rightly skipped
+outside-range           the second consumer is only in ranges of partitions that its member owns
+delivered-twice         within one ownership no record is returned by both consumers
+second-uncommitted      the second consumer commits within ``auto.commit.interval.ms``, undisturbed
+range-left-open         once all is well every range is worked off within the bound
+======================  =============================================================================================
 
-J7 (a new record never waits for a range) is a figure, and J9 (stale generations change nothing) is in ``commits``.
-
-A position that is set anew (an application seeks, or what it had come to is out of range) ends J5 and J6 for that
-ownership: it changes no range. A log that was cut (an unclean election, a lost disk) may hold other records at the same
-offsets: of that partition J2 and J3 say nothing from then on.
-A commit that was read from a connection which its client had left (``LateCommit``) may be an older one.
+``commits`` judges the first log. A position that a seek or a reset set ends delivered-twice for that ownership. Of a
+partition that was cut (an unclean election, a lost disk) rules on offsets say nothing. An owner who worked a range off
+and said so does no more if the groups' log lost that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, Seen
+from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, MemberReconfigured, Seen
 from kemu.emulator.watching.panel import Service
 from kemu.emulator.watching.progress import pieces_of
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.catch_up import OffsetRange
-from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
-    SEEK,
-    OffsetCommitted,
-    OffsetRemoved,
     PartitionHosted,
     PartitionsAssigned,
     PartitionsLost,
@@ -47,89 +41,57 @@ from kemu.protocol.notes.groups import (
     PositionSet,
     Processed,
 )
-from kemu.protocol.notes.ranges import (
-    ChildConsumerDied,
-    ChildConsumerStarted,
-    RangeCommitted,
-    RangeOpened,
-    RangeProcessed,
-    RangesLoaded,
-    RangesRemoved,
-    RangeTrimmed,
-)
+from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened, RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader
 
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """As for liveness."""
-
-
-class _Progress:
-    """One group on one partition."""
-
-    __slots__ = ("changed_us", "committed", "cut", "opened", "said", "writers")
-
-    def __init__(self) -> None:
-        self.said = Ranges()
-        """Unprocessed records that a violation names already."""
-        self.committed = -1
-        """The highest that ``committed()`` ever was."""
-        self.cut = False
-        """Its log lost records."""
-        self.changed_us = 0
-        """When a range was opened, or worked off further."""
-        self.opened: dict[OffsetRange, None] = {}
-        """Every range that a coordinator told a member of, one that has a successor already among them; a second
-        consumer works on what it was told, whatever the groups' log loses."""
-        self.writers: dict[type, tuple[MemberId, int]] = {}
-        """Kind of record -> who made the last one, under which generation."""
-
-    def says_again(self, fact: OffsetCommitted | RangeCommitted | RangeOpened) -> bool:
-        """Whether the same member, in the same generation, made the last record of this kind; it has made this one.
-
-        Whose is left once some were lost is not known: then whoever says it again may have made it.
-        """
-        writer = (fact.member_id, fact.generation)
-        before = self.writers.get(type(fact), writer)
-        self.writers[type(fact)] = writer
-        return before == writer
+COMMIT_US = 10_000_000
+"""How long a commit may take beside the interval and the application's work."""
 
 
 class _Ownership:
     """What the two consumers of a member did since it owns a partition."""
 
-    __slots__ = ("begun", "first", "second", "set_to", "sought", "told")
-
-    def __init__(self) -> None:
+    def __init__(self, due: int) -> None:
+        self.due = due
+        """The end that the log had when the partition was assigned, as far as later leaders have it."""
         self.first = Ranges()
         self.second = Ranges()
         self.begun = False
         """Its first position is set."""
         self.sought = False
         """Another one was set later: a seek, a reset, or the partition was cut."""
-        self.set_to: int | None = None
-        """Where a seek or a reset set its position; None once a commit told of it, and as long as there was none."""
         self.told = -1
         """How far the second consumer's commits came, whatever the groups' log has lost of them since."""
+        self.owes_us: int | None = None
+        """Since when the second consumer's work waits for a commit, ..."""
+        self.owes = 0
+        """... and up to where it came by then."""
 
 
 class CatchUpChecker(Checker):
     """With ``enable.parallel.rebalance``: at least once, disjoint ranges, rising commits, nothing committed too early.
 
-    ``bound_us``: how long ranges may stay open without any progress once all is well.
+    Args:
+        bound_us: how long ranges may stay open without any progress once all is well.
+        commit_us: by group whose members commit by themselves, ``auto.commit.interval.ms`` and the work of two polls.
     """
 
     name = "catch-up"
 
-    def __init__(self, bound_us: int = DEFAULT_BOUND_US) -> None:
+    def __init__(self, bound_us: int = DEFAULT_BOUND_US, commit_us: Mapping[GroupId, int] | None = None) -> None:
         super().__init__()
         self._bound_us = bound_us
-        self._progress: dict[Service, _Progress] = {}
+        self._commit_us = dict(commit_us or {})
+        self._cut: dict[TopicPartition, None] = {}
+        """Partitions that lost records."""
+        self._writers: dict[tuple[type, Service], tuple[MemberId, int]] = {}
+        """Kind of record -> who made the last one, under which generation; nobody knows once some were lost."""
         self._ownerships: dict[tuple[ActorName, int, TopicPartition], _Ownership] = {}
         """(actor, life, partition) -> what is done under the present ownership."""
-        self._children: dict[ActorName, int] = {}
-        """Members whose second consumer lives -> in which life of theirs."""
-        self._healed_us = -1
-        self._last: Seen | None = None
+        self._healed: Seen | None = None
+        """When all was well, or a host started last since."""
         self.on = {
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._given_up,
@@ -138,26 +100,15 @@ class CatchUpChecker(Checker):
             Processed: self._processed,
             RangeProcessed: self._range_processed,
             RangeTrimmed: self._trimmed,
-            OffsetCommitted: self._committed,
             RangeOpened: self._opened,
             RangeCommitted: self._range_committed,
-            OffsetRemoved: self._removed,
-            RangesLoaded: self._loaded,
-            RangesRemoved: self._removed,
-            ChildConsumerStarted: self._child_started,
-            ChildConsumerDied: self._child_died,
             BecameLeader: self._another_log,
             PartitionHosted: self._another_log,
             DiskTailLost: self._lost_tail,
-            Healed: self._healed,
+            MemberReconfigured: self._reconfigured,
+            Healed: self._disturbed,
             HostStarted: self._disturbed,
         }
-
-    def _of(self, group: GroupId, at: TopicPartition) -> _Progress:
-        progress = self._progress.get((group, at))
-        if progress is None:
-            progress = self._progress[group, at] = _Progress()
-        return progress
 
     # --- members -----------------------------------------------------------------------------------------------
 
@@ -167,225 +118,155 @@ class CatchUpChecker(Checker):
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         if seen.actor in self.panel.ranges.members:
             for at in fact.added:
-                self._ownerships[seen.actor, seen.life, at] = _Ownership()
+                self._ownerships[seen.actor, seen.life, at] = _Ownership(self.panel.readable.end(at))
 
     def _given_up(self, seen: Seen, fact: PartitionsRevoked | PartitionsLost) -> None:
         for at in fact.revoked if isinstance(fact, PartitionsRevoked) else fact.lost:
             self._ownerships.pop((seen.actor, seen.life, at), None)
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
-        if not self.panel.ranges.uses(fact.group):
-            return
         at = (fact.topic, fact.partition)
-        progress = self._of(fact.group, at)
-        logs = self.panel.ranges.of(fact.group, at)
-        ownership = self._ownership(seen, at)
-        if ownership is not None:
-            anew = ownership.begun and fact.why not in (COMMITTED, JUMPED)
-            if anew or fact.why == SEEK:
-                ownership.sought, ownership.set_to = True, fact.offset
-            ownership.begun = True
-        if fact.why in (JUMPED, COMMITTED) and ownership is not None and not progress.cut:
-            end = logs.last_end
-            if end is not None and fact.offset < end:
-                text = f"{seen.actor} starts at {fact.offset}, before {end}, where the last range ends"
-                self._say(seen, "behind-the-range", fact.group, at, text)
+        owned = self._ownership(seen, at)
+        if owned is None:
+            return
+        by_itself = fact.why in (COMMITTED, JUMPED)
+        owned.sought = owned.sought or (owned.begun and not by_itself)
+        owned.begun = True
+        if by_itself and at not in self._cut:
+            logs = self.panel.ranges.of(fact.group, at)
+            due = max(owned.due, logs.last_end or 0)
+            if fact.offset < due or (fact.why == JUMPED and (logs.primary or 0) < fact.offset):
+                text = f"{seen.actor} begins at {fact.offset} ({fact.why}), where the log or a range ended at {due} and"
+                self._say(seen, "not-jumped", fact.group, at, f"{text} {logs.primary} was committed")
 
     def _processed(self, seen: Seen, fact: Processed) -> None:
-        if not self.panel.ranges.uses(fact.group):
-            return
         at = (fact.topic, fact.partition)
-        ownership = self._ownership(seen, at)
-        if ownership is not None:
-            self._once(seen, fact, at, ownership.first, ownership.second, ownership.sought)
+        owned = self._ownership(seen, at)
+        if owned is not None:
+            self._once(seen, fact, owned, owned.first, owned.second)
+            self._owes(seen, fact.group, at, owned)
 
     def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
         at = (fact.topic, fact.partition)
-        progress = self._of(fact.group, at)
-        ownership = self._ownership(seen, at)
-        if ownership is None:
-            text = (
-                f"the second consumer of {seen.actor} processed {fact.first} to {fact.last - 1}, which it does not own"
-            )
+        owned = self._ownership(seen, at)
+        ranges = (*self.panel.ranges.of(fact.group, at).tokens, *self.panel.ranges.kept(fact.group, at).opened)
+        inside = any(each.start <= fact.first and fact.last <= each.end for each in ranges) or at in self._cut
+        if owned is None or not inside:
+            why = "does not own" if owned is None else "has no range of"
+            text = f"the second consumer of {seen.actor} processed {fact.first} to {fact.last - 1}, which it {why}"
             self._say(seen, "outside-range", fact.group, at, text)
-            return
-        ranges = (*self.panel.ranges.of(fact.group, at).tokens, *progress.opened)
-        if not any(each.start <= fact.first and fact.last <= each.end for each in ranges) and not progress.cut:
-            text = (
-                f"the second consumer of {seen.actor} processed {fact.first} to {fact.last - 1}, which is in no range"
-            )
-            self._say(seen, "outside-range", fact.group, at, text)
-        self._once(seen, fact, at, ownership.second, ownership.first, ownership.sought)
+        if owned is not None:
+            self._once(seen, fact, owned, owned.second, owned.first)
+            if owned.owes_us is None:
+                owned.owes_us, owned.owes = seen.at_us, fact.last
+            self._owes(seen, fact.group, at, owned)
 
     def _once(
-        self,
-        seen: Seen,
-        fact: Processed | RangeProcessed,
-        at: TopicPartition,
-        mine: Ranges,
-        others: Ranges,
-        sought: bool,
+        self, seen: Seen, fact: Processed | RangeProcessed, owned: _Ownership, mine: Ranges, others: Ranges
     ) -> None:
         mine.add(fact.first, fact.last)
-        fresh = sum(last - first for first, last in others.gaps(fact.first, fact.last))
-        if fresh < fact.last - fact.first and not sought:
+        if others.within(fact.first, fact.last) and not owned.sought:
             text = f"both consumers of {seen.actor} processed some of {fact.first} to {fact.last - 1}"
-            self._say(seen, "delivered-twice", fact.group, at, text)
+            self._say(seen, "delivered-twice", fact.group, (fact.topic, fact.partition), text)
 
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
-        self._of(fact.group, (fact.topic, fact.partition)).changed_us = seen.at_us
+        self.panel.ranges.kept(fact.group, (fact.topic, fact.partition)).changed_us = seen.at_us
 
-    def _child_started(self, seen: Seen, fact: ChildConsumerStarted) -> None:
-        if self._children.get(seen.actor) == seen.life:
-            text = f"{seen.actor} starts a second consumer while it has one"
-            self.violation(seen, "two-children", (fact.group, seen.actor), text)
-        self._children[seen.actor] = seen.life
+    def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
+        self._commit_us.pop(self.panel.memberships.group_of.get(fact.host, ""), None)
 
-    def _child_died(self, seen: Seen, fact: ChildConsumerDied) -> None:
-        self._children.pop(seen.actor, None)
+    def _owes(self, seen: Seen, name: GroupId, at: TopicPartition, owned: _Ownership) -> None:
+        """A member at work whose second consumer did not commit what it worked off an interval ago."""
+        group = self.panel.memberships.groups.get(name)
+        if owned.owes_us is None or name not in self._commit_us or group is None or group.state != "Stable":
+            return
+        brokers = [host for host in self.panel.hosts if host not in self.panel.memberships.group_of]
+        since_us = self.panel.disturbances.undisturbed_since_us([*brokers, host_of(seen.actor)])
+        bound_us = self._commit_us[name] + COMMIT_US
+        if since_us is not None and seen.at_us > max(since_us, group.since_us, owned.owes_us) + bound_us:
+            text = f"the second consumer of {seen.actor} came to {owned.owes} by {owned.owes_us / 1e6:g} s"
+            self._say(seen, "second-uncommitted", name, at, f"{text}, and did not commit within {bound_us / 1e6:g} s")
+            owned.owes_us = None
 
-    # --- both commit logs --------------------------------------------------------------------------------------
+    # --- the second commit log ---------------------------------------------------------------------------------
+
+    def _says_again(self, fact: RangeCommitted | RangeOpened) -> bool:
+        """Whether the same member, in the same generation, made the last record of this kind; it has made this one."""
+        key = type(fact), (fact.group, (fact.topic, fact.partition))
+        writer = (fact.member_id, fact.generation)
+        before, self._writers[key] = self._writers.get(key, writer), writer
+        return before == writer
 
     def _opened(self, seen: Seen, fact: RangeOpened) -> None:
         at = (fact.topic, fact.partition)
-        progress = self._of(fact.group, at)
-        token = OffsetRange(fact.start, fact.end)
-        progress.opened[token] = None
         if not self.panel.is_current(seen):
             return
-        progress.changed_us = seen.at_us
-        before = self.panel.ranges.before(fact.group, at)
-        repeated = progress.says_again(fact) and before.tokens[-1:] == (token,)
-        if fact.start >= fact.end:
-            text = f"{fact.member_id} opened the range {fact.start} to {fact.end}, which holds nothing"
-            self._say(seen, "ranges-overlap", fact.group, at, text)
-        elif before.last_end is not None and fact.start < before.last_end and not repeated and not progress.cut:
-            opened = f"{fact.member_id} opened the range {fact.start} to {fact.end - 1}"
-            text = f"{opened}; another one ends at {before.last_end}"
-            self._say(seen, "ranges-overlap", fact.group, at, text)
-        self._look(seen, fact.group, at)
-
-    def _loaded(self, seen: Seen, fact: RangesLoaded) -> None:
-        """What stands there may be more than anybody was told of."""
-        progress = self._of(fact.group, (fact.topic, fact.partition))
-        tokens = dict.fromkeys(OffsetRange(*each) for each in fact.tokens)
-        if self.panel.is_current(seen) and not tokens.keys() <= progress.opened.keys():
-            progress.changed_us = seen.at_us
-        progress.opened.update(tokens)
-
-    def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        if not self.panel.ranges.uses(fact.group) or not self.panel.is_current(seen):
-            return
-        at = (fact.topic, fact.partition)
-        progress = self._of(fact.group, at)
-        before = self.panel.ranges.before(fact.group, at)
-        if fact.generation == NO_GENERATION:
-            progress.committed = -1
-        elif self.panel.commits.late:
-            progress.committed = -1
-            progress.writers[OffsetCommitted] = (fact.member_id, fact.generation)  # who may say the same again
-        else:
-            taken = self.panel.took.get((fact.group, fact.member_id))
-            if taken is not None and taken.actor in self.panel.ranges.members:
-                owned = self._ownerships.get((taken.actor, taken.life, at))
-                if owned is not None and self._tells_of_new_position(owned, fact, before.primary):
-                    progress.committed = -1
-                    progress.says_again(fact)
-                else:
-                    self._rises(seen, fact, at, before.primary)
-        self._look(seen, fact.group, at)
-
-    @staticmethod
-    def _tells_of_new_position(owned: _Ownership, fact: OffsetCommitted, known: int | None) -> bool:
-        """Whether this is the first commit since a seek or a reset, and lower than those before for that reason."""
-        if owned.set_to is None or known is None or not owned.set_to <= fact.offset < known:
-            return False
-        owned.set_to = None
-        return True
+        before, first = self.panel.ranges.kept(fact.group, at).before, self.panel.commits.of(fact.group, at)
+        repeated = self._says_again(fact) and before.tokens[-1:] == (OffsetRange(fact.start, fact.end),)
+        begin, end = max(first, before.last_end or 0), self.panel.logs.of(at).records.end
+        # a commit that is in the groups' log counts, also if its coordinator's office ended before it told of it
+        is_right = (
+            begin <= fact.start <= max(begin, self.panel.progress.of(fact.group, at).done.end) and fact.end <= end
+        )
+        if fact.start >= fact.end or not (is_right or repeated or at in self._cut):
+            text = f"{fact.member_id} opened the range {fact.start} to {fact.end}; both commit logs end at {begin}"
+            self._say(seen, "range-misplaced", fact.group, at, f"{text}, the partition at {end}")
 
     def _range_committed(self, seen: Seen, fact: RangeCommitted) -> None:
+        at = (fact.topic, fact.partition)
         taken = self.panel.took.get((fact.group, fact.member_id))
-        if taken is not None:
-            owned = self._ownerships.get((taken.actor, taken.life, (fact.topic, fact.partition)))
-            if owned is not None:
-                owned.told = max(owned.told, fact.offset)
+        owned = None if taken is None else self._ownerships.get((taken.actor, taken.life, at))
+        if owned is not None:
+            owned.told = max(owned.told, fact.offset)
+            if owned.owes_us is not None and fact.offset >= owned.owes:
+                done = max([owned.owes, *[last for _, last in owned.second]])
+                owned.owes_us, owned.owes = (None if fact.offset >= done else seen.at_us), done
         if not self.panel.is_current(seen):
             return
-        at = (fact.topic, fact.partition)
-        self._of(fact.group, at).changed_us = seen.at_us
-        self._rises(seen, fact, at, self.panel.ranges.before(fact.group, at).secondary)
-        self._look(seen, fact.group, at)
-
-    def _rises(self, seen: Seen, fact: OffsetCommitted | RangeCommitted, at: TopicPartition, known: int | None) -> None:
-        progress = self._of(fact.group, at)
-        repeated = progress.says_again(fact) and known == fact.offset
-        if known is None or fact.offset > known or repeated or progress.cut:
+        known = self.panel.ranges.kept(fact.group, at).before.secondary
+        repeated = self._says_again(fact) and known == fact.offset
+        if at in self._cut:
             return
-        log = "second" if isinstance(fact, RangeCommitted) else "first"
-        text = f"{fact.member_id} committed {fact.offset} to the {log} log, which says {known} already"
-        self._say(seen, "commit-not-rising", fact.group, at, text)
-
-    def _look(self, seen: Seen, group: GroupId, at: TopicPartition) -> None:
-        """J3: what does ``committed()`` answer now?"""
-        progress = self._of(group, at)
-        committed = self.panel.ranges.of(group, at).committed
-        if committed is None or progress.cut:
-            return
-        if committed < progress.committed:
-            text = f"committed() answers {committed} after it had answered {progress.committed}"
-            self._say(seen, "committed-went-back", group, at, text)
-        progress.committed = max(progress.committed, committed)
-        account = self.panel.progress.of(group, at)
-        if account.began:
-            for begin, end, _ in self.panel.progress.unprocessed(account, at):
-                for first, last in progress.said.gaps(begin, end):
-                    text = f"committed() answers {committed}, but nobody processed records {first} to {last - 1}"
-                    self._say(seen, "committed-unprocessed", group, at, text)
-                progress.said.add(begin, end)
-
-    def _removed(self, seen: Seen, fact: OffsetRemoved | RangesRemoved) -> None:
-        progress = self._progress.get((fact.group, (fact.topic, fact.partition)))
-        if progress is not None:
-            progress.committed = -1
+        if known is not None and fact.offset <= known and not repeated:
+            text = f"{fact.member_id} committed {fact.offset} to the second log, which says {known} already"
+            self._say(seen, "commit-not-rising", fact.group, at, text)
+        account = self.panel.progress.of(fact.group, at)
+        for begin, end, _ in self.panel.progress.unprocessed(account, at) if account.began else ():
+            text = f"{fact.member_id} committed {fact.offset} to the second log, and nobody processed"
+            self._say(seen, "committed-unprocessed", fact.group, at, f"{text} records {begin} to {end - 1}")
 
     # --- logs that lose something ------------------------------------------------------------------------------
 
     def _another_log(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
-        if self.panel.logs.cut is None:
-            return
-        if fact.topic == OFFSETS_TOPIC:  # commits were lost: where the groups are is what is left
-            for progress in self._progress.values():
-                progress.committed = -1
-                progress.writers.clear()
-            return
-        for (_, at), progress in self._progress.items():
-            if at == (fact.topic, fact.partition):
-                progress.cut = True
+        at = (fact.topic, fact.partition)
+        for owner, owned in self._ownerships.items():
+            if owner[2] == at:
+                owned.due = min(owned.due, self.panel.readable.end(at))
+        if self.panel.logs.cut is not None:
+            if fact.topic == OFFSETS_TOPIC:
+                self._writers.clear()
+            else:
+                self._cut[at] = None
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        for (_, (topic, number)), progress in self._progress.items():
-            progress.committed = -1
-            progress.writers.clear()
-            progress.cut = progress.cut or fact.log == f"{topic}-{number}"
+        self._writers.clear()
+        topic, _, number = fact.log.rpartition("-")
+        if number.isdecimal():
+            self._cut[topic, int(number)] = None
 
     # --- all is well -------------------------------------------------------------------------------------------
 
-    def _healed(self, seen: Seen, fact: Healed) -> None:
-        self._healed_us = seen.at_us
-        self._last = seen
-
-    def _disturbed(self, seen: Seen, fact: HostStarted) -> None:
-        if self._healed_us >= 0:
-            self._healed_us = seen.at_us
-            self._last = seen
+    def _disturbed(self, seen: Seen, fact: Healed | HostStarted) -> None:
+        if isinstance(fact, Healed) or self._healed is not None:
+            self._healed = seen
 
     def _left_open(self) -> Iterator[tuple[Service, str]]:
         """Ranges of groups with running members that wait for somebody to work them off."""
-        for group, at, logs in self.panel.ranges.all():
-            open_ranges = [each for each in logs.open_ranges if not self._worked_off(group, at, each)]
-            if open_ranges and self.panel.running_members(group):
-                spans = ", ".join(f"{each.start} to {each.end - 1}" for each in open_ranges)
-                yield (group, at), spans
+        for group, partitions in self.panel.ranges.groups.items():
+            for at, kept in partitions.items() if self.panel.running_members(group) else ():
+                open_ranges = [each for each in kept.logs.open_ranges if not self._worked_off(group, at, each)]
+                if open_ranges:
+                    yield (group, at), ", ".join(f"{each.start} to {each.end - 1}" for each in open_ranges)
 
     def _worked_off(self, group: GroupId, at: TopicPartition, each: OffsetRange) -> bool:
         """By its owner, who said so: should the groups' log have lost that, the next owner reads it once more.
@@ -393,7 +274,7 @@ class CatchUpChecker(Checker):
         Or by the first consumer, which went back to where the partition was cut: then the range is void to its owner.
         """
         pieces = pieces_of(self.panel.logs.of(at).records, each.start, each.end)
-        if self._of(group, at).cut and not self.panel.progress.of(group, at).left(pieces):
+        if at in self._cut and not self.panel.progress.of(group, at).left(pieces):
             return True
         holdings = (self.panel.holdings.get(actor) for actor in self.panel.running_members(group))
         owners = (self._ownerships.get((one.actor, one.life, at)) for one in holdings if one is not None)
@@ -409,15 +290,15 @@ class CatchUpChecker(Checker):
         return not any(True for _ in self._left_open())
 
     def finish(self, at_us: int) -> None:
-        """J4; a run that ended before the bound is not judged by it."""
-        if self._last is None:
+        """A run that ended before the bound is not judged by it."""
+        if self._healed is None:
             return
         for (group, at), spans in self._left_open():
-            since_us = max(self._healed_us, self._of(group, at).changed_us)
+            since_us = max(self._healed.at_us, self.panel.ranges.kept(group, at).changed_us)
             if at_us - since_us >= self._bound_us:
-                text = f"nobody works off {spans} of {at[0]}-{at[1]} for {(at_us - since_us) / 1e6:g} s"
-                entities = (group, f"{at[0]}-{at[1]}")
-                self.violation(self._last, "range-left-open", entities, text, liveness=True)
+                name = f"{at[0]}-{at[1]}"
+                text = f"nobody works off {spans} of {name} for {(at_us - since_us) / 1e6:g} s"
+                self.violation(self._healed, "range-left-open", (group, name), text, liveness=True)
 
     def _say(self, seen: Seen, kind: str, group: GroupId, at: TopicPartition, text: str) -> None:
         name = f"{at[0]}-{at[1]}"

@@ -1,129 +1,213 @@
-"""Tasks of Streams applications: one owner each, moved only when paused or learned, nothing lost, nothing doubled.
+"""Tasks of Streams applications: one owner each, moved when that is right, run with their whole state, committed.
 
-A task has an owner, or a leader took it from its owner for the rebalance that follows. A task with state moves only
-after its owner paused it, to an instance that has its state, if one does. Source: Kafka 3.4
-``StreamsPartitionAssignor``, KIP-441, KIP-429 (page version 99, learners). ``task_state``, ``task_offsets`` and
-``task_duties`` are parts of this checker, with rules of their own.
+A leader gives each task to one instance, or takes it from its owner for the rebalance that follows. *Caught up* is who
+lacks at most ``acceptable.recovery.lag`` records (KIP-441). ``watching.applications`` says what a copy has of its
+state; ``task_duties`` is the part of this checker about time. ``commits`` judges what the group's log says.
 
-====================  ==============================================================================================
-kind                  rule
-====================  ==============================================================================================
-runs-twice            two instances that the coordinator has as members do not both run an active task
-runs-unowned          a thread that was told that its partitions are lost runs no active task
-moved-while-running   a task with state that runs and is not paused stays with its owner for one rebalance
-ready-passed-over     a paused task goes to a learner that is ready, if one stays
-learner-misplaced     one learner a task; nobody learns what it owns or while it leaves; one role an instance
-marks-differ          owners are told of exactly the tasks that others learn
-owned-twice           a leader gives a task to one instance
-task-lost             a task that had an owner has one, or is taken from it
-shut-down-early       only an instance that leaves and has nothing is told to shut down
-state-passed-over     HA: state of more than ``acceptable.recovery.lag`` records beats an instance that has nothing
-not-at-rest           after the healing all tasks run, nobody learns or warms up, and loads are within their band
-====================  ==============================================================================================
+========================  ==========================================================================================
+kind                      rule
+========================  ==========================================================================================
+not-one-owner             a leader gives each task to one instance, or takes it from its owner; with KIP-429's
+                          learners a task that nobody has may wait for the next rebalance
+moved-while-running       a task with state that runs and is not paused stays with its owner for one rebalance
+state-passed-over         a task goes to a ready learner (KIP-429), to who is caught up, to who has something of it;
+                          it is not taken from its owner for who is not caught up
+copies-misplaced          one learner a task, which stays and does not own it; its owner is told; one role an instance
+shut-down-early           only an instance that leaves and has nothing is told to shut down
+runs-twice                two instances that the coordinator has as members do not both run an active task
+runs-unowned              a thread that was told that its partitions are lost runs no active task
+runs-without-state        an active task runs only with what its changelog had when its restore began
+checkpoint-without-state  a copy begins no further than a copy on that disk ever was
+checkpoint-lost           a copy begins where the last one on that disk was closed cleanly
+open-state-kept           exactly once: state that was open when its process was killed is of no use
+given-up-uncommitted      a thread that gives a partition up has committed what it processed there, or tried to
+========================  ==========================================================================================
+
+Source: Kafka 3.4 ``StreamsPartitionAssignor``, ``HighAvailabilityTaskAssignor``, ``ProcessorStateManager``,
+``TaskManager.handleRevocation``; KIP-429, page version 99.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US
-from kemu.emulator.checkers.task_duties import TaskDuties
-from kemu.emulator.checkers.task_offsets import TaskOffsets
-from kemu.emulator.checkers.task_state import TaskStates
-from kemu.emulator.facts import (
-    FaultApplied,
-    FaultEnded,
-    Healed,
-    HostDown,
-    HostPaused,
-    HostResumed,
-    HostStarted,
-    Seen,
-    TopicGrown,
-)
-from kemu.emulator.watching.applications import WatchedApplication
-from kemu.emulator.watching.balance import at_work, is_balanced
-from kemu.protocol.names import GroupId, part_on
-from kemu.protocol.notes.groups import (
-    GroupBecame,
-    JoinPhaseCompleted,
-    MemberRemoved,
-    PartitionsLost,
-)
-from kemu.protocol.notes.streams import StreamsJoined, TaskBecame, TasksDecided, TasksGiven, TasksSaid
-
-At = tuple[str, str]
-"""(application, task)"""
+from kemu.emulator.checkers.task_duties import TaskDuties, undisturbed_since_us
+from kemu.emulator.facts import HostStarted, Seen
+from kemu.emulator.watching.applications import ACTIVE, RUNNING, WatchedCopy
+from kemu.protocol.names import GroupId, host_of
+from kemu.protocol.notes.groups import JoinPhaseCompleted, MemberRemoved, PartitionsLost, PartitionsRevoked
+from kemu.protocol.notes.streams import TaskBecame, TasksDecided
 
 _KNOWS_ENDS_WITHIN_US = 5_000_000
 """A leader that decides later than this after the join phase was not told where changelogs end."""
+_TRIES_US = 60_000_000
+"""How long after a fault a commit may still fail by it: ``default.api.timeout.ms``."""
+Broken = Iterator[tuple[str, str, str]]
+"""What is wrong with a decision: (kind, task, text)."""
+
+
+class _Decision:
+    """What a leader was told, and gave."""
+
+    def __init__(self, fact: TasksDecided) -> None:
+        self.fact = fact
+        self.said = {row.process: row for row in fact.said}
+        self.owners: dict[str, list[str]] = {}
+        """Task -> the processes that it is given to."""
+        for row in fact.given:
+            for task in row.assigned:
+                self.owners.setdefault(task, []).append(row.process)
 
 
 class Tasks(Checker):
-    """See the module. ``bound_us``: how long after the faults end applications may take to come to rest.
+    """See the module.
 
-    ``exactly_once``: the applications whose state is of no use unless it was closed.
+    Args:
+        bound_us: how long after the faults end applications may take to come to rest.
+        exactly_once: the applications whose state is of no use unless it was closed.
+        commit_us: by application, ``commit.interval.ms``; without it nobody asks when its threads commit.
     """
 
     name = "tasks"
 
-    def __init__(self, bound_us: int = DEFAULT_BOUND_US, exactly_once: Collection[GroupId] = ()) -> None:
+    def __init__(
+        self,
+        bound_us: int = DEFAULT_BOUND_US,
+        exactly_once: Collection[GroupId] = (),
+        commit_us: Mapping[GroupId, int] | None = None,
+    ) -> None:
         super().__init__()
-        self._states = TaskStates(self, exactly_once)
-        self._duties = TaskDuties(self, self._states)
-        self._said: dict[tuple[GroupId, str], dict[str, int]] = {}
-        """(application, host) -> task -> how far its copy was when the instance joined last."""
+        self._exactly_once = frozenset(exactly_once)
+        self._duties = TaskDuties(self, bound_us, commit_us or {})
         self._completed_us: dict[GroupId, int] = {}
         """When its last join phase was over."""
-        self._bound_us = bound_us
-        self._running: dict[At, dict[str, str]] = {}
-        """Active and running: host -> member id."""
         self._removed: dict[tuple[GroupId, str], None] = {}
         """(application, member id) that a coordinator removed from the group: its process may not know it yet."""
-        self._healed_us: int | None = None
-        """When everything was healed, or disturbed last since; None before."""
-        self._wrong: dict[GroupId, str] = {}
-        """By application what kept it from resting when it was looked at last; "" once it rested."""
-        self._late: dict[GroupId, str] = {}
-        """The same at the end of the bound."""
-        self._seq = 0
+        self._first_us: dict[int, None] = {}
+        """When hosts started for the first time."""
         self.on = {
-            TaskBecame: self._became,
             TasksDecided: self._decided,
-            GroupBecame: self._group_became,
+            JoinPhaseCompleted: self._completed,
+            TaskBecame: self._became,
             MemberRemoved: self._member_removed,
             PartitionsLost: self._lost,
-            HostDown: self._down,
+            PartitionsRevoked: self._revoked,
             HostStarted: self._started,
-            StreamsJoined: self._joined,
-            JoinPhaseCompleted: self._completed,
-            HostPaused: self._gone,
-            HostResumed: self._gone,
-            FaultApplied: self._disturbed,
-            FaultEnded: self._disturbed,
-            TopicGrown: self._disturbed,
-            Healed: self._healed,
         }
-        self.shown_to(TaskOffsets(self).on)
         self.shown_to(self._duties.on)
-        self.shown_to(self._states.on)
         self.every = self._duties.time_passes
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether all applications rested since they were disturbed last; never before ``Healed``, if there are any."""
+        return self._duties.satisfied
+
+    @property
+    def judges_at_us(self) -> int | None:
+        """The longest bound of those that still have to come to rest."""
+        return self._duties.judges_at_us
+
+    def finish(self, at_us: int) -> None:
+        """Judge what is overdue at the end, and who did not come to rest."""
+        self._duties.finish(at_us)
+
+    # --- a leader's decision ---------------------------------------------------------------------------------------
+
+    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
+        self._completed_us[fact.group] = seen.at_us
+
+    def _decided(self, seen: Seen, fact: TasksDecided) -> None:
+        made = _Decision(fact)
+        rules = (self._owners(made), _moves(made), _copies(made), _shutdowns(made), self._passed_over(seen, made))
+        for rule in rules:
+            for kind, task, text in rule:
+                entities = (fact.application, task) if task else (fact.application,)
+                self.violation(seen, kind, entities, text)
+
+    def _owners(self, made: _Decision) -> Broken:
+        """A copy that restores holds its partitions until its instance says so: then nobody gets the task yet."""
+        taken = {task for row in made.fact.given for task in row.revoked}
+        had = {task for row in made.fact.said for task in (*row.assigned, *row.revoked)}
+        copies = self.panel.applications.of(made.fact.application)
+        for task in made.fact.tasks:
+            owners = made.owners.get(task, [])
+            held = made.fact.learners or any(copy.role == ACTIVE for copy in copies.of(task))
+            if len(owners) > 1:
+                yield "not-one-owner", task, f"{task} is given to {owners}"
+            elif not owners and task not in taken and (task in had or not held):
+                yield "not-one-owner", task, f"{task} is given to nobody and taken from nobody"
+
+    def _passed_over(self, seen: Seen, made: _Decision) -> Broken:
+        """Who asks for lags (KIP-441) gives a task to who is caught up; else not to who has nothing of it."""
+        fact, name = made.fact, made.fact.application
+        application = self.panel.applications.of(name)
+        leader = application.instances.get(fact.instance)
+        late = seen.at_us - self._completed_us.get(name, seen.at_us) > _KNOWS_ENDS_WITHIN_US
+        if leader is None or not leader.started.probing_us or late:
+            return
+        lag = leader.started.ready_lag
+
+        def had(process: str, task: str) -> tuple[int, int]:
+            """At least and at most; who runs a task lacks nothing."""
+            instance = application.instances.get(application.processes.get(process, ""))
+            least, most, unless_open = (0, 0, 0) if instance is None else instance.had(task)
+            return least, unless_open if name in self._exactly_once else most
+
+        for task in fact.stateful:
+            for new in made.owners.get(task, ()):
+                runs = [process for process, row in made.said.items() if task in (*row.assigned, *row.revoked)]
+                if new in runs:
+                    continue
+                best = max(made.said, key=lambda process: (process in runs, had(process, task)[0]))
+                least, most = had(best, task)[0], had(new, task)[1]
+                if least > lag and (not most or least - most > lag):
+                    hosts = [application.processes.get(process, process) for process in (new, best)]
+                    text = (
+                        f"{task} goes to {hosts[0]}, which has {most or 'nothing'} of it; "
+                        f"{hosts[1]} had {least} of its changelog's records"
+                    )
+                    yield "state-passed-over", task, text
+        for row in fact.given:
+            others = [process for process in made.said if process != row.process]
+            for task in [task for task in row.revoked if task in made.said[row.process].assigned]:
+                least, most = had(row.process, task)[0], max([had(process, task)[1] for process in others], default=-1)
+                if task not in made.owners and least > lag and 0 <= most < least - lag:
+                    host = application.processes.get(row.process, row.process)
+                    text = f"{task} is taken from {host}, which had {least} of its changelog's records"
+                    yield "state-passed-over", task, f"{text}; nobody else had more than {most}"
 
     # --- owners ----------------------------------------------------------------------------------------------------
 
     def _became(self, seen: Seen, fact: TaskBecame) -> None:
-        at = fact.application, fact.task
-        holders = self._running.setdefault(at, {})
-        self._look(seen, fact.application)
-        if fact.role != "active" or fact.state != "RUNNING":
-            holders.pop(fact.instance, None)
+        applications = self.panel.applications
+        copy = applications.changed
+        assert copy is not None, "the panel takes it first"
+        if applications.finds is not None:
+            self._begins(seen, copy, *applications.finds)
+        if not copy.works or (applications.role_before, applications.state_before) == (ACTIVE, RUNNING):
             return
-        for host, member_id in holders.items():
-            is_member = (fact.application, member_id) not in self._removed
-            if host != fact.instance and is_member and not self.panel.hosts[host].paused:
-                text = f"{fact.task} of {fact.application} runs on {fact.instance} and on {host}"
-                self.violation(seen, "runs-twice", (fact.application, fact.task), text)
-        holders[fact.instance] = fact.member_id
+        for other in applications.of(copy.application).of(copy.task):
+            is_member = other.works and (copy.application, other.member_id) not in self._removed
+            still = other.stood_still or self.panel.hosts[other.instance].paused
+            if other.instance != copy.instance and is_member and not still:
+                self._say(seen, "runs-twice", copy, f"runs on {copy.instance} and on {other.instance}")
+        if applications.lacks_state(copy):
+            text = f"runs on {copy.instance} with {copy.applied} of the {copy.due} records that its changelog had"
+            self._say(seen, "runs-without-state", copy, f"{text} when its restore began")
+
+    def _begins(self, seen: Seen, copy: WatchedCopy, least: int, furthest: int, was_open: bool) -> None:
+        begins = f"begins on {copy.instance} at {copy.position} of its changelog"
+        if was_open and copy.position and copy.application in self._exactly_once:
+            self._say(seen, "open-state-kept", copy, f"{begins}, with state that was open when the process died")
+        if copy.changelog is not None and copy.position > furthest:
+            text = f"{begins}, and no copy on that disk was further than {furthest}"
+            self._say(seen, "checkpoint-without-state", copy, text)
+        if copy.changelog is not None and copy.position < least:
+            self._say(seen, "checkpoint-lost", copy, f"{begins}; the last copy there was closed at {least}")
+
+    def _say(self, seen: Seen, kind: str, copy: WatchedCopy, text: str) -> None:
+        self.violation(seen, kind, (copy.application, copy.task), f"{copy.task} of {copy.application} {text}")
 
     def _member_removed(self, seen: Seen, fact: MemberRemoved) -> None:
         if self.panel.is_current(seen):
@@ -131,219 +215,71 @@ class Tasks(Checker):
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
         """Its callback is over: what the thread ran is somebody else's."""
-        if fact.group not in self.panel.applications.all:
-            return
-        for copy in self.panel.applications.of(fact.group).copies.values():
-            if copy.works and part_on(copy.instance, copy.thread) == seen.actor:
-                text = f"{seen.actor} lost its partitions, and runs {copy.task} of {fact.group} on"
-                self.violation(seen, "runs-unowned", (fact.group, copy.task), text)
+        application = self.panel.applications.all.get(fact.group)
+        for copy in () if application is None else application.copies.values():
+            if copy.works and copy.actor == seen.actor:
+                self._say(seen, "runs-unowned", copy, f"runs on {seen.actor}, which lost its partitions")
 
-    def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._gone(seen, fact)
+    # --- what is given up ------------------------------------------------------------------------------------------
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
-        if not fact.kept_disk:
-            for at in [at for at in self._said if at[1] == fact.host]:
-                del self._said[at]
-        self._gone(seen, fact)
+        if fact.life == 1:
+            self._first_us[seen.at_us] = None
 
-    def _gone(self, seen: Seen, fact: HostDown | HostStarted | HostPaused | HostResumed) -> None:
-        """A host that stands still or stood still may be thrown out without knowing it yet."""
-        for holders in self._running.values():
-            holders.pop(fact.host, None)
-        if not (isinstance(fact, HostDown) and self._was_released(fact.host)):  # then it closes by itself
-            self._disturbed(seen, fact)
+    def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
+        for at in fact.revoked:
+            owed = self._duties.owed.pop((fact.group, at), None)
+            if owed is not None and owed.thread == seen.actor and not self._tried(seen, owed.at_us):
+                name, committed = f"{at[0]}-{at[1]}", self.panel.commits.of(fact.group, at)
+                text = (
+                    f"{seen.actor} gives up {name} of {fact.group}, processed to {owed.end}, committed to {committed}"
+                )
+                self.violation(seen, "given-up-uncommitted", (fact.group, name), text)
 
-    def _was_released(self, host: str) -> bool:
-        found = (application.instances.get(host) for application in self.panel.applications.all.values())
-        return any(instance is not None and instance.released for instance in found)
+    def _tried(self, seen: Seen, since_us: int) -> bool:
+        """Whether a fault or an error may have kept a thread from committing what it processed at this time."""
+        if self._duties.refused_us.get(seen.actor, -1) >= since_us:
+            return True
+        undisturbed_us = undisturbed_since_us(self.panel, host_of(seen.actor))
+        if undisturbed_us is None or undisturbed_us > since_us:
+            return True
+        begun_us = max(undisturbed_us, self._duties.broker_changed_us)
+        return begun_us not in self._first_us and begun_us + _TRIES_US > seen.at_us
 
-    # --- rest ------------------------------------------------------------------------------------------------------
 
-    def _healed(self, seen: Seen, fact: Healed) -> None:
-        self._healed_us = seen.at_us
-        self._disturbed(seen, fact)
+def _moves(made: _Decision) -> Broken:
+    for task in made.fact.stateful:
+        keepers = [process for process, row in made.said.items() if task in row.assigned]
+        new = made.owners.get(task, [])
+        if len(keepers) == 1 and new and new != keepers:
+            yield "moved-while-running", task, f"{task} runs on {keepers[0]} and goes to {new[0]} without being paused"
+        ready = [process for process, row in made.said.items() if task in row.ready and not row.leaving]
+        paused = any(task in row.revoked for row in made.said.values())
+        if made.fact.learners and paused and not keepers and ready and not set(new) & set(ready):
+            text = f"{task} is paused and ready on {ready}, and goes to {new or 'nobody'}"
+            yield "state-passed-over", task, text
 
-    def _disturbed(self, seen: Seen, fact: object) -> None:
-        """Whatever it is, an application has to come to rest anew."""
-        if self._healed_us is None:
-            return
-        self._healed_us = seen.at_us
-        self._late.clear()
-        for name in self.panel.applications.all:
-            self._wrong[name] = "it"
-            self._look(seen, name)
 
-    def _group_became(self, seen: Seen, fact: GroupBecame) -> None:
-        if fact.group in self.panel.applications.all:
-            self._look(seen, fact.group)
-
-    def _look(self, seen: Seen, name: GroupId) -> None:
-        """Does it rest now?"""
-        if self._healed_us is None or not self._wrong.get(name, "it"):
-            return
-        self._seq = seen.seq
-        application = self.panel.applications.of(name)
-        if seen.at_us > self._healed_us + self._bound_of(application):
-            self._late.setdefault(name, self._wrong.get(name, "it"))
-        self._wrong[name] = self._restless(name, application)
-
-    def _restless(self, name: GroupId, application: WatchedApplication) -> str:
-        """What keeps it from resting; "" if nothing does, or nobody is there."""
-        group = self.panel.groups.get(name)
-        staying = [host for host in application.instances if not self.panel.is_out(host)]
-        if not staying or application.decided is None:
-            return ""
-        if group is None or group.state != "Stable":
-            return f"the group is {'unknown' if group is None else group.state}"
-        if application.unsettled or application.warmups:
-            return at_work(application) or "a warm-up is missing"
-        wrong = at_work(application)
-        takers = [each for host in staying if not (each := application.instances[host]).leaving]
-        tolerant = any(each.started.imbalance for each in takers)  # if all leave nothing moves
-        if not wrong and tolerant and not is_balanced(self.panel, application):
-            return "loads are outside the band of stream.imbalance.percentage"
-        return wrong
-
-    def _bound_of(self, application: WatchedApplication) -> int:
-        """Warm-ups wait for the leader's next look, and as many at a time as there may be."""
-        started = [each.started for each in application.instances.values()]
-        looks_us = max((each.probing_us for each in started), default=0)
-        tasks = 0 if application.decided is None else len(application.decided.stateful)
-        at_a_time = max([1, *(each.warmups for each in started)])
-        return self._bound_us + looks_us * (1 + -(-tasks // at_a_time))
-
-    @property
-    def satisfied(self) -> bool:
-        """Whether all applications rested since they were disturbed last; never before ``Healed``, if there are any."""
-        applications = self.panel.applications.all
-        return not applications or (self._healed_us is not None and not any(self._wrong.values()))
-
-    @property
-    def judges_at_us(self) -> int | None:
-        """The longest bound of those that still have to come to rest."""
-        if self._healed_us is None or self.satisfied:
-            return None
-        return self._healed_us + max(
-            self._bound_of(each) for name, each in self.panel.applications.all.items() if self._wrong.get(name)
-        )
-
-    def finish(self, at_us: int) -> None:
-        """Judge what is overdue at the end; applications that did not come to rest within their bound."""
-        self._duties.judge(Seen(self._seq, at_us, "", 0, None))
-        if self._healed_us is None:
-            return
-        for name, application in self.panel.applications.all.items():
-            bound_us = self._bound_of(application)
-            wrong = self._late.get(name) or (self._wrong.get(name) if at_us >= self._healed_us + bound_us else "")
-            if wrong:
-                text = f"application {name} did not come to rest within {bound_us / 1e6:g} s: {wrong}"
-                self.violation(Seen(self._seq, at_us, "", 0, None), "not-at-rest", (name,), text, liveness=True)
-
-    # --- a leader's decision ---------------------------------------------------------------------------------------
-
-    def _decided(self, seen: Seen, fact: TasksDecided) -> None:
-        said = {row.process: row for row in fact.said}
-        owners: dict[str, list[str]] = {}
-        for row in fact.given:
-            for task in row.assigned:
-                owners.setdefault(task, []).append(row.process)
-        self._owners(seen, fact, owners)
-        self._moves(seen, fact, said, owners)
-        self._furthest(seen, fact, said, owners)
-        self._copies(seen, fact, said, owners)
-        for row in fact.given:
-            if row.shutdown and (not said[row.process].leaving or row.assigned or row.learning):
-                self._broken(seen, fact, "shut-down-early", "", f"{row.process} is told to shut down and has {row}")
-
-    def _owners(self, seen: Seen, fact: TasksDecided, owners: dict[str, list[str]]) -> None:
-        """Each task has one owner, or is taken from its owner."""
-        taken = {task for row in fact.given for task in row.revoked}
-        for task in fact.tasks:
-            count = len(owners.get(task, ()))
+def _copies(made: _Decision) -> Broken:
+    learners = Counter(task for row in made.fact.given for task in row.learning)
+    marked = {task for row in made.fact.given for task in row.being_learned}
+    for row in made.fact.given:
+        for task, count in Counter((*row.assigned, *row.learning, *row.standby)).items():
             if count > 1:
-                self._broken(seen, fact, "owned-twice", task, f"{task} is given to {owners[task]}")
-            elif not count and task not in taken and any(task in (*row.assigned, *row.revoked) for row in fact.said):
-                self._broken(seen, fact, "task-lost", task, f"{task} is given to nobody and taken from nobody")
+                yield "copies-misplaced", task, f"{row.process} has {task} in {count} roles"
+        if row.learning and made.said[row.process].leaving:
+            text = f"{row.process} is leaving and is to learn {', '.join(row.learning)}"
+            yield "copies-misplaced", row.learning[0], text
+    for task, count in learners.items():
+        if count > 1:
+            yield "copies-misplaced", task, f"{task} is learned by {count} instances"
+        if task in made.owners and task not in marked:
+            yield "copies-misplaced", task, f"{task} is learned, and its owner is not told"
+    for task in sorted(marked - set(learners)):
+        yield "copies-misplaced", task, f"the owner of {task} is told of a learner; there is none"
 
-    def _moves(self, seen: Seen, fact: TasksDecided, said: dict[str, TasksSaid], owners: dict[str, list[str]]) -> None:
-        """Who a task moves to."""
-        for task in fact.stateful:
-            keepers = [process for process, row in said.items() if task in row.assigned]
-            new = owners.get(task, ())
-            if len(keepers) == 1 and new and list(new) != keepers:
-                text = f"{task} runs on {keepers[0]} and goes to {new[0]} without being paused"
-                self._broken(seen, fact, "moved-while-running", task, text)
-            ready = [process for process, row in said.items() if task in row.ready and not row.leaving]
-            paused = any(task in row.revoked for row in said.values())
-            if fact.learners and paused and not keepers and ready and not set(new) & set(ready):
-                text = f"{task} is paused and ready on {ready}, and goes to {list(new) or 'nobody'}"
-                self._broken(seen, fact, "ready-passed-over", task, text)
 
-    # --- lags ------------------------------------------------------------------------------------------------------
-
-    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        self._completed_us[fact.group] = seen.at_us
-
-    def _joined(self, seen: Seen, fact: StreamsJoined) -> None:
-        key = fact.application, fact.instance
-        said = dict(self._states.closed.get(key, ()))
-        for copy in self.panel.applications.of(fact.application).copies.values():
-            if copy.instance == fact.instance:
-                said[copy.task] = max(said.get(copy.task, 0), copy.position)
-        self._said[key] = said
-
-    def _furthest(
-        self, seen: Seen, fact: TasksDecided, said: dict[str, TasksSaid], owners: dict[str, list[str]]
-    ) -> None:
-        application = self.panel.applications.of(fact.application)
-        leader = application.instances.get(fact.instance)
-        late = seen.at_us - self._completed_us.get(fact.application, seen.at_us) > _KNOWS_ENDS_WITHIN_US
-        if leader is None or not leader.started.probing_us or late:
-            return
-
-        def had(process: str, task: str) -> int:
-            return self._said.get((fact.application, application.processes.get(process, "")), {}).get(task, 0)
-
-        for task in fact.stateful:
-            for new in owners.get(task, ()):
-                host = application.processes.get(new, "")
-                has = had(new, task) or self._states.may_have((fact.application, host, task))
-                if has or task in (*said[new].assigned, *said[new].revoked):
-                    continue
-                best = max(said, key=lambda process: had(process, task))
-                if had(best, task) > leader.started.ready_lag:
-                    hosts = [application.processes.get(process, process) for process in (new, best)]
-                    text = (
-                        f"{task} goes to {hosts[0]}, which has nothing of it; "
-                        f"{hosts[1]} had {had(best, task)} of its changelog's records"
-                    )
-                    self._broken(seen, fact, "state-passed-over", task, text)
-
-    def _copies(self, seen: Seen, fact: TasksDecided, said: dict[str, TasksSaid], owners: dict[str, list[str]]) -> None:
-        """Learners, standbys and roles."""
-        learners = Counter(task for row in fact.given for task in row.learning)
-        marked = {task for row in fact.given for task in row.being_learned}
-        for row in fact.given:
-            self._roles(seen, fact, row)
-            if row.learning and said[row.process].leaving:
-                text = f"{row.process} is leaving and is to learn {', '.join(row.learning)}"
-                self._broken(seen, fact, "learner-misplaced", row.learning[0], text)
-        for task, count in learners.items():
-            if count > 1:
-                self._broken(seen, fact, "learner-misplaced", task, f"{task} is learned by {count} instances")
-            if task in owners and task not in marked:
-                text = f"{task} is learned, and its owner is not told"
-                self._broken(seen, fact, "marks-differ", task, text)
-        for task in sorted(marked - set(learners)):
-            self._broken(seen, fact, "marks-differ", task, f"the owner of {task} is told of a learner; there is none")
-
-    def _roles(self, seen: Seen, fact: TasksDecided, row: TasksGiven) -> None:
-        counts = Counter((*row.assigned, *row.learning, *row.standby))
-        for task, count in counts.items():
-            if count > 1:
-                text = f"{row.process} has {task} in {count} roles"
-                self._broken(seen, fact, "learner-misplaced", task, text)
-
-    def _broken(self, seen: Seen, fact: TasksDecided, kind: str, task: str, text: str) -> None:
-        self.violation(seen, kind, (fact.application, task) if task else (fact.application,), text)
+def _shutdowns(made: _Decision) -> Broken:
+    for row in made.fact.given:
+        if row.shutdown and (not made.said[row.process].leaving or row.assigned or row.learning):
+            yield "shut-down-early", "", f"{row.process} is told to shut down and has {row}"

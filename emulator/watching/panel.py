@@ -40,6 +40,7 @@ from kemu.emulator.watching.memberships import Memberships
 from kemu.emulator.watching.min_insync import MinInsync
 from kemu.emulator.watching.progress import WatchedProgress
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
+from kemu.emulator.watching.readable import ReadableEnds
 from kemu.emulator.watching.unheard_isrs import UnheardIsrs
 from kemu.protocol.names import (
     OFFSETS_TOPIC,
@@ -229,10 +230,10 @@ class Panel:
         """Each broker's copy of each partition."""
         self.logs = WatchedLogs(self.copies, self.former)
         """What is in the logs, and what members read of it."""
-        self.ranges = WatchedRanges(self.logs, self.is_current, self.log_of)
-        """Both commit logs of groups in KIP-333's mode."""
         self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
         """What groups have committed."""
+        self.ranges = WatchedRanges(self.logs, self.commits, self.is_current, self.log_of)
+        """Both commit logs of groups in KIP-333's mode."""
         self.progress = WatchedProgress(self.logs, self.commits, self.ranges)
         """How far groups are: done, skipped, committed."""
         self.memberships = Memberships(self.is_current)
@@ -245,7 +246,9 @@ class Panel:
         """How many replicas partitions ask for."""
         self.disturbances = Disturbances()
         """Which hosts and links faults hit."""
-        self.applications = WatchedApplications()
+        self.readable = ReadableEnds(self.logs)
+        """Up to where readers can be told that partitions go."""
+        self.applications = WatchedApplications(self.logs, self.readable)
         """Streams applications: instances, and copies of tasks."""
         self.interruptions = Interruptions(self)
         """What partitions without service wait for."""
@@ -288,7 +291,7 @@ class Panel:
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
         """What the parts take, in their order."""
         of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.progress, self.forgotten_rebalances)
-        others = (self.unheard, self.min_insync, self.disturbances, self.applications, self.memberships)
+        others = (self.unheard, self.min_insync, self.disturbances, self.readable, self.applications, self.memberships)
         return tuple(part.on for part in (self.former, self.copies, *of_groups, *others))
 
     def see(self, seen: Seen) -> None:

@@ -426,7 +426,7 @@ class WatchedProgress:
             before = max(self._commits.before, 0)
             first = before if progress.cut is None else min(before, progress.cut)
             if self._ranges.uses(fact.group):  # what was left of ranges ends with it
-                first = min(first, self._ranges.before(fact.group, at).committed or 0)
+                first = min(first, self._ranges.before_commit(fact.group, at))
             progress.skip(first, fact.offset, OPERATOR, log)
         progress.last_commit = seen
         progress.highest = max(progress.highest or 0, fact.offset)

@@ -216,9 +216,14 @@ def formed(**settings: Any) -> StreamsStory:
     return told
 
 
-def kinds(told: StreamsStory, until_s: float = 200, exactly_once: tuple[str, ...] = ()) -> list[str]:
+def kinds(
+    told: StreamsStory,
+    until_s: float = 200,
+    exactly_once: tuple[str, ...] = (),
+    commit_us: Mapping[str, int] | None = None,
+) -> list[str]:
     """What the checker of tasks finds."""
-    panel, checker = Panel(), Tasks(BOUND_S * S, exactly_once)
+    panel, checker = Panel(), Tasks(BOUND_S * S, exactly_once, commit_us)
     checker.attach(panel)
     for seen in told.seen():
         panel.see(seen)

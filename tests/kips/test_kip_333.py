@@ -246,7 +246,7 @@ class Removals(Watch):
         super().see(seen)
         if type(seen.fact) is RangesRemoved:
             key = seen.fact.group, (seen.fact.topic, seen.fact.partition)
-            self.said.append((self.panel.ranges.before(*key), self.panel.ranges.of(*key)))
+            self.said.append((self.panel.ranges.kept(*key).before, self.panel.ranges.of(*key)))
 
 
 def read_of(watch: Watch, before_s: int) -> set[tuple[int, int]]:

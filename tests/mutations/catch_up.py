@@ -38,4 +38,18 @@ MUTATIONS = [
         "tests/actors/consumer/test_parallel_rebalance.py"
         "::test_a_script_comes_out_of_the_machines_state_by_state[rebalance_to_other_member_unclean]",
     ),
+    Mutation(  # a recovery opens no range for what lies behind the commit, and the first consumer reads it
+        "protocol/catch_up.py",
+        "    if log_end > base:\n",
+        "    if not log_end > base:\n",
+        "catch-up/not-jumped",
+        ("catch-up-crash:1",),
+    ),
+    Mutation(  # the second consumer does not commit by interval
+        "actors/consumer/child.py",
+        "        if self.config.enable_auto_commit and not self._interval_runs:\n",
+        "        if not self.config.enable_auto_commit and not self._interval_runs:\n",
+        "catch-up/second-uncommitted",
+        ("catch-up-crash:1",),
+    ),
 ]

@@ -4,7 +4,7 @@ import pytest
 
 from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
-from kemu.emulator.facts import DiskTailLost
+from kemu.emulator.facts import DiskTailLost, FaultApplied
 from kemu.emulator.findings import KINDS, Violation
 from kemu.emulator.judging import judge
 from kemu.protocol.names import OFFSETS_TOPIC
@@ -24,7 +24,7 @@ class Told(Story):
         self.by("c1", range_notes.ParallelRebalance(group=GROUP))
         self.late: notes.LateCommit | None = None
         """What is told of the next commits."""
-        self.by(BROKER, notes.RecordsAppended(topic=TOPIC, partition=0, base_offset=0, count=200))
+        self.by(BROKER, notes.RecordsAppended(topic=TOPIC, partition=0, base_offset=0, count=120))
         self.form("c1")
         self.own("c1")
 
@@ -99,11 +99,11 @@ class Told(Story):
         self.opens(70, 120)
         self.commits(120)
         self.starts(120, notes.JUMPED)
-        self.by("c1", range_notes.ChildConsumerStarted(group=GROUP))
+        self.by(BROKER, notes.RecordsAppended(topic=TOPIC, partition=0, base_offset=120, count=80))
         return self
 
     def found(self) -> list[Violation]:
-        checker = CatchUpChecker(BOUND_US)
+        checker = CatchUpChecker(BOUND_US, {GROUP: 5 * SECOND})
         judged = judge(self.facts, ended_us=self.at_us, checkers=(checker,))
         return list(judged.violations)
 
@@ -131,7 +131,21 @@ def test_ranges_that_overlap_or_hold_nothing() -> None:
     overlapping.opens(110, 150)
     empty.opens(130, 130)
 
-    assert kinds(overlapping) == kinds(empty) == ["ranges-overlap"]
+    assert kinds(overlapping) == kinds(empty) == ["range-misplaced"]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [(120, 200, []), (121, 200, ["range-misplaced"]), (120, 201, ["range-misplaced"]), (119, 200, ["range-misplaced"])],
+)
+def test_a_range_begins_where_both_commit_logs_end_and_ends_within_the_partition(
+    start: int, end: int, found: list[str]
+) -> None:
+    """The first log says 120, and the last range ends there."""
+    story = Told().recovered()
+    story.opens(start, end)
+
+    assert kinds(story) == found
 
 
 def test_a_range_that_is_opened_again() -> None:
@@ -142,7 +156,7 @@ def test_a_range_that_is_opened_again() -> None:
     by_the_next.opens(70, 120)
 
     assert kinds(again) == []
-    assert kinds(by_the_next) == ["ranges-overlap"]
+    assert kinds(by_the_next) == ["range-misplaced"]
 
 
 def test_a_range_that_its_coordinator_could_not_tell_of_is_told_by_the_next_one() -> None:
@@ -152,13 +166,13 @@ def test_a_range_that_its_coordinator_could_not_tell_of_is_told_by_the_next_one(
         story.recovered()
         story.form("c1")
         story.own("c1")
-    told.loads((70, 120), (120, 150), position=told.position + 1)
+    told.loads((70, 120), (120, 200), position=told.position + 1)
     for story in (told, never_told):
-        story.commits(150)
-        story.starts(150, notes.JUMPED)
+        story.commits(200)
+        story.starts(200, notes.JUMPED)
         story.did(range_notes.RangeProcessed, 70, 120)
-        story.did(range_notes.RangeProcessed, 120, 150)
-        story.second_commits(150)
+        story.did(range_notes.RangeProcessed, 120, 200)
+        story.second_commits(200)
 
     assert kinds(told) == []
     assert kinds(never_told) == ["outside-range"]
@@ -183,57 +197,6 @@ def test_a_commit_of_what_nobody_processed() -> None:
 
     (violation,) = story.found()
     assert violation.kind == "committed-unprocessed" and "100 to 104" in violation.text, "0 to 99 were done before"
-
-
-def test_committed_goes_back() -> None:
-    story = Told().recovered()
-    story.did(range_notes.RangeProcessed, 70, 120)
-    story.second_commits(120)
-    story.opens(120, 150)  # committed() was 120
-    story.commits(110)
-
-    assert "commit-not-rising" in kinds(story)
-    story = Told()
-    story.starts(0, "reset")
-    story.did(notes.Processed, 0, 100)
-    story.commits(100)
-    story.opens(40, 60)
-    assert kinds(story) == ["committed-went-back"]
-
-
-@pytest.mark.parametrize(
-    ("why", "found"), [("seek", []), ("reset", []), ("", ["commit-not-rising", "committed-went-back"])]
-)
-def test_the_first_commit_since_a_position_was_set_anew_may_go_back(why: str, found: list[str]) -> None:
-    """An application seeks to 30, or behind the end of the log, which resets to 0; later commits have to rise again."""
-    story = Told()
-    story.starts(0, "reset")
-    story.did(notes.Processed, 0, 25)
-    story.commits(25)
-    if why:
-        story.starts(0, why)
-    story.did(notes.Processed, 0, 10)
-    story.commits(10)
-
-    assert kinds(story) == found
-    story.commits(5)
-    assert kinds(story)[-2:] == ["commit-not-rising", "committed-went-back"]
-
-
-def test_a_commit_that_was_read_late_may_go_back_in_the_first_log() -> None:
-    """Its member had left the connection that it came on; the commit after it has to rise again."""
-    story = Told()
-    story.starts(0, "reset")
-    story.did(notes.Processed, 0, 100)
-    story.commits(100)
-    at = story.position + 1
-    story.late = notes.LateCommit(group=GROUP, member_id=story.ids["c1"], first_position=at, last_position=at)
-    story.commits(60)
-    assert kinds(story) == []
-
-    story.late = None
-    story.commits(50)
-    assert kinds(story) == ["commit-not-rising", "committed-went-back"]
 
 
 def test_a_record_that_both_consumers_return() -> None:
@@ -263,11 +226,51 @@ def test_work_outside_of_ranges_and_without_ownership() -> None:
     assert kinds(outside) == kinds(foreign) == ["outside-range"]
 
 
-def test_a_first_consumer_that_begins_within_a_range() -> None:
+@pytest.mark.parametrize(
+    ("opens", "commits", "starts", "why", "found"),
+    [
+        ((120, 200), 200, 200, notes.JUMPED, []),
+        (None, None, 120, notes.COMMITTED, ["not-jumped"]),
+        ((120, 199), 199, 199, notes.JUMPED, ["not-jumped"]),
+        ((120, 200), None, 200, notes.JUMPED, ["not-jumped"]),  # its end is not committed
+        (None, None, 0, "reset", []),
+    ],
+)
+def test_who_owns_a_partition_anew_begins_at_the_end_that_the_log_had(
+    opens: tuple[int, int] | None, commits: int | None, starts: int, why: str, found: list[str]
+) -> None:
+    """KIP-333: what lies between the commit and the end is a range, and the end is committed."""
     story = Told().recovered()
-    story.starts(100, notes.COMMITTED)
+    story.form("c1")
+    story.own("c1")
+    if opens is not None:
+        story.opens(*opens)
+    if commits is not None:
+        story.commits(commits)
+    story.starts(starts, why)
 
-    assert kinds(story) == ["behind-the-range"]
+    assert kinds(story) == found
+
+
+@pytest.mark.parametrize(
+    ("commits_s", "error", "found"), [(None, False, ["second-uncommitted"]), (9, False, []), (None, True, [])]
+)
+def test_the_second_consumer_commits_within_its_interval(commits_s: int | None, error: bool, found: list[str]) -> None:
+    """``auto.commit.interval.ms`` is 5 s here; a fault that hits the member stops the clock."""
+    story = Told().recovered()
+    story.become("Stable")
+    story.did(range_notes.RangeProcessed, 70, 100)
+    if error:
+        story.world(FaultApplied(index=0, kind="isolate", text="", links=(("c1", ""),), lasts=True))
+    if commits_s is not None:
+        story.wait(commits_s)
+        story.second_commits(100)
+        story.wait(16 - commits_s)
+    else:
+        story.wait(16)
+    story.did(range_notes.RangeProcessed, 100, 110)
+
+    assert kinds(story) == found
 
 
 def test_a_reset_within_an_ownership_returns_records_again() -> None:
@@ -285,17 +288,6 @@ def test_a_reset_within_an_ownership_returns_records_again() -> None:
     story.did(range_notes.RangeProcessed, 70, 120)
     story.did(notes.Processed, 0, 120)
     assert kinds(story) == ["delivered-twice"]
-
-
-def test_a_second_second_consumer() -> None:
-    story = Told().recovered()
-    story.by("c1", range_notes.ChildConsumerStarted(group=GROUP))
-
-    assert kinds(story) == ["two-children"]
-    story = Told().recovered()
-    story.by("c1", range_notes.ChildConsumerDied(group=GROUP, why="told"))
-    story.by("c1", range_notes.ChildConsumerStarted(group=GROUP))
-    assert kinds(story) == []
 
 
 def test_a_range_that_nobody_works_off() -> None:
@@ -365,4 +357,4 @@ def test_what_retention_took_counts_as_done() -> None:
 
 
 def test_every_kind_is_shown_here() -> None:
-    assert len(KINDS["catch-up"]) == 9
+    assert len(KINDS["catch-up"]) == 8

@@ -1,6 +1,7 @@
 """What Streams applications must get done in time, and commit before they give it up, told by hand."""
 
 import pytest
+from attrs import evolve
 
 from kemu.emulator.facts import FaultApplied, HostDown, HostStarted, RunStarted
 from kemu.protocol.errors import ErrorCode
@@ -11,6 +12,7 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
     Processed,
     RecordsAppended,
+    Rejoin,
 )
 from tests.emulator.streams_story import APP, COORDINATOR, S, StreamsStory, formed, kinds
 
@@ -75,8 +77,8 @@ def test_a_broker_that_went_down_gives_another_minute() -> None:
     ("reads", "owner", "found"),
     [
         ([(31, 0, 100)], (), []),
-        ([], (), ["standby-behind"]),
-        ([(31, 0, 60)], (), ["standby-behind"]),
+        ([], (), ["not-restored"]),
+        ([(31, 0, 60)], (), ["not-restored"]),
         ([(31, 0, 60), (75, 60, 90)], (), []),
         ([], ("CREATED", "RESTORING"), []),  # active tasks come first
     ],
@@ -97,7 +99,7 @@ def test_a_standby_follows_its_changelog(
     assert kinds(told, 110) == found
 
 
-@pytest.mark.parametrize(("per_s", "found"), [(10, []), (1, ["standby-behind"])])
+@pytest.mark.parametrize(("per_s", "found"), [(10, []), (1, ["not-restored"])])
 def test_a_standby_waits_while_its_thread_applies_records_of_another_without_a_pause(
     per_s: int, found: list[str]
 ) -> None:
@@ -182,5 +184,40 @@ def test_a_thread_that_lost_its_partitions_runs_nothing(closes: bool, found: lis
         told.copy(20, "a", "0", "active", "SUSPENDED", "CLOSED")
         told.copy(20, "a", "1", "active", "SUSPENDED", "CLOSED")
     told.say(20, "a/t1", PartitionsLost(group=APP, member_id="a-id", lost=(("in", 0), ("in", 1))))
+
+    assert kinds(told) == found
+
+
+@pytest.mark.parametrize(
+    ("committed_s", "state", "found"),
+    [(None, "Stable", ["uncommitted"]), (38, "Stable", []), (50, "Stable", ["uncommitted"]), (None, "Empty", [])],
+)
+def test_a_thread_commits_what_it_processed_within_its_interval(
+    committed_s: int | None, state: str, found: list[str]
+) -> None:
+    """``commit.interval.ms`` is 10 s here, and 10 s more are for the flush and the request."""
+    told = with_broker(formed())
+    told.say(20, "a/t1", evolve(processed(80), started_us=20 * S))
+    if state != "Stable":
+        told.prepare(21, "a-id joins again")
+    if committed_s is not None:
+        committed = OffsetCommitted(group=APP, topic="in", partition=0, offset=80, generation=1, member_id="a-id")
+        told.say(committed_s, COORDINATOR, committed)
+
+    assert kinds(told, 60, commit_us={APP: 10 * S}) == found
+
+
+@pytest.mark.parametrize(("at_s", "why", "found"), [
+    (30, Rejoin.PROBING, ["early-follow-up"]),
+    (62, Rejoin.PROBING, []),
+    (30, Rejoin.LEAVING, []),
+])  # fmt: skip
+def test_a_probing_rebalance_waits_for_its_interval(at_s: int, why: str, found: list[str]) -> None:
+    """KIP-441: ``probing.rebalance.interval.ms`` is 60 s here; other reasons do not wait."""
+    told = with_broker(StreamsStory(assignor="ha", probing_us=60 * S))
+    told.start(0, "a", "b")
+    told.decide(1, {"a": "0 1", "b": "2 3 | standby 0"})
+    told.runs(2, a="0 1", b="2 3")
+    told.prepare(at_s, f"Updating metadata for member a-id during Stable; client reason: {why}")
 
     assert kinds(told) == found

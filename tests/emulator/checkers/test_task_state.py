@@ -4,9 +4,9 @@ import pytest
 
 from kemu.emulator.facts import HostDown, HostStarted
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.notes.groups import ProduceFailed, RecordsAcknowledged, RecordsAppended
+from kemu.protocol.notes.groups import PartitionsLost, ProduceFailed, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import BecameFollower, BecameLeader, HighWatermarkAdvanced, LogStartMoved
-from tests.emulator.streams_story import StreamsStory, formed, kinds
+from tests.emulator.streams_story import APP, StreamsStory, formed, kinds
 
 
 def leads(leader_epoch: int, end: int, *epochs: tuple[int, int], watermark: int = 0) -> BecameLeader:
@@ -155,6 +155,29 @@ def test_a_copy_begins_no_further_than_one_was_on_its_disk(kept: bool, position:
     told = written(40)
     told.say(31, "", HostDown(host="a", life=1, how="power"), HostStarted(host="a", life=2, kept_disk=kept))
     told.start_over("a", "0")
+    told.copy(32, "a", "0", "active", "CREATED")
+    told.copy(33, "a", "0", "active", "RESTORING", position=position)
+
+    assert kinds(told) == found
+
+
+@pytest.mark.parametrize(
+    ("kept", "lost", "position", "found"),
+    [
+        (True, False, 40, []),
+        (True, False, 39, ["checkpoint-lost"]),
+        (False, False, 0, []),  # another disk
+        (True, True, 0, []),  # closed as it was
+    ],
+)
+def test_a_copy_begins_where_the_last_one_was_closed(kept: bool, lost: bool, position: int, found: list[str]) -> None:
+    """``ProcessorStateManager.checkpoint``: what is closed cleanly is not restored again."""
+    told = written(40)
+    for task in "01":
+        told.copy(30, "a", task, "active", "SUSPENDED", "CLOSED", position=40 if task == "0" else 0)
+    if lost:
+        told.say(30, "a/t1", PartitionsLost(group=APP, member_id="a-id", lost=(("in", 0),)))
+    told.say(31, "", HostDown(host="a", life=1, how="closed"), HostStarted(host="a", life=2, kept_disk=kept))
     told.copy(32, "a", "0", "active", "CREATED")
     told.copy(33, "a", "0", "active", "RESTORING", position=position)
 

@@ -1,11 +1,11 @@
-"""The checker of Streams tasks: what rest is (I6) and what commits must not do (I9), told by hand."""
+"""The checker of Streams tasks: what rest is (I6), and what a leader may decide, told by hand."""
 
 import pytest
 
 from kemu.emulator.checkers.tasks import Tasks
-from kemu.emulator.facts import DiskTailLost, Healed, HostDown, HostStarted, Seen
+from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemoved, PositionSet, RecordsAcknowledged
+from kemu.protocol.notes.groups import JoinPhaseCompleted, RecordsAcknowledged
 from kemu.protocol.notes.streams import InstanceLeaving, StreamsJoined, TasksDecided, TasksGiven, TasksSaid
 from tests.emulator.streams_story import APP, BOUND_S, COORDINATOR, S, StreamsStory, formed, kinds
 
@@ -80,75 +80,6 @@ def test_where_all_leave_tasks_stay_where_they_are() -> None:
     assert kinds(healed(told)) == []
 
 
-def committed(offset: int, generation: int = 1) -> OffsetCommitted:
-    """a commits an offset of in-0."""
-    return OffsetCommitted(group=APP, topic="in", partition=0, offset=offset, generation=generation, member_id="a-id")
-
-
-def begins(offset: int, why: str = "committed") -> PositionSet:
-    """Somebody starts to read in-0."""
-    return PositionSet(group=APP, member_id="a-id", topic="in", partition=0, offset=offset, why=why)
-
-
-def test_a_committed_offset_does_not_go_back() -> None:
-    """I9."""
-    told = formed()
-    told.say(10, COORDINATOR, committed(100))
-    told.say(11, COORDINATOR, committed(99))
-
-    assert kinds(told) == ["committed-back"]
-
-
-@pytest.mark.parametrize(
-    "between",
-    [
-        committed(50, generation=-1),
-        OffsetRemoved(group=APP, topic="in", partition=0, why="told"),
-        DiskTailLost(host="b0", log="__consumer_offsets-0", records=9, end_offset=0),
-        begins(20, "reset"),
-    ],
-    ids=["an operator's reset", "removed", "lost", "reset"],
-)
-def test_what_moved_the_committed_offset_back_from_outside_excuses_it(between: object) -> None:
-    """I9: "except after an injected reset"."""
-    told = formed()
-    told.say(10, COORDINATOR, committed(100))
-    told.say(11, COORDINATOR if isinstance(between, OffsetCommitted | OffsetRemoved) else "a/t1", between)
-    told.say(12, COORDINATOR, committed(60))
-
-    assert kinds(told) == []
-
-
-@pytest.mark.parametrize(("member_id", "found"), [("a-id", []), ("b-id", ["committed-back"])])
-def test_a_commit_that_was_read_late_may_go_back_and_another_ones_may_not(member_id: str, found: list[str]) -> None:
-    """I9: its member had left the connection that it came on."""
-    told = formed()
-    told.say(10, COORDINATOR, committed(100))
-    late = LateCommit(group=APP, member_id=member_id, first_position=-1, last_position=-1)
-    told.say(11, COORDINATOR, late, committed(60))
-
-    assert kinds(told) == found
-
-
-@pytest.mark.parametrize(("why", "offset", "found"), [("committed", 100, []), ("committed", 101, ["records-skipped"])])
-def test_who_begins_behind_the_committed_offset_leaves_a_gap(why: str, offset: int, found: list[str]) -> None:
-    """I9: "gaps never"."""
-    told = formed()
-    told.say(10, COORDINATOR, committed(100))
-    told.say(11, "b/t1", begins(offset, why))
-
-    assert kinds(told) == found
-
-
-def test_where_nothing_is_committed_an_application_begins_at_the_beginning() -> None:
-    """``auto.offset.reset`` of Streams is earliest."""
-    told = formed()
-    told.say(10, "a/t1", begins(0, "reset"))
-    told.say(11, "b/t1", begins(7, "reset"))
-
-    assert kinds(told) == ["records-skipped"]
-
-
 # --- what a leader decides -------------------------------------------------------------------------------------------
 
 Row = tuple[str, ...]
@@ -166,9 +97,9 @@ def gets(process: str, *, shutdown: bool = False, **tasks: Row) -> TasksGiven:
     return TasksGiven(process=process, shutdown=shutdown, **(nothing | tasks))
 
 
-def violations(*rows: TasksSaid | TasksGiven, learners: bool = True) -> list[tuple[str, tuple[str, ...], str]]:
-    """What the checker finds wrong with one decision about a task 0_0 that has state: kind, whom, and in words."""
-    decided = TasksDecided(
+def decision(*rows: TasksSaid | TasksGiven, learners: bool) -> TasksDecided:
+    """A decision of a about a task 0_0 that has state."""
+    return TasksDecided(
         application=APP,
         instance="a",
         tasks=("0_0",),
@@ -179,6 +110,11 @@ def violations(*rows: TasksSaid | TasksGiven, learners: bool = True) -> list[tup
         fresh=False,
         learners=learners,
     )
+
+
+def violations(*rows: TasksSaid | TasksGiven, learners: bool = True) -> list[tuple[str, tuple[str, ...], str]]:
+    """What the checker finds wrong with one decision about a task 0_0 that has state: kind, whom, and in words."""
+    decided = decision(*rows, learners=learners)
     panel, checker = Panel(), Tasks(BOUND_S * S)
     checker.attach(panel)
     seen = Seen(1, S, "a", 1, decided)
@@ -196,11 +132,11 @@ T: Row = ("0_0",)
     [
         (
             (says("A"), says("B"), gets("A", assigned=T), gets("B", assigned=T)),
-            "owned-twice",
+            "not-one-owner",
             "0_0 is given to ['A', 'B']",
         ),
-        ((says("A", assigned=T), gets("A")), "task-lost", "0_0 is given to nobody and taken from nobody"),
-        ((says("A", revoked=T), gets("A")), "task-lost", "0_0 is given to nobody and taken from nobody"),
+        ((says("A", assigned=T), gets("A")), "not-one-owner", "0_0 is given to nobody and taken from nobody"),
+        ((says("A", revoked=T), gets("A")), "not-one-owner", "0_0 is given to nobody and taken from nobody"),
         (
             (says("A", assigned=T), says("B"), gets("A"), gets("B", assigned=T)),
             "moved-while-running",
@@ -208,12 +144,12 @@ T: Row = ("0_0",)
         ),
         (
             (says("A", revoked=T), says("B", ready=T), says("C"), gets("A"), gets("B"), gets("C", assigned=T)),
-            "ready-passed-over",
+            "state-passed-over",
             "0_0 is paused and ready on ['B'], and goes to ['C']",
         ),
         (
             (says("A"), says("B", leaving=True), gets("A", assigned=T, being_learned=T), gets("B", learning=T)),
-            "learner-misplaced",
+            "copies-misplaced",
             "B is leaving and is to learn 0_0",
         ),
         (
@@ -221,22 +157,22 @@ T: Row = ("0_0",)
                 *(says("A"), says("B"), says("C")),
                 *(gets("A", assigned=T, being_learned=T), gets("B", learning=T), gets("C", learning=T)),
             ),
-            "learner-misplaced",
+            "copies-misplaced",
             "0_0 is learned by 2 instances",
         ),
         (
             (says("A"), gets("A", assigned=T, standby=T)),
-            "learner-misplaced",
+            "copies-misplaced",
             "A has 0_0 in 2 roles",
         ),
         (
             (says("A"), says("B"), gets("A", assigned=T), gets("B", learning=T)),
-            "marks-differ",
+            "copies-misplaced",
             "0_0 is learned, and its owner is not told",
         ),
         (
             (says("A"), gets("A", assigned=T, being_learned=T)),
-            "marks-differ",
+            "copies-misplaced",
             "the owner of 0_0 is told of a learner; there is none",
         ),
     ],
@@ -252,7 +188,7 @@ def test_a_decision_that_breaks_a_rule_is_told_with_its_task(
     ("asked", "given"),
     [
         (says("B", leaving=True), gets("B", shutdown=True, assigned=T)),
-        (says("B"), gets("B", shutdown=True)),
+        (says("B"), gets("B", shutdown=True, revoked=T)),
     ],
 )
 def test_who_has_tasks_or_does_not_leave_is_not_told_to_shut_down(asked: TasksSaid, given: TasksGiven) -> None:
@@ -272,12 +208,17 @@ def test_who_has_tasks_or_does_not_leave_is_not_told_to_shut_down(asked: TasksSa
         (says("A", revoked=T), says("B", ready=T, leaving=True), says("C"), gets("B"), gets("C", assigned=T)),
         (says("A"), says("B"), gets("A", assigned=T, being_learned=T), gets("B", learning=T)),
         (says("A", leaving=True), says("B"), gets("A", shutdown=True), gets("B", assigned=T)),
-        (says("A"), gets("A")),
     ],
 )
 def test_a_decision_within_the_rules_is_no_violation(rows: tuple[TasksSaid | TasksGiven, ...]) -> None:
-    """Kept, taken in two steps, given to who is ready, learned by one, released; or a task that nobody had before."""
+    """Kept, taken in two steps, given to who is ready, learned by one, released."""
     assert violations(*rows) == []
+
+
+@pytest.mark.parametrize(("learners", "found"), [(True, []), (False, ["not-one-owner"])])
+def test_a_task_that_nobody_has_waits_with_learners_only(learners: bool, found: list[str]) -> None:
+    """``HighAvailabilityTaskAssignor`` gives every task to a client."""
+    assert [kind for kind, _, _ in violations(says("A"), gets("A"), learners=learners)] == found
 
 
 def test_who_is_ready_is_passed_over_where_there_are_no_learners() -> None:
@@ -367,3 +308,28 @@ def test_an_instance_whose_process_died_has_the_checkpoints_of_its_commits(
     told.decide(11, {"a": "", "b": "1", "c": "0 2 3"})
 
     assert [each for each in kinds(told, exactly_once=exactly_once) if each == "state-passed-over"] == found
+
+
+@pytest.mark.parametrize(
+    ("warm", "found"), [(0, ["state-passed-over"]), (70, ["state-passed-over"]), (80, []), (100, [])]
+)
+def test_a_task_leaves_its_owner_for_who_is_caught_up_only(warm: int, found: list[str]) -> None:
+    """KIP-441: a is an owner with 100 records; ``acceptable.recovery.lag`` is 20, b has read this much of them."""
+    told = StreamsStory(assignor="ha", standbys=1, ready_lag=20, probing_us=600 * S)
+    told.start(0, "a", "b")
+    told.decide(1, {"a": "0 1 | standby 2", "b": "2 3 | standby 0"})
+    told.runs(2, a="0 1", b="2 3")
+    told.say(3, "a/t1-producer", RecordsAcknowledged(topic="log", partition=0, base_offset=0, count=100))
+    told.copy(3, "b", "0", "standby", "CREATED", "RESTORING", "RUNNING")
+    told.read(4, "b", "0", "standby", 0, warm)
+    for host in "ab":
+        joined = StreamsJoined(
+            application=APP, instance=host, assigned=(), revoked=(), learning=(), ready=(), leaving=False, size=0
+        )
+        told.say(10, host, joined)
+    completed = JoinPhaseCompleted(group=APP, generation=2, protocol="stream", leader="x", members=("a", "b"))
+    told.say(10.5, COORDINATOR, completed)
+    rows = (says("A", assigned=T), says("B"), gets("A", revoked=T), gets("B", standby=T))
+    told.say(11, "a", decision(*rows, learners=False))
+
+    assert [each for each in kinds(told) if each == "state-passed-over"] == found
