@@ -7,7 +7,7 @@ answer that a fault took times out first.
 ========================================  ===========================================================================
 cause                                     bounded by
 ========================================  ===========================================================================
-a leader's session, an election           ``takeover: no-leader``, ``takeover: session-kept``
+a leader's session, an election           ``duties: no-leader``, ``duties: session-kept``
 a member's session                        ``group-progress: member-kept``
 a member to join, the join phase          ``group-progress: join-unfinished``
 the assignment of the group's leader      ``group-progress: sync-unfinished``

@@ -2,26 +2,19 @@
 
 import pytest
 
-from kemu.emulator.checkers.replication_duties import ISR_US, ORDER_US, STEP_US, ReplicationDuties
+from kemu.emulator.checkers.duty import ISR_US, ORDER_US, SETTLE_US
+from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.judging import Judging
 from kemu.emulator.watching.control_plane import START_US
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
 from kemu.protocol.nodes import ReplicaAssignment, broker_path, topic_data, topic_path
-from kemu.protocol.notes.replication import SessionOpened
-from tests.emulator.checkers.cluster_story import BROKERS, SECOND, STORE, ClusterStory
+from tests.emulator.checkers.cluster_story import BROKERS, SECOND, STORE, ClusterStory, time_passes
 
 LAG_S, SOCKET_S = 6, 8
 REPLICAS = ReplicaConfig(replica_lag_time_max_ms=LAG_S * 1_000, replica_socket_timeout_ms=SOCKET_S * 1_000)
 CONTROLLERS = ControllerConfig(leader_imbalance_check_interval_seconds=20)
-ORDER_S, ISR_S, STEP_S = ORDER_US // SECOND, ISR_US // SECOND, STEP_US // SECOND
-
-
-def time_passes(story: ClusterStory, seconds: float) -> None:
-    """Something is said every half of a second."""
-    for _ in range(int(2 * seconds)):
-        story.wait(0.5)
-        story.by(STORE, SessionOpened(session_id=1, client="p1"))
+ORDER_S, ISR_S, STEP_S = ORDER_US // SECOND, ISR_US // SECOND, SETTLE_US // SECOND
 
 
 def in_peace() -> ClusterStory:
@@ -218,7 +211,7 @@ def reassigned(story: ClusterStory) -> None:
     story.elect(0, (0, 1), 10, 10)
     story.follow(2, 10)
     story.node(topic_path(story.topic), topic_data({0: ReplicaAssignment((0, 1))}), what="set")
-    story.cache(0, 1, 2)
+    story.cache(0, 1, 2, replicas=(0, 1))
 
 
 def test_a_replica_that_is_not_stopped_after_a_reassignment_is_a_violation():
@@ -320,6 +313,7 @@ def test_a_follower_that_gets_into_the_isr_is_none():
     with_b2_again(story)
     time_passes(story, ISR_S - 2)
     story.write_state(0, BROKERS, client="b0/controller")
+    story.cache(0, 1, 2)
     time_passes(story, 60)
 
     assert found(story) == []
@@ -334,6 +328,7 @@ def test_a_leader_that_asked_a_controller_that_died_waits_until_its_socket_times
     time_passes(story, START_US / SECOND + ISR_S - 2)
     story.write_state(0, BROKERS, client="b1/controller")
     story.take_isr(0, BROKERS)
+    story.cache(0, 1, 2)
     time_passes(story, 60)
 
     assert found(story) == []
@@ -405,6 +400,7 @@ def test_a_leader_that_removes_a_member_that_lags_is_none():
     lags_behind(story, 20)
     story.write_state(0, (0, 1), client="b0/controller")
     story.take_isr(0, (0, 1))
+    story.cache(0, 1, 2)
     story.advance(0, 30)
     for number in range(15):
         story.copy(2, 12 + number, 1)

@@ -90,7 +90,7 @@ def test_how_many_are_to_be_in_sync_is_what_it_was_set_to(settings, kind):
     assert [each for each, _ in at_rest(story)] == [kind]
 
 
-@pytest.mark.parametrize(("known", "stuck"), [((0,), []), ((0, 1), ["watermark-stuck"])])
+@pytest.mark.parametrize(("known", "stuck"), [((0,), []), ((0, 1), ["watermark-waits"])])
 def test_a_high_watermark_may_stand_while_its_leader_waits_with_too_few_alone(known, stuck):
     """Kafka 3.7 to 3.9, Partition.maybeIncrementLeaderHW: not below min.insync.replicas (KAFKA-15583)."""
     story = rebalancing(known=known)
@@ -100,4 +100,4 @@ def test_a_high_watermark_may_stand_while_its_leader_waits_with_too_few_alone(kn
     story.follow(1)
 
     violations = story.judged()[0]
-    assert [each.kind for each in violations if each.kind == "watermark-stuck"] == stuck
+    assert [each.kind for each in violations if each.kind == "watermark-waits"] == stuck
