@@ -86,7 +86,7 @@ class ReplicationDuties(Checker):
     def _time_passes(self, seen: Seen, fact: Any) -> None:
         if seen.at_us >= self._looks_us:
             self._looks_us = seen.at_us + LOOK_US
-            if self.panel.states or self.panel.assigned:
+            if self.panel.registered:
                 self._look(seen)
 
     def _owed(self) -> Iterator[Duty]:
@@ -127,7 +127,7 @@ class ReplicationDuties(Checker):
 
     def finish(self, at_us: int) -> None:
         """Look for the last time, and name what Kafka leaves as it is."""
-        if self.panel.now is None or self.every is None or not self.panel.assigned:
+        if self.panel.now is None or self.every is None or not self.panel.registered:
             return
         seen = self.panel.now._replace(at_us=at_us)
         self._look(seen)

@@ -4,7 +4,6 @@ import pytest
 
 from kemu.emulator.checkers.idempotence import Idempotence
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
-from kemu.emulator.facts import HostPaused, HostResumed
 from kemu.protocol.nodes import (
     CONTROLLER_EPOCH,
     ISR_CHANGES,
@@ -16,8 +15,8 @@ from kemu.protocol.nodes import (
     topic_data,
     topic_path,
 )
-from kemu.protocol.notes.replication import BecameController, IsrProposed
-from tests.emulator.checkers.cluster_story import BROKERS, PRODUCER, TOPIC, ClusterStory, begun, caught, holds, lost
+from kemu.protocol.notes.replication import IsrProposed
+from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory, begun, caught, holds, lost
 
 
 @pytest.fixture
