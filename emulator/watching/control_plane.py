@@ -47,7 +47,7 @@ class ControlPlane:
         self.controller = ""
         """Host of the controller that the store has; "": none."""
         self.is_vacant = False
-        """Whether the store has had a controller, and has none."""
+        """Whether the controller's node was deleted or its session ended, and no other broker became controller."""
         self.epoch = 0
         """How many controllers there were."""
         self.elected_us = 0
@@ -61,6 +61,8 @@ class ControlPlane:
         """Those of them with a log of another topic. No controller acts on the error (INCONSISTENT_TOPIC_ID)."""
         self._sessions: dict[str, int] = {}
         """Host -> its newest session."""
+        self._of_controller = -1
+        """The session of the newest controller."""
         self._lives: dict[str, int] = {}
         """Of hosts that run."""
         self._registered: dict[str, Registration] = {}
@@ -154,9 +156,8 @@ class ControlPlane:
 
     def _session_ended(self, seen: Seen, fact: SessionEnded) -> None:
         """A controller whose session ended controls nothing, though its node may stay for a while."""
-        host = host_of(fact.client)
-        if host == self.controller and self._sessions.get(host) == fact.session_id:
-            self.controller = ""
+        if fact.session_id == self._of_controller:
+            self.controller, self.is_vacant = "", True
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         is_deleted = fact.what == "deleted"
@@ -164,6 +165,7 @@ class ControlPlane:
             self.controller, self.is_vacant = "", True
         elif fact.path == CONTROLLER_EPOCH and fact.client and not is_deleted:
             self.controller, self.is_vacant, self.elected_us = host_of(fact.client), False, seen.at_us
+            self._of_controller = self._sessions.get(self.controller, -1)
             self.epoch += 1
             self.decides_from_us = seen.at_us + START_US
         elif fact.path.startswith(f"{BROKER_IDS}/"):
