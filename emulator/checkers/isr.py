@@ -7,8 +7,8 @@ acknowledged-by-too-few  what a producer with acks=all was told of was appended 
                          ``min.insync.replicas`` members in the ISR, as the leader knew it
 shrunk-in-sync           a member that has everything, as a high watermark at the log's end says, stays in the ISR,
                          however long ago it asked (KAFKA-7152)
-joined-while-closing     a broker that the controller let stop, and that stopped its replica, joins no ISR before its
-                         next start; its last fetch may come ``FETCH_US`` later, or as late as a fault on the link does
+joined-while-closing     a broker that closes, and from which the controller took a leadership for that, does not join
+                         the ISR of its successor before its next start
 leadership-kept          a broker that closes leads nothing that another broker could lead at each answer to it
 watermark-at-start       a broker that restarts takes no more for committed than any leader ever did
 =======================  =========================================================================================
@@ -20,7 +20,7 @@ Source: Kafka 3.4 ``Partition.maybeShrinkIsr``, ``ReplicaManager.makeFollowers``
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, HostStarted, Seen, TopicFilled
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of
+from kemu.protocol.names import ActorName, TopicPartition, broker_host
 from kemu.protocol.nodes import PartitionState
 from kemu.protocol.notes.groups import ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
@@ -29,13 +29,11 @@ from kemu.protocol.notes.replication import (
     HighWatermarkAdvanced,
     IsrChanged,
     IsrProposed,
+    NodeWritten,
     ReplicaRestored,
-    ReplicaStopped,
 )
 
 ALL = -1
-FETCH_US = 1_000_000
-"""How long a fetch may be on its way, or wait at its leader (``replica.fetch.wait.max.ms``)."""
 
 
 class _Office:
@@ -64,8 +62,8 @@ class Isr(Checker):
         """Appended with too few in the ISR: (first offset, last + 1, how many there were, how many were asked for)."""
         self._closing: dict[int, tuple[int, dict[TopicPartition, None]]] = {}
         """Broker that the controller lets stop -> since when, and what it led at every answer, though another could."""
-        self._stopped_us: dict[tuple[int, TopicPartition], int] = {}
-        """(broker that closes, partition) -> when it stopped its replica."""
+        self._handed_on: dict[tuple[int, TopicPartition], int] = {}
+        """(former leader, partition) -> the leader epoch that began without it as leader and in the ISR."""
         self._committed: dict[TopicPartition, int] = {}
         """The highest watermark that any leader ever had, deleted topics of the same name included."""
         self.on = {
@@ -81,7 +79,7 @@ class Isr(Checker):
             ControlledShutdownAnswered: self._answered,
             HostDown: self._down,
             HostStarted: self._started,
-            ReplicaStopped: self._stopped,
+            NodeWritten: self._written,
         }
 
     # --- leaders -----------------------------------------------------------------------------------------------
@@ -186,18 +184,21 @@ class Isr(Checker):
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         self._closing = {broker: each for broker, each in self._closing.items() if broker_host(broker) != fact.host}
-        self._stopped_us = {key: us for key, us in self._stopped_us.items() if broker_host(key[0]) != fact.host}
+        self._handed_on = {key: each for key, each in self._handed_on.items() if broker_host(key[0]) != fact.host}
 
-    def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
-        if broker_of(seen.actor) in self._closing:
-            self._stopped_us.setdefault((broker_of(seen.actor), (fact.topic, fact.partition)), seen.at_us)
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        at, before = self.panel.written, self.panel.state_before
+        if at is not None and before is not None and self.panel.was_elected:
+            state = self.panel.states[at]
+            self._handed_on.pop((before.leader, at), None)
+            if before.leader not in (state.leader, *state.isr):
+                self._handed_on[before.leader, at] = state.leader_epoch
 
     def _joins(self, seen: Seen, fact: IsrProposed, joining: list[int]) -> None:
         name = f"{fact.topic}-{fact.partition}"
         for broker in joining:
-            host, stopped_us = broker_host(broker), self._stopped_us.get((broker, (fact.topic, fact.partition)))
-            free_us = self.panel.disturbances.links_free_since_us((seen.actor, host))
-            if stopped_us is None or free_us is None or max(stopped_us, free_us) + FETCH_US > seen.at_us:
-                continue
-            text = f"{seen.actor} takes {host} into the ISR of {name}, which is in controlled shutdown"
-            self.violation(seen, "joined-while-closing", (name, host), text)
+            handed_on = self._handed_on.get((broker, (fact.topic, fact.partition)))
+            if broker in self._closing and handed_on == fact.leader_epoch:
+                host = broker_host(broker)
+                text = f"{seen.actor} takes {host} into the ISR of {name}, which is in controlled shutdown"
+                self.violation(seen, "joined-while-closing", (name, host), text)

@@ -74,20 +74,18 @@ def closes(story: ClusterStory, broker: int, remaining: int = 0) -> None:
 def test_a_broker_that_closes_does_not_join_an_isr_before_it_starts_again(starts: bool, kinds: list[str]) -> None:
     """ReplicaManager.makeFollowers: no fetcher is added while shutdown is under way."""
     story = begun()
-    story.write_state(0, (0, 1))
-    story.lead(0, 10, 10)
-    closes(story, 2)
-    story.stop(2, 1)
-    story.wait(2)
+    story.elect(1, (1, 2), end=10, watermark=10)
+    story.follow(0, 10)
+    closes(story, 0)
     if starts:
-        story.down("b2", "closed")
-        story.start("b2")
-    story.propose(0, (0, 1, 2), counted=(0, 1, 2))
+        story.down("b0", "closed")
+        story.start("b0")
+    story.propose(1, (1, 2, 0), counted=(1, 2, 0))
 
     assert found(story) == kinds
 
 
-def test_a_fetch_of_a_broker_that_closes_may_come_just_before_it_stops_its_replica() -> None:
+def test_a_follower_that_closes_may_join_with_a_fetch_from_before_it_stops_its_replica() -> None:
     """The controller's answer and its StopReplica are two messages (KafkaController.doControlledShutdown)."""
     story = begun()
     story.write_state(0, (0, 1))
