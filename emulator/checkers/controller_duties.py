@@ -16,6 +16,9 @@ former-leader     a broker leads by an election of its former life   controller 
 step-kept         a reassignment's target is in sync                 controller          ``SETTLE_US``
 not-balanced      a preferred replica could lead and does not        controller, broker  check interval, ``SETTLE_US``
 left-over         a request or an announcement is in the store       controller          ``SETTLE_US``
+session-cut       never: a session ends before its timeout is over   store
+moved-early       never: leaders go home at two checks in less       controller
+                  than an interval
 ================  =================================================  ==================  ==========================
 
 Nobody owes anything to a topic whose deletion is asked for, or is owed an order about a replica that its disk or a log
@@ -27,11 +30,11 @@ Source: Kafka 3.4 ``KafkaController``, ``ControllerChannelManager``, ``Partition
 from collections.abc import Iterator, Sequence
 
 from kemu.emulator.checkers.duty import ORDER_US, SETTLE_US, TICK_US, Duties, Duty
-from kemu.emulator.facts import HostDown, Seen
+from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.watching.control_plane import ControlPlane
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.messages.control import NO_LEADER
-from kemu.protocol.names import STORE, TopicPartition, broker_host
+from kemu.protocol.names import STORE, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import (
     DELETE_TOPICS,
     ISR_CHANGES,
@@ -40,7 +43,7 @@ from kemu.protocol.nodes import (
     PartitionState,
     ReplicaAssignment,
 )
-from kemu.protocol.notes.replication import MetadataCached, NodeWritten
+from kemu.protocol.notes.replication import MetadataCached, NodeWritten, SessionEnded
 
 DECIDED_US = 2_000_000
 """How long a controller may take to elect a leader once it has written that there is none."""
@@ -65,7 +68,22 @@ class ControllerDuties(Duties):
         """The zxid of the last election."""
         self._requests: dict[str, None] = {}
         """Paths of requests and announcements in the store."""
-        self.on = {MetadataCached: self._cached, HostDown: self._went_down, NodeWritten: self._written}
+        self._silent_us: dict[str, int] = {}
+        """Hosts that are down or paused -> since when."""
+        self._check = (-1, 0)
+        """Which controller moved leaders home, and when at a check it did so first."""
+        self._asked_us = -_NEVER_US
+        """When somebody asked for elections."""
+        self.on = {
+            MetadataCached: self._cached,
+            HostDown: self._went_down,
+            HostPaused: self._stands_still,
+            HostResumed: self._goes_on,
+            HostStarted: self._goes_on,
+            FaultApplied: self._applied,
+            SessionEnded: self._session_ended,
+            NodeWritten: self._written,
+        }
 
     # --- facts -------------------------------------------------------------------------------------------------
 
@@ -81,11 +99,55 @@ class ControllerDuties(Duties):
     def _went_down(self, seen: Seen, fact: HostDown) -> None:
         self._caches.pop(fact.host, None)
         self._alive.pop(fact.host, None)
+        self._silent_us.setdefault(fact.host, seen.at_us)
+
+    def _stands_still(self, seen: Seen, fact: HostPaused) -> None:
+        self._silent_us.setdefault(fact.host, seen.at_us)
+
+    def _goes_on(self, seen: Seen, fact: HostResumed | HostStarted) -> None:
+        self._silent_us.pop(fact.host, None)
+
+    def _applied(self, seen: Seen, fact: FaultApplied) -> None:
+        if fact.kind.startswith("elect"):
+            self._asked_us = seen.at_us
+
+    def _session_ended(self, seen: Seen, fact: SessionEnded) -> None:
+        """A silent client pings each third of its timeout: so long before it went down it was heard."""
+        host = host_of(fact.client)
+        silent_us, free_us = self._silent_us.get(host), self.panel.disturbances.links_free_since_us((STORE, host))
+        if fact.why != "expired" or silent_us is None or free_us is None or free_us >= silent_us:
+            return
+        for_us = seen.at_us - silent_us
+        if for_us < (self._session_us - TICK_US) * 19 // 30:  # two thirds, less what a ping takes
+            text = f"the store ends the session of {fact.client} {for_us / 1e6:g} s after {host} fell silent"
+            self.violation(seen, "session-cut", (host,), text)
+
+    def _goes_home(self, seen: Seen, at: TopicPartition) -> None:
+        """Leaders are moved home at a check, unless somebody asked for it, or the former leader closes or is gone."""
+        before, there = self.panel.state_before, self.panel.assigned.get(at)
+        asked = self._asked_us + SETTLE_US > seen.at_us or PREFERRED_ELECTION in self._requests
+        if before is None or there is None or there.is_being_reassigned or asked:
+            return
+        home, plane = there.replicas[0], self.plane
+        is_free = before.leader != home and plane.registration(broker_host(before.leader)) >= 0
+        if not is_free or self.panel.states[at].leader != home or set(before.isr) != set(self.panel.states[at].isr):
+            return
+        number, last_us = self._check
+        interval_us = self._config.leader_imbalance_check_interval_seconds * 1_000_000
+        for_us = seen.at_us - last_us if number == plane.epoch else _NEVER_US
+        if for_us * 5 < interval_us:
+            return  # of the same check
+        self._check = (plane.epoch, seen.at_us)
+        if for_us * 5 < interval_us * 4:
+            name = f"{at[0]}-{at[1]}"
+            text = f"{name} goes home to {broker_host(home)} {for_us / 1e6:g} s after others did; checks come each"
+            self.violation(seen, "moved-early", (name,), f"{text} {interval_us // 1_000_000} s")
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         at = self.panel.written
         if at is not None and (self.panel.was_elected or self.panel.state_before is None):
             self._elected[at] = fact.zxid
+            self._goes_home(seen, at)
         if fact.path.startswith(REQUESTS):
             self._requests.pop(fact.path, None)
             if fact.what != "deleted":

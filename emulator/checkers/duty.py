@@ -44,6 +44,8 @@ class Duties:
     """A part of ``duties``: it takes facts after the panel, and says what is owed now."""
 
     panel: Panel
+    violation: Callable[..., None]
+    """The checker's: what must not happen at all is said at once."""
 
     def __init__(self, plane: ControlPlane, create_us: int = 0) -> None:
         self.plane = plane

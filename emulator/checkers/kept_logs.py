@@ -60,7 +60,6 @@ class KeptLogs(Duties):
         self._lost: dict[Kept, _Lost] = {}
         self._deleted: dict[Kept, int] = {}
         """Deleted logs -> the life of the process that did it, or what its disk has of that."""
-        self._back: list[Kept] = []
         self.on = {
             BecameLeader: self._takes_part,
             BecameFollower: self._takes_part,
@@ -80,13 +79,6 @@ class KeptLogs(Duties):
                 name = f"{at[0]}-{at[1]}"
                 text = f"{host} keeps its log of {name}, of which it has no replica any more"
                 yield self.order("replica-kept", (name, host), host, None, self.orders_us, text)
-
-    def wrong(self) -> Iterator[tuple[str, tuple[str, ...], str]]:
-        """What came back since the last call: (kind, entities, text)."""
-        back, self._back = self._back, []
-        for host, at in back:
-            name = f"{at[0]}-{at[1]}"
-            yield "replica-kept", (name, host), f"the disk of {host} brings back the log of {name}, which was deleted"
 
     def left_over(self) -> Iterator[Kept]:
         """Logs that nobody will delete."""
@@ -124,7 +116,9 @@ class KeptLogs(Duties):
         self._there[key] = None
         deleted = self._deleted.pop(key, None)
         if deleted == _FOR_GOOD:
-            self._back.append(key)
+            name = f"{fact.topic}-{fact.partition}"
+            text = f"the disk of {seen.actor} brings back the log of {name}, which was deleted"
+            self.violation(seen, "replica-kept", (name, seen.actor), text)
         if deleted is not None and not self._is_replica(key):
             self._lost[key] = _BY_NOBODY
 

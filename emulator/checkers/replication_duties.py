@@ -76,7 +76,7 @@ class ReplicationDuties(Checker):
         """Read this panel, with all parts."""
         super().attach(panel)
         for part in self._parts:
-            part.panel = panel
+            part.panel, part.violation = panel, self.violation
 
     def _heal(self, seen: Seen, fact: Healed) -> None:
         self._healed_us = seen.at_us
@@ -95,8 +95,6 @@ class ReplicationDuties(Checker):
 
     def _look(self, seen: Seen) -> None:
         """Judge what is as it was for longer than its bound."""
-        for kind, about, text in self._kept_logs.wrong():
-            self.violation(seen, kind, about, text)
         before, self._unmet = self._unmet, {}
         for duty in self._owed():
             key = (duty.kind, duty.about)

@@ -1,16 +1,21 @@
 """A partition that can be led is led within a bound, whatever fault lasts elsewhere meanwhile."""
 
+import pytest
+
 from kemu.emulator.checkers.duty import ORDER_US, TICK_US
 from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.watching.control_plane import START_US
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.nodes import CONTROLLER, broker_path
-from kemu.protocol.notes.replication import LogOfAnotherTopic
+from kemu.protocol.notes.replication import LogOfAnotherTopic, SessionEnded
 from tests.emulator.checkers.cluster_story import SECOND, STORE, ClusterStory, time_passes
 
 SESSION_US = 6 * SECOND
-KINDS = ("no-controller", "no-leader", "session-kept")
+KINDS = ("moved-early", "no-controller", "no-leader", "session-cut", "session-kept")
+CONTROLLERS = ControllerConfig(
+    zookeeper_session_timeout_ms=SESSION_US // 1_000, leader_imbalance_check_interval_seconds=20
+)
 BOUND_S = ORDER_US / SECOND + 1
 
 
@@ -31,7 +36,7 @@ def lose_b1(story: ClusterStory) -> None:
 
 
 def found(story: ClusterStory) -> list[str]:
-    checker = ReplicationDuties(ControllerConfig(zookeeper_session_timeout_ms=SESSION_US // 1_000))
+    checker = ReplicationDuties(CONTROLLERS)
     story.judged(checker)
     return [each.kind for each in checker.violations if each.kind in KINDS]
 
@@ -124,3 +129,27 @@ def test_a_cluster_in_which_nobody_becomes_controller_is_a_violation():
     story.heal()
 
     assert found(story) == ["no-controller"]
+
+
+@pytest.mark.parametrize(("after_s", "kinds"), [(3.5, ["session-cut"]), (4, [])])
+def test_a_session_that_ends_before_its_timeout_is_a_violation(after_s: float, kinds: list[str]):
+    """ZooKeeper's SessionTrackerImpl: not before the timeout after the last ping; a third of it may be over then."""
+    story = led_by_b1()
+    story.down("b2")
+    time_passes(story, after_s)
+    story.by(STORE, SessionEnded(session_id=7, client="b2/controller", why="expired"))
+
+    assert found(story) == kinds
+
+
+@pytest.mark.parametrize(("after_s", "kinds"), [(1, []), (10, ["moved-early"]), (20, [])])
+def test_leaders_go_home_at_one_check_in_an_interval(after_s: float, kinds: list[str]):
+    """KafkaController.scheduleAutoLeaderRebalanceTask."""
+    story = led_by_b1()
+    story.write_state(0, (0, 1, 2))
+    story.write_state(1, (0, 1, 2))
+    story.lead(1)
+    time_passes(story, after_s)
+    story.write_state(0, (0, 1, 2))
+
+    assert found(story) == kinds
