@@ -182,9 +182,9 @@ class ControllerDuties(Duties):
             if plane.is_stale(host):
                 text = f"the store keeps the registration of {host}, whose process is down"
                 yield Duty("session-kept", (host,), (STORE,), plane.zxid(host), self._session_us, text)
-        for host, life in plane.unregistered():
-            text = f"{host} runs and is not registered"
-            yield Duty("not-registered", (host,), (STORE, host), life, self._session_us + SETTLE_US, text)
+        for name, life in plane.unregistered():
+            text = f"{name} runs and is not registered"
+            yield Duty("not-registered", (name,), (STORE, name), life, self._session_us + SETTLE_US, text)
         able = [(STORE, host) for host in map(broker_host, panel.registered) if plane.registration(host) >= 0]
         if plane.is_vacant and able:
             yield Duty("no-controller", ("controller",), self._ablest(able), None, ORDER_US, "no broker is controller")
