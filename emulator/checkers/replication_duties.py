@@ -157,12 +157,14 @@ class ReplicationDuties(Checker):
             self.stays_so(seen.at_us, name, UNHEARD_ISR, text)
 
     def _out_of_isr(self, at: TopicPartition, state: PartitionState) -> Iterator[tuple[int, str]]:
-        """Replicas that run and are out of the ISR, and why they may stay so; "" if they may not."""
+        """Replicas that run and are out of the ISR, a leader that stays away, and why that may stay so; "" if not."""
         panel = self.panel
         there = panel.assigned.get(at)
         replicas = [broker for broker in there.replicas if not panel.is_out(broker_host(broker))] if there else []
         if not any(broker in state.isr for broker in replicas):
             return  # its last in-sync replica does not run
+        if broker_host(state.leader) in panel.away:
+            yield state.leader, ""
         unheard = panel.unheard.of(at)
         waits = UNHEARD_ISR if unheard is not None and unheard.leader_waits else ""
         unled = self._of_another_topic(broker_host(state.leader), at, state)
