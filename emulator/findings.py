@@ -138,34 +138,36 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "two-leaders",
         ),
         "useless-work": ("heartbeat-storm", "rejoin-without-cause"),
-        "takeover": ("no-controller", "no-leader", "session-kept"),
         "duties": (
             "dead-in-isr",
+            "epoch-of-another-topic",
             "fetch-stalled",
             "former-leader",
+            "left-over",
+            "log-of-another-topic",
+            "moved-early",
             "never-shrunk",
+            "no-controller",
+            "no-leader",
             "not-balanced",
+            "not-registered",
             "order-not-obeyed",
             "out-of-isr",
             "replica-kept",
+            "session-cut",
+            "session-kept",
             "stale-metadata",
             "step-kept",
             "unanswered",
             "watermark-waits",
         ),
-        "recovery": (
-            "epoch-of-another-topic",
-            "log-of-another-topic",
-            "no-leader",
-            "old-epoch",
-            "out-of-isr",
-            "stray-replica",
-            "unanswered",
+        "isr": (
+            "acknowledged-by-too-few",
+            "joined-while-closing",
+            "leadership-kept",
+            "shrunk-in-sync",
             "watermark-at-start",
-            "watermark-stuck",
         ),
-        "isr": ("acknowledged-by-too-few", "joined-while-closing", "shrunk-in-sync"),
-        "handover": ("leadership-kept",),
         "idempotence": ("appended-twice",),
         "reassignment": (
             "deleted-assigned",
@@ -189,7 +191,6 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "range-misplaced",
             "second-uncommitted",
         ),
-        "agreement": ("disagreement",),
     }
 )
 """Checker -> the ways its rule can be broken."""
@@ -267,7 +268,7 @@ STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
         " ISR for min.insync.replicas: the controller wrote a larger one, lost the answer, and does not know of it; a"
         " restart of that leader ends it, or another election",
         (
-            "recovery",
+            "duties",
             LOG_OF_ANOTHER_TOPIC,
         ): "who is to lead the partition has a log of a deleted topic of that name, and"
         " refuses (INCONSISTENT_TOPIC_ID, KIP-516): nobody leads it until an operator removes that log",
@@ -283,7 +284,7 @@ STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
         ): "a static member gave partitions up, and came back (started again, or"
         " without its member id) before the rebalance that would have given them out was over: it is answered the"
         " generation that stands, and asks for no other; any rebalance of the group ends it",
-        ("recovery", EPOCH_OF_ANOTHER_TOPIC): "who is to lead the partition takes part in a later leader epoch of a"
+        ("duties", EPOCH_OF_ANOTHER_TOPIC): "who is to lead the partition takes part in a later leader epoch of a"
         " deleted topic of that name, and heeds nothing older (before topic ids, KIP-516)",
     }
 )

@@ -14,18 +14,18 @@ I7           a leader's watermark does not go back in its epoch                 
 I8           one record per offset for all readers, committed ones only                   replicas
 I9           a leader counts at least the store's ISR                                     leadership
 I10          nothing of an older controller, broker or leader epoch is obeyed             leadership
-takeover     a partition that can be led is led, a cluster has a controller: during faults, too   takeover
-duties       orders reach brokers, followers get into the ISR, steps end: during faults, too      duties
-Q1, Q3, Q4   everything is led, hosted where it is assigned and nowhere else, in sync     recovery
-Q2, Q6       metadata caches equal the store; nothing is left over in it                  agreement
-Q7           what is appended is committed, and what is sent is answered                  recovery
+Q1 to Q4     a partition that can be led is led, a cluster has a controller, orders and metadata  duties
+             reach brokers, replicas get in sync and are nowhere else: during faults, too
+waits        a partition without service waits no longer than its cause allows            group-progress
+Q6           no request and no announcement is left over in the store                     duties
+Q7           what is appended is committed, and what is sent is answered                  duties
 ISR          who has everything stays in it, who closes stays out, acks=all means min.isr    isr
-closing      a broker that closes hands on what it leads                                  handover
+closing      a broker that closes hands on what it leads                                  isr
 KIP-98       a batch of an idempotent producer is in a log once                           idempotence
 I11, I13,    steps change what they say, within the limits, and keep enough in sync; a cancel     reassignment
 I14, I15     restores the order
 Q5           reassignments end                                                            reassignment
-restart      a restarted replica takes no more for committed than ever was                recovery
+restart      a restarted replica takes no more for committed than ever was                isr
 ===========  ===========================================================================  ==========================
 
 ``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
@@ -35,13 +35,11 @@ restart      a restarted replica takes no more for committed than ever was      
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.group_progress import GroupDuties, times_of
-from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
 from kemu.emulator.checkers.isr import Isr
 from kemu.emulator.checkers.leadership import LeadershipChecker
@@ -52,10 +50,8 @@ from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.one_owner import OneOwner
 from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
-from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.checkers.replication_duties import ReplicationDuties
-from kemu.emulator.checkers.takeover import Takeover
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.checkers.useless_work import UselessWork
 from kemu.emulator.text.kafka_keys import configured
@@ -79,19 +75,15 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "liveness": Liveness,
     "replicas": Replicas,
     "leadership": LeadershipChecker,
-    "takeover": Takeover,
     "duties": ReplicationDuties,
-    "recovery": ClusterRecovery,
-    "agreement": Agreement,
     "isr": Isr,
-    "handover": Handover,
     "idempotence": Idempotence,
     "reassignment": ReassignmentChecker,
     "tasks": Tasks,
     "catch-up": CatchUpChecker,
 }
 """Name -> how to make one with its defaults."""
-OF_REPLICAS = (Replicas, ClusterRecovery, Isr, Takeover, ReplicationDuties)
+OF_REPLICAS = (Replicas, Isr, ReplicationDuties)
 """They watch records, and have nothing to say of them where brokers do not replicate."""
 
 
@@ -144,7 +136,6 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         each.name: each
         for each in (
             Replicas(),
-            Takeover(replication.session_us, replication.replica_config().emulated_log_create_us),
             ReplicationDuties(
                 replication.controller_config(),
                 replication.replica_config(),

@@ -39,7 +39,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "isr-unknown-to-its-controller",
         (
             "liveness: unheard-isr",
-            "recovery: watermark-stuck",
+            "duties: watermark-waits",
             "duties: out-of-isr",
             "duties: never-shrunk",
             "group-progress: offsets-uncommitted",
@@ -50,7 +50,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         (
             "emulator.watching.unheard_isrs",
             "emulator.checkers.liveness:Liveness._unheard_isr",
-            "emulator.checkers.replication_duties:ReplicationDuties._can_ask",
+            "emulator.checkers.replica_duties:ReplicaDuties._can_ask",
             "emulator.checkers.group_progress:GroupDuties._is_unheard",
         ),
         "tests/emulator/checkers/test_unheard_isrs.py::"
@@ -145,7 +145,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("duties: out-of-isr", "duties: never-shrunk"),
         "A leader asked for an ISR before the newest controller was ready; its request waits for the socket timeout.",
         "Kafka 3.4 AlterPartitionManager (one request in flight), BrokerToControllerRequestThread",
-        ("emulator.checkers.replication_duties:ReplicationDuties._answered_from_us",),
+        ("emulator.checkers.replica_duties:ReplicaDuties._answered_from_us",),
         "tests/emulator/checkers/test_replication_duties.py::"
         "test_a_leader_that_asked_a_controller_that_died_waits_until_its_socket_times_out",
         "tests/emulator/checkers/test_replication_duties.py::"
@@ -156,7 +156,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("duties: replica-kept",),
         "The controller that took a replica from a broker, or the registration of that broker, is not the one of then.",
         "Kafka 3.4 ControllerChannelManager.removeBroker: queued requests go with their channel",
-        ("emulator.checkers.replication_duties:ReplicationDuties._of_removed",),
+        ("emulator.checkers.kept_logs:KeptLogs._is_owed",),
         "tests/emulator/checkers/test_replication_duties.py::test_the_order_to_stop_it_is_lost_with_its_controller",
         "tests/emulator/checkers/test_replication_duties.py::"
         "test_a_replica_that_is_not_stopped_after_a_reassignment_is_a_violation",

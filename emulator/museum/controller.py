@@ -30,8 +30,8 @@ CONTROLLER = (
                 "update_metadata_version": 4,
             },
         ),
-        caught_by="recovery",
-        kind="out-of-isr",
+        caught_by="duties",
+        kind="order-not-obeyed",
     ),
     PastBug(
         issue="KAFKA-4443",
@@ -47,8 +47,8 @@ CONTROLLER = (
         was="LeaderAndIsr first, UpdateMetadata after",
         today="brokers learn who lives before they are told whom to follow",
         past=Past(controller={"metadata_before_leadership": False}),
-        caught_by="recovery",
-        kind="out-of-isr",
+        caught_by="duties",
+        kind="order-not-obeyed",
     ),
     PastBug(
         issue="KAFKA-7165",
@@ -64,7 +64,7 @@ CONTROLLER = (
         was="a registration that exists is an error",
         today="one that the broker's own former session left behind is deleted, and the broker registers again",
         past=Past(controller={"registers_over_own_former_session": False}),
-        caught_by="recovery",
-        kind="out-of-isr",
+        caught_by="duties",
+        kind="not-registered",
     ),
 )

@@ -113,8 +113,8 @@ REPLICATION = (
         was="an answer counts whatever leader epoch it was asked in",
         today="answers to questions of an older epoch are ignored",
         past=Past(replica={**_BY_QUESTION, "checks_answer_epoch": False}),
-        caught_by="recovery",
-        kind="out-of-isr",
+        caught_by="duties",
+        kind="fetch-stalled",
     ),
     PastBug(
         issue="KAFKA-13141",
@@ -164,7 +164,7 @@ REPLICATION = (
         was="a refused write is given up and the version stays as it is",
         today="it is compared with what is there: if that is what we wrote, it was ours",
         past=Past(replica={**_OLD_ISRS, "reads_back": False}),
-        caught_by="recovery",
+        caught_by="duties",
         kind="out-of-isr",
     ),
     PastBug(
@@ -181,8 +181,8 @@ REPLICATION = (
         was="an ISR change stays between the leader and the store",
         today="leaders tell the controller, which tells all brokers",
         past=Past(replica={**_OLD_ISRS, "announces_isr_changes": False}),
-        caught_by="agreement",
-        kind="disagreement",
+        caught_by="duties",
+        kind="stale-metadata",
     ),
     PastBug(
         issue="KAFKA-7152",
@@ -215,7 +215,7 @@ REPLICATION = (
         was="StopReplica needs a higher leader epoch than the replica has",
         today="an equal one will do",
         past=Past(replica={"stop_epoch": StopEpoch.HIGHER}),
-        caught_by="recovery",
-        kind="stray-replica",
+        caught_by="duties",
+        kind="replica-kept",
     ),
 )

@@ -2,7 +2,8 @@
 
 A host that is down or paused is hit as a whole; so is each link of a host that stays away. Everything else is what
 ``FaultApplied.links`` says. A fault without duration (a connection that is reset) hits at its moment only. A fault of a
-broker's session with the store that hits once is over when the broker is seen to use that session again.
+broker's session with the store that hits once is over when the broker is seen to use that session again. What a fault
+kept from a link comes with TCP's next retransmission, whose pause doubles: as much later again as the fault lasted.
 """
 
 from collections.abc import Callable, Collection
@@ -21,6 +22,8 @@ from kemu.emulator.facts import (
 from kemu.protocol.nodes import BROKER_IDS
 from kemu.protocol.notes.replication import BrokersChanged, NodeWritten, StoreFaultHit
 
+KEEPS_PACKETS = ("hold", "isolate", "lossy", "split")
+"""Faults after which what was sent before comes late on a connection that stands."""
 Link = tuple[str, str]
 """Two hosts; "" stands for every host."""
 
@@ -29,8 +32,8 @@ class Disturbances:
     """Its handlers run before the panel takes the fact."""
 
     def __init__(self) -> None:
-        self._lasting: dict[int, tuple[Link, ...]] = {}
-        """Entry of the plan -> the links that it hits now."""
+        self._lasting: dict[int, tuple[tuple[Link, ...], int]] = {}
+        """Entry of the plan -> the links that it hits now, and since when."""
         self._struck: dict[int, tuple[str, str, int]] = {}
         """Entry of the plan that hits a session once -> (its command, whose session, when it hit)."""
         self._over_us: dict[Link, int] = {}
@@ -56,28 +59,33 @@ class Disturbances:
         """Since when all these hosts run and nothing hits them or the links between them; None: something does now."""
         if any(host in self._idle or host in self._away or host not in self._runs_since_us for host in hosts):
             return None
-        if any(_hits(link, hosts) for links in self._lasting.values() for link in links):
+        if self._is_hit(hosts):
             return None
         since_us = [self._runs_since_us[host] for host in hosts]
         return max([*since_us, *[at_us for link, at_us in self._over_us.items() if _hits(link, hosts)]])
 
     def links_free_since_us(self, hosts: Collection[str]) -> int | None:
         """Since when no fault hits these hosts or the links between them, whether they run or not; None: one does."""
-        if any(_hits(link, hosts) for links in self._lasting.values() for link in links):
+        if self._is_hit(hosts):
             return None
         return max([at_us for link, at_us in self._over_us.items() if _hits(link, hosts)], default=0)
 
+    def _is_hit(self, hosts: Collection[str]) -> bool:
+        return any(_hits(link, hosts) for links, _ in self._lasting.values() for link in links)
+
     def _applied(self, seen: Seen, fact: FaultApplied) -> None:
         if fact.lasts and fact.links:
-            self._lasting[fact.index] = fact.links
+            self._lasting[fact.index] = (fact.links, seen.at_us)
         self._over_us.update(dict.fromkeys(fact.links, seen.at_us))
 
     def _ended(self, seen: Seen, fact: FaultEnded) -> None:
-        self._end(seen, fact.index)
+        _, since_us = self._lasting.get(fact.index, ((), seen.at_us))
+        self._end(fact.index, 2 * seen.at_us - since_us if fact.kind in KEEPS_PACKETS else seen.at_us)
 
-    def _end(self, seen: Seen, index: int) -> None:
+    def _end(self, index: int, at_us: int) -> None:
         self._struck.pop(index, None)
-        self._over_us.update(dict.fromkeys(self._lasting.pop(index, ()), seen.at_us))
+        for link in self._lasting.pop(index, ((), 0))[0]:
+            self._over_us[link] = max(at_us, self._over_us.get(link, 0))
 
     def _strikes(self, seen: Seen, fact: StoreFaultHit) -> None:
         if fact.number in self._lasting:
@@ -90,13 +98,13 @@ class Disturbances:
                 continue
             registers = fact.what == "created" and fact.path.startswith(f"{BROKER_IDS}/")
             if fault == "LoseStoreAnswer" or (fault == "ExpireSession" and registers):
-                self._end(seen, index)
+                self._end(index, seen.at_us)
 
     def _told(self, seen: Seen, fact: BrokersChanged) -> None:
         """A controller that learns of other brokers has its delayed watch."""
         for index, (fault, client, _) in list(self._struck.items()):
             if fault == "DelayWatches" and client == seen.actor:
-                self._end(seen, index)
+                self._end(index, seen.at_us)
 
     def _stopped(self, seen: Seen, fact: HostDown | HostPaused) -> None:
         self._idle[fact.host] = None

@@ -10,7 +10,7 @@ Each wait has a rule that bounds it.
 =======================================================  ================================================
 cause                                                    bounded by
 =======================================================  ================================================
-a leader's session, an election                          ``takeover``: no-leader, session-kept
+a leader's session, an election                          ``duties``: no-leader, session-kept
 a member's session                                       ``group-progress``: member-kept
 a member to join, the join phase                         ``group-progress``: join-unfinished
 the assignment of the group's leader                     ``group-progress``: sync-unfinished

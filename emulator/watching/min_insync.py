@@ -34,6 +34,10 @@ class MinInsync:
         there = self._assigned().get(at)
         return least if there is None else min(least, len(there.replicas))
 
+    def least_of(self, at: TopicPartition) -> int:
+        """The least that its leader may take it for: a setting reaches brokers some time after the store."""
+        return min(self.of(at), self._at_start.get(at[0], 1))
+
     def _replicated(self, seen: Seen, fact: TopicReplicated) -> None:
         self._at_start[fact.topic] = fact.min_isr
 

@@ -298,14 +298,14 @@ BROKERS = [
         "actors/broker/control_requests.py",
         ("            self._follow(replica, state)\n        # Else"),
         ("            pass\n        # Else"),
-        "recovery",
+        "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # what clients are told never changes
         "actors/broker/control_requests.py",
         "            self._answers.update(request)\n",
         "",
-        "agreement",
+        "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # a follower cuts one record too few
@@ -343,7 +343,7 @@ CONTROL = [
         "actors/store/store.py",
         "            self._remove_ephemerals(session.id, session.client)\n",
         "            pass\n",
-        "recovery",
+        "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # nobody hears of nodes that come and go
@@ -353,21 +353,21 @@ CONTROL = [
             "                yield client, children_changed"
         ),
         ("            for client in self._take(self._child, above, child=True):\n                del client"),
-        "recovery",
+        "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # sessions never end
         "actors/store/store.py",
         '        self.start_timer(("session", str(session.id)), us)',
         '        self.stop_timer(("session", str(session.id)))',
-        "recovery",
+        "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # a broker that comes back is told nothing
         "actors/controller/brokers.py",
         "        yield from self._machine.replicas.move(replicas, ReplicaPhase.ONLINE)",
         "        yield from self._machine.replicas.move(replicas[:0], ReplicaPhase.ONLINE)",
-        "recovery",
+        "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # a new controller has the epoch of the old one
@@ -381,21 +381,21 @@ CONTROL = [
         "actors/controller/partition_states.py",
         "            machine.batch.add_leader_and_isr(outcomes[at].recipients, at, known, is_new=False)",
         "            machine.batch.add_leader_and_isr(outcomes[at].recipients[:1], at, known, is_new=False)",
-        "recovery",
+        "duties",
         ("controller_away.toml:1",),
     ),
     Mutation(  # a controller's office outlives it
         "actors/controller/controller.py",
         "controller_data(self.broker_id, self.now_us // US_PER_MS), CreateMode.EPHEMERAL)",
         "controller_data(self.broker_id, self.now_us // US_PER_MS))",
-        "agreement",
+        "duties",
         ("controller_away.toml:1",),
     ),
     Mutation(  # the controller keeps versions of before its writes
         "actors/controller/transactions.py",
         "                written[at] = Leadership(update.state, result.version)",
         "                written[at] = Leadership(update.state, update.zk_version)",
-        "recovery",
+        "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # the controller writes the ISR that was there, not the one asked for
@@ -409,7 +409,7 @@ CONTROL = [
         "actors/controller/isr_alterations.py",
         "        self._machine.batch.send_metadata(context.live, list(errors))\n",
         "",
-        "agreement",
+        "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # the controller forgets the ISRs it wrote
@@ -423,7 +423,7 @@ CONTROL = [
         "actors/controller/replica_states.py",
         "                batch.add_leader_and_isr(others, at, known, is_new=False)",
         "                batch.add_leader_and_isr(others[:0], at, known, is_new=False)",
-        "recovery",
+        "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # a broker whose session ended opens no other
@@ -433,7 +433,7 @@ CONTROL = [
             "        self.session.open()"
         ),
         "            self.request(self.broker, BrokerSession(session_id=0, broker_epoch=self.broker_epoch), 0)",
-        "agreement",
+        "duties",
         ("deposed_unaware.toml:1",),
     ),
     Mutation(  # versions never rise
@@ -447,7 +447,7 @@ CONTROL = [
         "actors/controller/batch.py",
         ("                    zk_version=known.zk_version,\n                    replicas=assignment"),
         ("                    zk_version=0,\n                    replicas=assignment"),
-        "recovery",
+        "duties",
         ("broker_away.toml:1",),
     ),
 ]

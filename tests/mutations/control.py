@@ -35,28 +35,28 @@ MUTATIONS = [
         "actors/controller/replica_states.py",
         "        context.leadership.update(known_now)\n",
         "",
-        "agreement",  # what the controller wrote does not get into what it tells the brokers
+        "duties",  # what the controller wrote does not get into what it tells the brokers
         ("broker-crash-and-return:1",),
     ),
     Mutation(
         "actors/controller/reports.py",
         "        yield from self._machine.store.write([delete(path) for path in paths])\n",
         "",
-        "agreement",  # announcements of ISR changes stay in the store
+        "duties",  # announcements of ISR changes stay in the store
         ("isrs_by_leaders.toml:1",),
     ),
     Mutation(
         "actors/broker/metadata_cache.py",
         "                rows[number] = _row(state, alive)",
         "                rows.setdefault(number, _row(state, alive))",
-        "agreement",  # metadata caches keep what they heard first
+        "duties",  # metadata caches keep what they heard first
         ("broker-crash-and-return:1",),
     ),
     Mutation(
         "actors/broker/replica.py",
         "        if offset <= self.log.high_watermark:\n            return False\n",
         "        if offset <= self.log.high_watermark or offset > 60:\n            return False\n",
-        "recovery",  # the high watermark gets stuck
+        "duties",  # the high watermark gets stuck
         ("replicated-steady:1",),
     ),
     Mutation(
@@ -92,7 +92,7 @@ MUTATIONS = [
         "actors/controller/brokers.py",
         "        led = [at for at in concerned if context.leadership[at].state.leader == broker]\n",
         "        led: list[tuple[str, int]] = []\n",
-        "handover",  # controlled shutdown moves no leadership
+        "isr",  # controlled shutdown moves no leadership
         ("rolling-broker-restart:1",),
     ),
     Mutation(
@@ -113,21 +113,21 @@ MUTATIONS = [
         "actors/broker/control_requests.py",
         "            self._stop_one(state, request.delete_partitions, call)\n",
         "            pass\n",
-        "recovery",  # StopReplica is answered and not obeyed
+        "duties",  # StopReplica is answered and not obeyed
         ("topic-created-and-deleted:1",),
     ),
     Mutation(
         "actors/broker/replica_manager.py",
         '            log.high_watermark = min(log.end_offset, max(log.start_offset, int(checkpoint or b"0")))\n',
         "            log.high_watermark = log.end_offset\n",
-        "recovery",  # all that a restarted broker finds counts as committed
+        "isr/watermark-at-start",  # all that a restarted broker finds counts as committed
         ("tail_at_a_crash.toml:1",),
     ),
     Mutation(
         "actors/store/disk.py",
         "    node.mzxid, node.pzxid, node.version, node.created = mzxid, pzxid, version, created\n",
         "    node.mzxid, node.pzxid, node.version, node.created = mzxid, pzxid, 0, created\n",
-        "recovery",  # a store that was away has forgotten the versions of its nodes
+        "duties",  # a store that was away has forgotten the versions of its nodes
         ("store-away-for-long:2",),
     ),
     Mutation(
@@ -135,14 +135,14 @@ MUTATIONS = [
         "            session = self.sessions[each.id] = _Session(each.id, each.client, each.timeout_us)\n"
         "            self._keep_alive(session)\n",
         "            self.sessions[each.id] = _Session(each.id, each.client, each.timeout_us)\n",
-        "takeover/session-kept",  # who died while the store was away is never missed
+        "duties/session-kept",  # who died while the store was away is never missed
         ("store-away-for-long:2",),
     ),
     Mutation(
         "actors/store/store.py",
         "        fired = self.watches.reset(event.peer, request.watches, request.last_zxid, self.tree)\n",
         "        fired = self.watches.reset(event.peer, (), request.last_zxid, self.tree)\n",
-        "takeover",  # clients that come back have no watches any more
+        "duties",  # clients that come back have no watches any more
         ("store-away-for-long:1",),
     ),
     Mutation(

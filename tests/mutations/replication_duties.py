@@ -53,6 +53,20 @@ MUTATIONS = [
         "duties/not-balanced",
         ("leaders_return.toml:1",),
     ),
+    Mutation(  # leaders are moved back twice in an interval
+        "actors/controller/topics.py",
+        "        self._machine.start_timer(REBALANCE, interval_us)",
+        "        self._machine.start_timer(REBALANCE, interval_us // 2)",
+        "duties/moved-early",
+        ("leaders_return_twice.toml:2",),
+    ),
+    Mutation(  # the store waits for a silent client for half of its session timeout
+        "actors/store/store.py",
+        '        self.start_timer(("session", str(session.id)), us)',
+        '        self.start_timer(("session", str(session.id)), us // 2)',
+        "duties/session-cut",
+        ("broker-crash-and-return:1",),
+    ),
     Mutation(  # nobody's metadata cache is told of an election
         "actors/controller/batch.py",
         "            if broker in live:\n                request = UpdateMetadata",

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable
 
-from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.leadership import LeadershipChecker
-from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.facts import (
     DiskFound,
@@ -362,13 +360,20 @@ class ClusterStory:
 
     def judged(self, *more: Checker) -> tuple[list[Violation], list[Loss], dict[str, bool]]:
         """What the checkers of replication, and these, say: violations, losses, and who was satisfied at the end."""
-        checkers: list[Checker] = [Replicas(), LeadershipChecker(), ClusterRecovery(), Agreement(), *more]
+        checkers: list[Checker] = [Replicas(), LeadershipChecker(), *more]
         judging = Judging(checkers)
         for seen in self.facts:
             judging.see(seen)
         satisfied = {checker.name: checker.satisfied for checker in checkers}
         judgement = judging.finish(self.at_us)
         return list(judgement.violations), list(judgement.losses), satisfied
+
+
+def time_passes(story: ClusterStory, seconds: float) -> None:
+    """Something is said every half of a second."""
+    for _ in range(int(2 * seconds)):
+        story.wait(0.5)
+        story.by(STORE, control_notes.SessionOpened(session_id=1, client="p1"))
 
 
 def begun(**how: bool) -> ClusterStory:

@@ -11,7 +11,7 @@ from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.replication import NodeWritten
 from tests.emulator.checkers.story import GROUP, Story
 
-OF_REPLICATION = ("leadership", "recovery", "replicas")
+OF_REPLICATION = ("leadership", "replicas")
 """Of the controller, who is not told of here."""
 
 

@@ -1,14 +1,22 @@
 """A partition that can be led is led within a bound, whatever fault lasts elsewhere meanwhile."""
 
-from kemu.emulator.checkers.takeover import ELECTED_US, TICK_US, Takeover
+import pytest
+
+from kemu.emulator.checkers.duty import ORDER_US, TICK_US
+from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.watching.control_plane import START_US
+from kemu.protocol.config import ControllerConfig
 from kemu.protocol.nodes import CONTROLLER, broker_path
-from kemu.protocol.notes.replication import LogOfAnotherTopic
-from tests.emulator.checkers.cluster_story import SECOND, STORE, ClusterStory
+from kemu.protocol.notes.replication import LogOfAnotherTopic, SessionEnded
+from tests.emulator.checkers.cluster_story import SECOND, STORE, ClusterStory, time_passes
 
 SESSION_US = 6 * SECOND
-BOUND_S = ELECTED_US / SECOND + 1
+KINDS = ("moved-early", "no-controller", "no-leader", "session-cut", "session-kept")
+CONTROLLERS = ControllerConfig(
+    zookeeper_session_timeout_ms=SESSION_US // 1_000, leader_imbalance_check_interval_seconds=20
+)
+BOUND_S = ORDER_US / SECOND + 1
 
 
 def led_by_b1() -> ClusterStory:
@@ -17,26 +25,26 @@ def led_by_b1() -> ClusterStory:
     story.start(STORE)
     story.write_state(1, (0, 1, 2))
     story.lead(1)
-    story.wait(START_US / SECOND)
+    time_passes(story, START_US / SECOND)
     return story
 
 
 def lose_b1(story: ClusterStory) -> None:
     story.down("b1")
-    story.wait(3)
+    time_passes(story, 3)
     story.node(broker_path(1), what="deleted")
 
 
 def found(story: ClusterStory) -> list[str]:
-    checker = Takeover(SESSION_US)
+    checker = ReplicationDuties(CONTROLLERS)
     story.judged(checker)
-    return [each.kind for each in checker.violations]
+    return [each.kind for each in checker.violations if each.kind in KINDS]
 
 
 def test_a_partition_whose_leader_is_gone_and_that_nobody_takes_over_is_a_violation():
     story = led_by_b1()
     lose_b1(story)
-    story.wait(BOUND_S)
+    time_passes(story, BOUND_S)
     story.heal()
 
     assert found(story) == ["no-leader"]
@@ -47,7 +55,7 @@ def test_a_partition_that_is_taken_over_in_time_is_none():
     lose_b1(story)
     story.write_state(2, (0, 2))
     story.lead(2)
-    story.wait(3 * BOUND_S)
+    time_passes(story, 3 * BOUND_S)
     story.heal()
 
     assert found(story) == []
@@ -57,7 +65,7 @@ def test_a_broker_that_the_store_names_and_that_does_not_lead_is_a_violation():
     story = led_by_b1()
     lose_b1(story)
     story.write_state(2, (0, 2))
-    story.wait(BOUND_S)
+    time_passes(story, BOUND_S)
     story.heal()
 
     assert found(story) == ["no-leader"]
@@ -67,7 +75,7 @@ def test_a_controller_that_is_cut_off_from_the_store_has_its_time_when_the_fault
     story = led_by_b1()
     story.world(FaultApplied(index=0, kind="split", text="", links=(("b0", STORE),), lasts=True))
     lose_b1(story)
-    story.wait(3 * BOUND_S)
+    time_passes(story, 3 * BOUND_S)
     story.world(FaultEnded(index=0, kind="split"))
     story.write_state(2, (0, 2))
     story.lead(2)
@@ -79,7 +87,7 @@ def test_a_fault_between_others_stops_no_clock():
     story = led_by_b1()
     story.world(FaultApplied(index=0, kind="slow", text="", links=(("c1", ""), ("b1", "b2")), lasts=True))
     lose_b1(story)
-    story.wait(BOUND_S)
+    time_passes(story, BOUND_S)
     story.heal()
 
     assert found(story) == ["no-leader"]
@@ -89,7 +97,7 @@ def test_nobody_is_asked_for_a_leader_whose_whole_isr_is_away():
     story = led_by_b1()
     story.write_state(1, (1,))
     lose_b1(story)
-    story.wait(3 * BOUND_S)
+    time_passes(story, 3 * BOUND_S)
     story.heal()
 
     assert found(story) == []
@@ -99,7 +107,7 @@ def test_no_other_leader_is_owed_while_the_one_in_the_store_has_a_log_of_another
     story = led_by_b1()
     story.write_state(2, (0, 1, 2))
     story.by("b2", LogOfAnotherTopic(topic=story.topic, partition=0, topic_id=2, topic_id_of_log=1))
-    story.wait(3 * BOUND_S)
+    time_passes(story, 3 * BOUND_S)
     story.heal()
 
     assert found(story) == []
@@ -108,7 +116,7 @@ def test_no_other_leader_is_owed_while_the_one_in_the_store_has_a_log_of_another
 def test_a_session_that_outlives_its_timeout_is_a_violation():
     story = led_by_b1()
     story.down("b2")
-    story.wait((SESSION_US + TICK_US) / SECOND + 1)
+    time_passes(story, (SESSION_US + TICK_US) / SECOND + 1)
     story.heal()
 
     assert found(story) == ["session-kept"]
@@ -117,7 +125,31 @@ def test_a_session_that_outlives_its_timeout_is_a_violation():
 def test_a_cluster_in_which_nobody_becomes_controller_is_a_violation():
     story = led_by_b1()
     story.node(CONTROLLER, what="deleted")
-    story.wait(BOUND_S)
+    time_passes(story, BOUND_S)
     story.heal()
 
     assert found(story) == ["no-controller"]
+
+
+@pytest.mark.parametrize(("after_s", "kinds"), [(3.5, ["session-cut"]), (4, [])])
+def test_a_session_that_ends_before_its_timeout_is_a_violation(after_s: float, kinds: list[str]):
+    """ZooKeeper's SessionTrackerImpl: not before the timeout after the last ping; a third of it may be over then."""
+    story = led_by_b1()
+    story.down("b2")
+    time_passes(story, after_s)
+    story.by(STORE, SessionEnded(session_id=7, client="b2/controller", why="expired"))
+
+    assert found(story) == kinds
+
+
+@pytest.mark.parametrize(("after_s", "kinds"), [(1, []), (10, ["moved-early"]), (20, [])])
+def test_leaders_go_home_at_one_check_in_an_interval(after_s: float, kinds: list[str]):
+    """KafkaController.scheduleAutoLeaderRebalanceTask."""
+    story = led_by_b1()
+    story.write_state(0, (0, 1, 2))
+    story.write_state(1, (0, 1, 2))
+    story.lead(1)
+    time_passes(story, after_s)
+    story.write_state(0, (0, 1, 2))
+
+    assert found(story) == kinds

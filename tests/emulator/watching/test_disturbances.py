@@ -52,9 +52,17 @@ def test_a_fault_of_a_whole_host_disturbs_all_that_need_it():
 
 
 def test_clocks_run_again_from_the_end_of_a_fault():
-    found = shown(lasting(("b0", "zk")), FaultEnded(index=0, kind="split"))
+    slow = FaultApplied(index=0, kind="slow", text="", links=(("b0", "zk"),), lasts=True)
+    found = shown(slow, FaultEnded(index=0, kind="slow"))
 
     assert found.undisturbed_since_us(("b0", "zk")) == 2_000_000
+
+
+def test_what_a_fault_kept_from_a_link_may_come_as_much_later_again_as_it_lasted():
+    """TCP sends again after pauses that double (RFC 6298)."""
+    found = shown(lasting(("b0", "zk")), FaultEnded(index=0, kind="split"))
+
+    assert found.undisturbed_since_us(("b0", "zk")) == 3_000_000
 
 
 def test_a_fault_without_duration_disturbs_at_its_moment():

@@ -1,0 +1,160 @@
+"""Logs of replicas that their brokers have lost (a part of ``duties``).
+
+================  =================================================  ==================  ==========================
+kind              what must end                                      parties             bound
+================  =================================================  ==================  ==========================
+replica-kept      a broker has the log of a replica it lost          controller, broker  ``ORDER_US``, log creation
+                  a disk brings back a log that it had deleted                           at once
+================  =================================================  ==================  ==========================
+
+The order to delete a log (StopReplica) goes to brokers that live for the controller, and is lost with the controller or
+with the broker's registration: no controller waits for the answer, and nothing in the store reminds the next one. Such
+a log is left over for good. So is one that comes back because power was cut before its deletion was on the disk, or
+because the disk lost its end.
+
+Source: Kafka 3.4 ``ControllerChannelManager.removeBroker``, ``KafkaController.onPartitionReassignment``.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kemu.actors.broker.partition_log import log_name
+from kemu.actors.broker.replica_log import JOURNALS
+from kemu.emulator.checkers.duty import Duties, Duty
+from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen
+from kemu.emulator.watching.control_plane import ControlPlane
+from kemu.protocol.names import TopicPartition, broker_host, broker_of, host_of
+from kemu.protocol.notes.replication import (
+    BecameFollower,
+    BecameLeader,
+    BrokersChanged,
+    NodeWritten,
+    ReplicaRestored,
+    ReplicaStopped,
+)
+
+Kept = tuple[str, TopicPartition]
+"""(host, partition)."""
+_FOR_GOOD, _PERHAPS = 0, -1
+"""What a disk has of a deletion after its host went down."""
+
+
+class _Lost(NamedTuple):
+    """A broker lost a replica: under which controller and registration, and in which leader epoch."""
+
+    controller: int
+    registration: int
+    epoch: int
+
+
+_BY_NOBODY = _Lost(0, -1, -1)
+"""Nobody is to send the order to delete it."""
+
+
+class KeptLogs(Duties):
+    """See the module."""
+
+    def __init__(self, plane: ControlPlane, create_us: int) -> None:
+        super().__init__(plane, create_us)
+        self._there: dict[Kept, None] = {}
+        self._lost: dict[Kept, _Lost] = {}
+        self._deleted: dict[Kept, int] = {}
+        """Deleted logs -> the life of the process that did it, or what its disk has of that."""
+        self.on = {
+            BecameLeader: self._takes_part,
+            BecameFollower: self._takes_part,
+            ReplicaStopped: self._stopped,
+            ReplicaRestored: self._restored,
+            BrokersChanged: self._brokers_changed,
+            NodeWritten: self._written,
+            HostDown: self._down,
+            HostStarted: self._started,
+            DiskTailLost: self._tail_lost,
+        }
+
+    def owed(self) -> Iterator[Duty]:
+        """What the controller that took a replica away must have its broker delete."""
+        for (host, at), lost in self._lost.items():
+            if self.plane.controller and self._is_owed(host, lost):
+                name = f"{at[0]}-{at[1]}"
+                text = f"{host} keeps its log of {name}, of which it has no replica any more"
+                yield self.order("replica-kept", (name, host), host, None, self.orders_us, text)
+
+    def left_over(self) -> Iterator[Kept]:
+        """Logs that nobody will delete."""
+        for (host, at), lost in self._lost.items():
+            if host not in self.panel.away and not self._is_owed(host, lost):
+                yield host, at
+
+    def _is_owed(self, host: str, lost: _Lost) -> bool:
+        return lost[:2] == (self.plane.epoch, self.plane.registration(host))
+
+    def _is_replica(self, key: Kept) -> bool:
+        there = self.panel.assigned.get(key[1])
+        return there is not None and broker_of(key[0]) in there.replicas
+
+    # --- facts -------------------------------------------------------------------------------------------------
+
+    def _takes_part(self, seen: Seen, fact: BecameLeader | BecameFollower) -> None:
+        key = (seen.actor, (fact.topic, fact.partition))
+        self._there[key] = None
+        self._deleted.pop(key, None)
+        if self._is_replica(key):
+            self._lost.pop(key, None)
+        elif key not in self._lost or self._lost[key].epoch < fact.leader_epoch:
+            self._lost[key] = _Lost(self.plane.epoch, self.plane.registration(seen.actor), fact.leader_epoch)
+
+    def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
+        if fact.deleted:
+            key = (seen.actor, (fact.topic, fact.partition))
+            self._there.pop(key, None)
+            self._lost.pop(key, None)
+            self._deleted[key] = seen.life
+
+    def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
+        key = (seen.actor, (fact.topic, fact.partition))
+        self._there[key] = None
+        deleted = self._deleted.pop(key, None)
+        if deleted == _FOR_GOOD:
+            name = f"{fact.topic}-{fact.partition}"
+            text = f"the disk of {seen.actor} brings back the log of {name}, which was deleted"
+            self.violation(seen, "replica-kept", (name, seen.actor), text)
+        if deleted is not None and not self._is_replica(key):
+            self._lost[key] = _BY_NOBODY
+
+    def _brokers_changed(self, seen: Seen, fact: BrokersChanged) -> None:
+        """Until now these got no orders from the controller."""
+        news = [broker_host(broker) for broker in (*fact.new, *fact.bounced)]
+        self._lost.update([(key, _BY_NOBODY) for key in self._lost if key[0] in news])
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        panel, plane = self.panel, self.plane
+        deleted_topic = panel.written_topic if fact.what == "deleted" else ""
+        if not deleted_topic and not panel.replicas_changed:
+            return
+        for host, at in self._there:
+            if self._is_replica((host, at)):
+                self._lost.pop((host, at), None)
+            elif at in panel.replicas_changed or at[0] == deleted_topic:
+                was_there = at[0] == deleted_topic or broker_of(host) in panel.replicas_changed[at]
+                sends = was_there and host_of(fact.client) == plane.controller and plane.registration(host) >= 0
+                state = panel.states.get(at)
+                lost = _Lost(plane.epoch, plane.registration(host), state.leader_epoch if state is not None else -1)
+                self._lost.setdefault((host, at), lost if sends else _BY_NOBODY)
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        """A deletion is on its way to the disk until power is cut; what is not back after the next start is gone."""
+        for key, life in self._deleted.items():
+            if key[0] == fact.host:
+                self._deleted[key] = _PERHAPS if fact.how == "power" and life == fact.life else _FOR_GOOD
+
+    def _tail_lost(self, seen: Seen, fact: DiskTailLost) -> None:
+        for key in self._deleted:
+            if key[0] == fact.host and fact.log == JOURNALS + log_name(*key[1]):
+                self._deleted[key] = _PERHAPS
+
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        if not fact.kept_disk:
+            for known in (self._there, self._lost, self._deleted):
+                for key in [key for key in known if key[0] == fact.host]:
+                    del known[key]

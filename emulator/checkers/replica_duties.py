@@ -1,0 +1,217 @@
+"""What leaders, followers and the producers they serve owe each other (a part of ``duties``).
+
+================  =================================================  ==================  ==========================
+kind              what must end                                      parties             bound
+================  =================================================  ==================  ==========================
+fetch-stalled     a follower lacks records and gets none             leader, follower    socket timeout, one fetch
+out-of-isr        a follower has all that is committed               controller, leader  ``ISR_US``; requests to former
+                                                                     and follower        processes time out before
+never-shrunk      a member of an ISR does not reach what was at      controller, leader  1.5 times the lag,
+                  the leader's end when it last had all                                  ``ORDER_US``
+watermark-waits   all in sync have records above the high watermark  leader, followers   lag, ``ISR_US``
+unanswered        a producer hears nothing of what is committed      leader, producers   request timeout, ``ISR_US``
+================  =================================================  ==================  ==========================
+
+Source: Kafka 3.4 ``Partition``, ``AlterPartitionManager``, ``AbstractFetcherThread``, ``DelayedProduce``.
+"""
+
+from collections.abc import Iterator
+
+from kemu.emulator.checkers.duty import ISR_US, ORDER_US, Duties, Duty
+from kemu.emulator.facts import HostDown, Seen
+from kemu.emulator.watching.control_plane import ControlPlane
+from kemu.protocol.config import ReplicaConfig
+from kemu.protocol.dynamic_configs import FOLLOWER_THROTTLED_REPLICAS, LEADER_THROTTLED_REPLICAS
+from kemu.protocol.names import STORE, TopicPartition, broker_host, host_of
+from kemu.protocol.nodes import TOPIC_CONFIGS, PartitionState, ReplicaAssignment, read_config
+from kemu.protocol.notes.groups import ProduceFailed, ProducerStarted, RecordsAcknowledged, RecordsAppended
+from kemu.protocol.notes.replication import (
+    BecameLeader,
+    HighWatermarkAdvanced,
+    IsrChanged,
+    IsrChangeFailed,
+    IsrProposed,
+    NodeWritten,
+)
+
+
+class ReplicaDuties(Duties):
+    """See the module."""
+
+    def __init__(self, plane: ControlPlane, config: ReplicaConfig, bandwidth: int, request_us: int) -> None:
+        super().__init__(plane)
+        self._lag_us = config.replica_lag_time_max_ms * 1_000
+        self._request_us = request_us
+        self._socket_us = config.replica_socket_timeout_ms * 1_000
+        fetch_us = config.replica_fetch_response_max_bytes * 1_000_000 // bandwidth if bandwidth else 0
+        self._fetch_us = self._socket_us + ISR_US + fetch_us * 8
+        self._watermarks: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        """(leader, partition) -> its high watermark, and where its log ended when it became leader."""
+        self._proposed: dict[tuple[str, TopicPartition], tuple[int, ...]] = {}
+        """(leader, partition) -> who counts for the high watermark while a change of the ISR is under way."""
+        self._asked_us: dict[str, int] = {}
+        """Leader -> since when it has had no answer to a change of an ISR; at least since the newest controller."""
+        self._answered_us: dict[str, int] = {}
+        """Leader -> when it had the answer to what it had asked before the newest controller was ready."""
+        self._marks: dict[tuple[str, TopicPartition], int] = {}
+        """(follower, partition) -> the leader's end when the follower last had everything up to the mark before."""
+        self._producers: dict[str, dict[str, None]] = {}
+        """Topic -> hosts of the producers that want answers."""
+        self._undecided: dict[TopicPartition, tuple[str, int]] = {}
+        """(leader, end) of the first append since a producer last heard what became of one."""
+        self._throttled: dict[str, None] = {}
+        """Topics with throttled replicas."""
+        self.on = {
+            RecordsAppended: self._appended,
+            ProducerStarted: self._produces,
+            RecordsAcknowledged: self._decided,
+            ProduceFailed: self._decided,
+            HighWatermarkAdvanced: self._advanced,
+            BecameLeader: self._led,
+            IsrProposed: self._isr_proposed,
+            IsrChanged: self._isr_changed,
+            IsrChangeFailed: self._isr_refused,
+            HostDown: self._went_down,
+            NodeWritten: self._node_written,
+        }
+
+    def end_and_watermark(self, leader: str, at: TopicPartition) -> tuple[int, int]:
+        """Of a leader's log."""
+        return self._end(leader, at), self._watermarks.get((leader, at), (0, 0))[0]
+
+    def _end(self, host: str, at: TopicPartition) -> int:
+        return self.panel.copies.on_host(host, at).log.end
+
+    # --- facts -------------------------------------------------------------------------------------------------
+
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        at = (fact.topic, fact.partition)
+        if at not in self._undecided and fact.topic in self._producers:
+            self._undecided[at] = (seen.actor, fact.base_offset + fact.count)
+
+    def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
+        if fact.acks != 0:
+            self._producers.setdefault(fact.topic, {})[host_of(seen.actor)] = None
+            self._undecided = {at: each for at, each in self._undecided.items() if at[0] != fact.topic}
+
+    def _decided(self, seen: Seen, fact: RecordsAcknowledged | ProduceFailed) -> None:
+        self._undecided.pop((fact.topic, fact.partition), None)
+
+    def _advanced(self, seen: Seen, fact: HighWatermarkAdvanced) -> None:
+        key = (seen.actor, (fact.topic, fact.partition))
+        self._watermarks[key] = (fact.high_watermark, self._watermarks.get(key, (0, 0))[1])
+
+    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+        key = (seen.actor, (fact.topic, fact.partition))
+        self._watermarks[key] = (fact.high_watermark, fact.end_offset)
+        self._proposed.pop(key, None)
+        self._undecided.pop(key[1], None)  # producers learn by themselves what its former leader did
+
+    def _isr_proposed(self, seen: Seen, fact: IsrProposed) -> None:
+        self._proposed[seen.actor, (fact.topic, fact.partition)] = fact.counted
+        self._asked_us.setdefault(seen.actor, seen.at_us)
+
+    def _isr_changed(self, seen: Seen, fact: IsrChanged) -> None:
+        self._proposed.pop((seen.actor, (fact.topic, fact.partition)), None)
+        if self._asked_us.pop(seen.actor, self.plane.decides_from_us) < self.plane.decides_from_us:
+            self._answered_us[seen.actor] = seen.at_us
+
+    def _isr_refused(self, seen: Seen, fact: IsrChangeFailed) -> None:
+        """The one before it may still be under way."""
+        self._proposed.pop((seen.actor, (fact.topic, fact.partition)), None)
+
+    def _went_down(self, seen: Seen, fact: HostDown) -> None:
+        self._asked_us.pop(fact.host, None)
+
+    def _node_written(self, seen: Seen, fact: NodeWritten) -> None:
+        if fact.path.startswith(f"{TOPIC_CONFIGS}/"):
+            rows = read_config(fact.data) if fact.what != "deleted" else {}
+            topic = fact.path.rpartition("/")[2]
+            self._throttled.pop(topic, None)
+            if LEADER_THROTTLED_REPLICAS in rows or FOLLOWER_THROTTLED_REPLICAS in rows:
+                self._throttled[topic] = None
+
+    # --- what is owed ------------------------------------------------------------------------------------------
+
+    def owed(self) -> Iterator[Duty]:
+        """All that is owed where somebody leads."""
+        panel, plane = self.panel, self.plane
+        for at, state in panel.states.items():
+            there, leader = panel.assigned.get(at), broker_host(state.leader)
+            leads = panel.roles.get((leader, at)) == (state.leader_epoch, True) and (leader, at) not in plane.unusable
+            if there is not None and leads and at[0] not in plane.deleting:
+                yield from self._of_leader(at, state, there, leader)
+
+    def _of_leader(
+        self, at: TopicPartition, state: PartitionState, there: ReplicaAssignment, leader: str
+    ) -> Iterator[Duty]:
+        """Followers fetch, get into the ISR, and the high watermark rises."""
+        panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
+        own, (watermark, epoch_start) = self._end(leader, at), self._watermarks.get((leader, at), (0, 0))
+        proposed = self._proposed.get((leader, at), ())
+        for broker in there.replicas:
+            host = broker_host(broker)
+            follows = broker != state.leader and panel.roles.get((host, at)) == (state.leader_epoch, False)
+            if not follows or not plane.runs(host) or (host, at) in plane.unusable:
+                continue
+            end = self._end(host, at)
+            if end < own and at[0] not in self._throttled:
+                text = f"{host} has {name} up to {end} of {own}, follows {leader}, and gets nothing"
+                of = (state.leader_epoch, end)
+                yield Duty("fetch-stalled", (name, host), (leader, host), of, self._fetch_us, text)
+            if broker not in state.isr and end >= max(watermark, epoch_start):
+                yield from self._joins(at, state, leader, host)
+        yield from self._leaves(at, state, leader, own)
+        by, undecided = self._undecided.get(at, ("", 0))
+        if by == leader and undecided <= watermark and len(state.isr) >= panel.min_insync.of(at):
+            text = f"{leader} has committed {name} up to {undecided}, and no producer has heard of it"
+            hosts = (leader, *self._producers[at[0]])
+            yield Duty("unanswered", (name,), hosts, (state, undecided), self._request_us + ISR_US, text)
+        counted = {*state.isr, *proposed} - {state.leader}
+        least = min([own, *[self._end(broker_host(broker), at) for broker in counted]])
+        unheard = panel.unheard.of(at)  # its leader counts the ISR that it knows (KAFKA-15583)
+        known = unheard.told if unheard is not None and unheard.leader_waits else state.isr
+        if watermark < least and len(known) >= panel.min_insync.of(at):
+            text = f"{leader} has {watermark} as the high watermark of {name}; all in sync have records to {least}"
+            hosts = (leader, *map(broker_host, sorted(counted)))
+            yield Duty("watermark-waits", (name,), hosts, (state, proposed, watermark), self._lag_us + ISR_US, text)
+
+    def _leaves(self, at: TopicPartition, state: PartitionState, leader: str, own: int) -> Iterator[Duty]:
+        """A member that lags leaves the ISR."""
+        plane, name = self.plane, f"{at[0]}-{at[1]}"
+        for host in [broker_host(broker) for broker in state.isr if broker != state.leader]:
+            end, mark = self._end(host, at), min(self._marks.setdefault((host, at), own), own)
+            if end >= mark:
+                mark = self._marks[host, at] = own
+            if end < mark and self._can_ask(at):
+                text = f"{leader} keeps {host} in the ISR of {name}, which has not reached {mark}, but {end}"
+                parties, from_us = (STORE, plane.controller, leader), self._answered_from_us(leader)
+                bound_us = self._lag_us * 3 // 2 + ORDER_US
+                yield Duty("never-shrunk", (name, host), parties, (state, mark), bound_us, text, from_us)
+
+    def _can_ask(self, at: TopicPartition) -> bool:
+        """Whether a leader can have an ISR changed: there is a controller, and no refusal that lasts."""
+        unheard = self.panel.unheard.of(at)
+        return bool(self.plane.controller) and (unheard is None or not unheard.leader_waits)
+
+    def _answered_from_us(self, leader: str) -> int:
+        """From when on a leader must get answers: a request to a former controller waits until its socket times out."""
+        plane = self.plane
+        from_us = max(plane.decides_from_us, self._answered_us.get(leader, 0))
+        asked_us = self._asked_us.get(leader, plane.decides_from_us)
+        if asked_us >= plane.decides_from_us:
+            return from_us
+        return max(from_us, max(asked_us, plane.elected_us) + self._socket_us)
+
+    def _joins(self, at: TopicPartition, state: PartitionState, leader: str, host: str) -> Iterator[Duty]:
+        """A follower that has all that is committed gets into the ISR."""
+        plane = self.plane
+        if plane.registration(host) < 0 or not self._can_ask(at):
+            return
+        name, of = f"{at[0]}-{at[1]}", (state, plane.epoch, plane.registration(host), plane.registration(leader))
+        text = f"{host} has all of {name} that {leader} has committed, and stays out of the ISR {state.isr}"
+        parties = (STORE, plane.controller, leader, host)
+        restarted_us = plane.restarted_us(leader)  # a fetch that waits for its former process times out, too
+        waits_us = restarted_us + self._socket_us if restarted_us else 0
+        from_us = max(self._answered_from_us(leader), waits_us)
+        yield Duty("out-of-isr", (name, host), parties, of, ISR_US, text, from_us)
