@@ -124,11 +124,13 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         if group.streams is not None and group.streams.settings.exactly_once
     ]
     tasks = Tasks(scenario.stable_within_us, exactly_once)
-    retention_us = configured(BrokerConfig(), scenario.brokers.config).offsets_retention_minutes * 60_000_000
+    broker = configured(BrokerConfig(), scenario.brokers.config)
+    retention_us = broker.offsets_retention_minutes * 60_000_000
     of_groups = (
         liveness,
         GroupDuties(times_of(scenario)),
         tasks,
+        MembershipRules(broker.group_initial_rebalance_delay_ms * 1_000),
         CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
         BoundedWaits(_timeouts(scenario)),
         UselessWork(_heartbeat_intervals_us(scenario)),

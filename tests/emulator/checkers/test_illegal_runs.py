@@ -149,35 +149,6 @@ def test_work_without_a_position(story):
 # --- commits -------------------------------------------------------------------------------------------------------
 
 
-def next_generation(story: Story) -> None:
-    story.become("PreparingRebalance")
-    story.revoke("c2", "1")
-    story.remove("c1-1")
-    story.generation_of(2, c2="0 1")
-
-
-def test_a_zombies_commit_with_its_old_generation(story):
-    story.process("c1", 0, 0, 5)
-    next_generation(story)
-    story.committed("c1", 0, 5, generation=1)
-
-    caught(story, "commits", "c1-1 committed 5 of t-0 with generation 1; the group's is 2")
-
-
-def test_a_zombies_commit_with_the_new_generation(story):
-    story.process("c1", 0, 0, 5)
-    next_generation(story)
-    story.committed("c1", 0, 5, generation=2)
-
-    caught(story, "commits", "no member of generation 2")
-
-
-def test_a_commit_from_outside_while_the_group_is_stable(story):
-    story.committed("", 0, 5, generation=-1)
-
-    caught(story, "commits", "without generation while the group is Stable")
-
-
 def expires(story: Story, partition: int = 0) -> None:
     story.by(COORDINATOR, notes.OffsetRemoved(group=GROUP, topic=TOPIC, partition=partition, why="expired"))
 
@@ -189,7 +160,7 @@ def test_an_offset_expires_that_a_member_works_on(story):
     story.wait(11)
     expires(story)
 
-    caught(story, "commits", "expires although g has a member that works on it")
+    caught(story, "commits", "the offset of t-0 in g was removed although a member works on it")
 
 
 def test_an_offset_expires_while_a_group_that_was_empty_for_a_moment_comes_back(story):
@@ -202,7 +173,7 @@ def test_an_offset_expires_while_a_group_that_was_empty_for_a_moment_comes_back(
     story.become("PreparingRebalance")
     expires(story)
 
-    caught(story, "commits", "expires while g rebalances, 2.0 s after it had members")
+    caught(story, "commits", "the offset of t-0 in g was removed while its group rebalances")
 
 
 def test_a_commit_ahead_of_the_work(story):
