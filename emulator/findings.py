@@ -29,8 +29,8 @@ class Violation:
 MEMBER_FAILED = "member-failed"
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "one-owner": ("two-owners", "unknown-generation"),
-        "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin", "revocation-late"),
+        "one-owner": ("two-owners",),
+        "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin"),
         "processing": ("not-owned", "out-of-order"),
         "commits": (
             "ahead-of-work",

@@ -32,8 +32,8 @@ CONSUMER = (
         was="a join that starts over is not prepared again",
         today="whatever resets a membership makes the next join start with onJoinPrepare",
         past=Past(consumer={"prepare_after_reset": False}),
-        caught_by="one-owner",
-        kind="two-owners",
+        caught_by="cooperative",
+        kind="handed-over-too-soon",
     ),
     PastBug(
         issue="KAFKA-8104",

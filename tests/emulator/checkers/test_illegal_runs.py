@@ -46,38 +46,6 @@ def test_two_members_take_one_partition_in_one_generation(story):
     caught(story, "one-owner", "t-0 in generation 2: c2-1 of c2 takes its assignment, c1-1 of c1 took it too")
 
 
-@pytest.mark.parametrize("first", ["c1", "c2"])
-def test_a_cooperative_leader_that_does_not_withhold(story, first):
-    """Partition 0 changes hands in the generation its owner joined with it, whoever hears of it first."""
-    story.become("PreparingRebalance")
-    story.complete(2, "c1", "c2")
-    story.become("Stable")
-    for member, names in sorted({"c1": "", "c2": "0 1"}.items(), reverse=first == "c2"):
-        story.receive(member, 2, names)
-
-    caught(story, "one-owner", "t-0 in generation 2")
-
-
-def test_an_assignment_of_a_generation_that_no_log_knows(story):
-    """A sync answered before the group's record was durable."""
-    story.become("PreparingRebalance")
-    story.revoke("c1", "0")
-    story.revoke("c2", "1")
-    story.complete(2, "c1", "c2")
-    story.down("b0")
-    story.load("b1/coordinator", 1, "c1", "c2")
-    story.take("c1", 2, "0")
-
-    caught(story, "one-owner", "generation 2, which is in no log")
-
-
-def test_an_assignment_of_a_generation_that_never_began(story):
-    story.revoke("c1", "0")
-    story.take("c1", 7, "0")
-
-    caught(story, "one-owner", "generation 7, which never began")
-
-
 # --- processing ----------------------------------------------------------------------------------------------------
 
 
