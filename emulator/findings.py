@@ -69,6 +69,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "members",
             "no-cause",
             "not-divided",
+            "not-revoked",
             "not-sticky",
             "protocol",
             "refused",

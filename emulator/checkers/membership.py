@@ -16,6 +16,7 @@ no-cause       a join phase begins after a join that changes something, a leave,
 join-answer    a join is answered the generation in force; its leader, alone, is told all members
 protocol       every member of a generation supports its protocol
 assignment     a member is given what the leader sent for it
+not-revoked    a member joins with partitions of topics only that it subscribes to
 unbalanced ..  what the leader sent keeps the promises of its assignor: ``assignments.py``
 transition     the state changes along ``MAY_FOLLOW`` only, from the state that the group was in
 generation     it rises by 1 with each completed join phase, and does not repeat one that became Stable
@@ -30,7 +31,7 @@ onExpireHeartbeat); tests/data/raw-requests has recorded answers.
 from collections.abc import Mapping
 from typing import Any
 
-from kemu.emulator.checkers.assignments import broken_promises
+from kemu.emulator.checkers.assignments import broken_promises, owned_unsubscribed
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, FaultApplied, HostDown, Seen
 from kemu.emulator.watching.shadow_groups import (
@@ -177,6 +178,9 @@ class MembershipRules(Checker):
             rows = {member_id: dict(rows).get(group.protocol, b"") for member_id, rows in group.listed.items()}
             for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), self.panel.topics):
                 self._say(seen, kind, fact.group, f"generation {fact.generation}: {text}")
+        elif fact.api == "JoinGroup":
+            for text in owned_unsubscribed(fact.rows):
+                self._say(seen, "not-revoked", fact.group, f"{fact.client} joins and {text}")
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         step = self._at(seen)
@@ -300,6 +304,8 @@ class MembershipRules(Checker):
         if fact.old not in MAY_FOLLOW.get(fact.new, ()):
             self._say(seen, "transition", fact.group, f"{became}, which is no legal transition ({fact.why})")
         rises = fact.new in (COMPLETING, EMPTY) and not group.begun
+        if not group.generation and fact.generation == group.former_generation + rises:
+            group.generation = group.former_generation
         if fact.generation != group.generation + rises:
             text = f"it became {fact.new} in generation {fact.generation} after {group.generation}"
             self._say(seen, "generation", fact.group, text)

@@ -123,6 +123,8 @@ class ShadowGroup:
         self.static: dict[str, MemberId] = {}
         self.former: dict[str, tuple[MemberId, ...]] = {}
         """Instance -> ids that it had."""
+        self.former_generation = 0
+        """That of a group of this name whose removal this coordinator began: it comes back if that is not written."""
         self.begun = False
         """Its generation began, and its state has yet to say so."""
         self.wired = False
@@ -205,6 +207,8 @@ class ShadowGroups:
 
     def __init__(self) -> None:
         self._groups: dict[tuple[ActorName, GroupId], ShadowGroup] = {}
+        self._ended: dict[tuple[ActorName, GroupId], int] = {}
+        """Copies whose removal began -> their generation."""
         self._told: dict[MemberId, _Told] = {}
         self._requests: dict[tuple[ActorName, str, int, int], GroupRequest] = {}
         self._leaders: dict[tuple[GroupId, int], MemberId] = {}
@@ -321,6 +325,7 @@ class ShadowGroups:
         group = self._groups.get((seen.actor, name))
         if group is None:
             group = self._groups[seen.actor, name] = ShadowGroup(name)
+            group.former_generation = self._ended.get((seen.actor, name), 0)
             request = self._last.get(seen.actor)
             group.wired = request is not None and request.seq == seen.seq
         return group
@@ -396,6 +401,7 @@ class ShadowGroups:
             group.rebalance_us = group.timeout_us()
         elif fact.new == DEAD:
             self._forget(seen.actor, fact.group)
+            self._ended[seen.actor, fact.group] = fact.generation
 
     def loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         """A copy was read from the log: all sessions begin."""
@@ -426,3 +432,4 @@ class ShadowGroups:
 
     def _forget(self, coordinator: ActorName, name: GroupId) -> None:
         self._groups.pop((coordinator, name), None)
+        self._ended.pop((coordinator, name), None)
