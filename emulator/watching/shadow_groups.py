@@ -307,9 +307,9 @@ class ShadowGroups:
             return _REBALANCES if group.state == COMPLETING else _FINE
         if request.api == "Heartbeat":
             return _OF_HEARTBEATS.get(group.state, _FINE)
-        if group.state == COMPLETING:
-            return _FINE if group.stored else _NOTHING
-        return _REBALANCES if group.state == PREPARING else _FINE
+        if group.state == PREPARING:
+            return _REBALANCES
+        return _FINE if group.stored else _NOTHING
 
     def _permits_join(self, group: ShadowGroup, request: GroupRequest, at_us: int) -> Codes:
         if not request.member_id:
@@ -406,7 +406,7 @@ class ShadowGroups:
     def loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         """A copy was read from the log: all sessions begin."""
         group = self._groups[seen.actor, fact.group] = ShadowGroup(fact.group)
-        group.state, group.generation = fact.state, fact.generation
+        group.state, group.generation, group.stored = fact.state, fact.generation, True
         group.began_us = seen.at_us
         led = self._leaders.get((fact.group, fact.generation), "")
         group.leader = led if led in fact.members else ""
