@@ -216,8 +216,9 @@ class MembershipRules(Checker):
                 self._say(seen, "join-answer", group.name, f"{told}, which it leads, and no members")
 
     def _written(self, seen: Seen, fact: GroupRecordWritten) -> None:
+        step = self._at(seen)
         if fact.error is not _E.NONE:
-            self._at(seen).causes.add(fact.group)
+            step.causes.add(fact.group)
         self._shadows.written(seen, fact)
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
