@@ -78,6 +78,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "lifecycle": (
             "callback",
+            "left-in-time",
             "owned",
             "started-twice",
             "works-when-closed",

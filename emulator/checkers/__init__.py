@@ -33,8 +33,8 @@ restart      a restarted replica takes no more for committed than ever was      
 ``emulator.findings``.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from kemu.emulator.checkers.agreement import Agreement
 from kemu.emulator.checkers.base import Checker
@@ -62,12 +62,14 @@ from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.checkers.useless_work import UselessWork
 from kemu.emulator.scenario.members import AS_ITS_GROUP
 from kemu.emulator.text.kafka_keys import configured
-from kemu.protocol.config import BrokerConfig, ProducerConfig
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.topic_pattern import TopicPattern
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
+
+T = TypeVar("T")
 
 CHECKERS: Mapping[str, type[Checker]] = {
     "one-owner": OneOwner,
@@ -131,9 +133,12 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         GroupDuties(times_of(scenario)),
         tasks,
         MembershipRules(broker.group_initial_rebalance_delay_ms * 1_000),
-        CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
+        CommitsChecker(
+            _by_member(scenario, lambda of: of.auto_offset_reset), retention_us, _committing_groups(scenario)
+        ),
         BoundedWaits(_timeouts(scenario)),
-        UselessWork(_heartbeat_intervals_us(scenario)),
+        UselessWork(_by_member(scenario, lambda of: of.heartbeat_interval_ms * 1_000)),
+        Lifecycle(_by_member(scenario, lambda of: of.max_poll_interval_ms * 1_000)),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
@@ -174,29 +179,18 @@ def _timeouts(scenario: "Scenario") -> Timeouts:
     )
 
 
-def _reset_policies(scenario: "Scenario") -> dict[str, str]:
-    """``auto.offset.reset`` by group, and by host of the members that the scenario sets otherwise.
+def _by_member(scenario: "Scenario", setting: Callable[[ConsumerConfig], T]) -> dict[str, T]:
+    """A setting by group, and by host of the members that the scenario sets otherwise.
 
-    A Streams application is left out: it sets its consumers itself, and ``tasks`` looks at where they start.
+    A Streams application is left out: it sets its consumers itself.
     """
-    policies: dict[str, str] = {}
+    found: dict[str, T] = {}
     for name, group in scenario.groups.items():
         if group.streams is None:
-            policies[name] = group.consumer(name, "", 0).auto_offset_reset
+            found[name] = setting(group.consumer(name, "", 0))
             for host, own in group.overrides.items():
-                policies[host] = group.consumer(name, host, 0, member=own).auto_offset_reset
-    return policies
-
-
-def _heartbeat_intervals_us(scenario: "Scenario") -> dict[str, int]:
-    """``heartbeat.interval.ms`` by group, and by host of members that the scenario sets otherwise; not of Streams."""
-    intervals_us: dict[str, int] = {}
-    for name, group in scenario.groups.items():
-        if group.streams is None:
-            intervals_us[name] = group.consumer(name, "", 0).heartbeat_interval_ms * 1_000
-            for host, own in group.overrides.items():
-                intervals_us[host] = group.consumer(name, host, 0, member=own).heartbeat_interval_ms * 1_000
-    return intervals_us
+                found[host] = setting(group.consumer(name, host, 0, member=own))
+    return found
 
 
 def _committing_groups(scenario: "Scenario") -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The dead are silent, the paused stand still, and callbacks pair up.
+"""The dead are silent, the paused stand still, callbacks pair up, and who polls in time stays.
 
 Theory.
 
@@ -8,17 +8,24 @@ Theory.
 2. ``onPartitionsAssigned`` names only what the member did not own, ``onPartitionsRevoked`` only what it owned,
    ``onPartitionsLost`` all it owned; what each fact says is owned afterwards is exactly the sum of them. A new life
    owns nothing. After a rebalance a member owns exactly its assignment.
+3. A member that goes on in the same life left its group only if its application unsubscribed, or had not polled for
+   ``max.poll.interval.ms`` (KIP-62, ``AbstractCoordinator.HeartbeatThread`` 3.4). Between two pieces of work on one
+   partition lies a poll.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import HostDown, HostPaused, HostStarted, Seen
+from kemu.emulator.checkers.commits import UNSUBSCRIBE
+from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostStarted, MemberReconfigured, Seen
+from kemu.emulator.watching.memberships import UNJOINED
 from kemu.emulator.watching.panel import Holding
-from kemu.protocol.names import TopicPartition, host_of, part_on
+from kemu.emulator.watching.shadow_groups import EARLY
+from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
+    GroupRequestRead,
     MemberBecame,
     MemberFailed,
     PartitionsAssigned,
@@ -35,12 +42,24 @@ WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed, RangePro
 
 
 class Lifecycle(Checker):
-    """The dead are silent, the paused stand still, and callbacks pair up."""
+    """See the module."""
 
     name = "lifecycle"
 
-    def __init__(self) -> None:
+    def __init__(self, poll_us: Mapping[GroupId | ActorName, int] | None = None) -> None:
+        """A checker of one run; ``poll_us``: ``max.poll.interval.ms`` by group, and by host where it is another."""
         super().__init__()
+        self._poll_us = dict(poll_us or {})
+        self._unsubscribed: dict[str, None] = {}
+        """Hosts that ever unsubscribed."""
+        self._worked_us: dict[tuple[ActorName, int], dict[TopicPartition, int]] = {}
+        """(actor, life) -> when it was last done with work on each partition."""
+        self._polled_us: dict[tuple[ActorName, int], int] = {}
+        """(actor, life) -> a time at which, or after which, it polled."""
+        self._reset: dict[MemberId, tuple[ActorName, int, str]] = {}
+        """Ids that a member gave up although it had polled in time: who, and how long before."""
+        self._left: dict[tuple[ActorName, int], str] = {}
+        """Those that left their group with that."""
         self._closed: dict[str, tuple[int, int]] = {}
         """Actor -> (life, step) in which its consumer closed."""
         self._failed: dict[str, tuple[int, int]] = {}
@@ -56,6 +75,11 @@ class Lifecycle(Checker):
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
             PartitionsLost: self._lost,
+            Processed: self._processed,
+            GroupRequestRead: self._requested,
+            AssignmentReceived: self._goes_on,
+            FaultApplied: self._fault,
+            MemberReconfigured: self._reconfigured,
         }
         self.every = self._speaks
 
@@ -110,6 +134,8 @@ class Lifecycle(Checker):
         elif fact.new == "FAILED":
             self._failed[seen.actor] = (seen.life, seen.seq)
             self._free.pop(seen.actor, None)
+        elif fact.new == UNJOINED:
+            self._resets(seen, fact)
 
     def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
         """Another of the same name is not the one that failed."""
@@ -118,6 +144,43 @@ class Lifecycle(Checker):
     def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:
         self._failed.setdefault(seen.actor, (seen.life, seen.seq))
         self._free.pop(seen.actor, None)
+
+    # --- polls -------------------------------------------------------------------------------------------------
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        life, at = (seen.actor, seen.life), (fact.topic, fact.partition)
+        worked_us = self._worked_us.setdefault(life, {})
+        if at in worked_us:
+            self._polled_us[life] = max(self._polled_us.get(life, 0), worked_us[at])
+        worked_us[at] = seen.at_us
+
+    def _resets(self, seen: Seen, fact: MemberBecame) -> None:
+        host, polled_us = host_of(seen.actor), self._polled_us.get((seen.actor, seen.life))
+        limit_us = self._poll_us.get(host, self._poll_us.get(fact.group, 0))
+        free_us = self.panel.disturbances.undisturbed_since_us([host])
+        if polled_us is None or free_us is None or free_us > polled_us or host in self._unsubscribed:
+            return
+        if seen.at_us - polled_us < limit_us * EARLY:
+            text = f"{(seen.at_us - polled_us) / 1e6:.1f} s after it polled, within max.poll.interval.ms"
+            self._reset[fact.member_id] = (seen.actor, seen.life, text)
+
+    def _requested(self, seen: Seen, fact: GroupRequestRead) -> None:
+        for member_id, _ in fact.ids if fact.api == "LeaveGroup" else ():
+            actor, life, text = self._reset.pop(member_id, ("", 0, ""))
+            if actor and actor == fact.client:
+                self._left[actor, life] = text
+
+    def _goes_on(self, seen: Seen, fact: AssignmentReceived) -> None:
+        text = self._left.pop((seen.actor, seen.life), "")
+        if text and host_of(seen.actor) not in self._unsubscribed:
+            self._say(seen, "left-in-time", f"left its group {text}")
+
+    def _fault(self, seen: Seen, fact: FaultApplied) -> None:
+        if fact.kind == UNSUBSCRIBE:
+            self._unsubscribed[fact.text.partition(" ")[0]] = None
+
+    def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
+        self._poll_us[fact.host] = 0
 
     # --- callbacks ---------------------------------------------------------------------------------------------
 

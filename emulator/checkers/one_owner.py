@@ -1,18 +1,18 @@
 """One owner per partition and generation: within one generation no two members take the same partition.
 
-Theory. The leader cuts the partitions into disjoint parts, and the coordinator hands each member its part. That it hands
-out nothing else, and nothing that is not in the log, is ``membership``; that nobody is given what another member joined
-with is ``cooperative``.
+Theory. The leader cuts the partitions into disjoint parts, and the coordinator hands each member its part. That it
+hands out nothing else, and nothing that is not in the log, is ``membership``; that nobody is given what another member
+joined with is ``cooperative``.
 
-===============  =========================================================================================================
+===============  =======================================================================================================
 what is allowed  why
-===============  =========================================================================================================
-a number again   after a failover in mid-rebalance (KIP-345's group metadata are written when all is decided): each
-                 begin of a generation has a record of its own, and one that the next log does not know has none
+===============  =======================================================================================================
+a number again   a coordinator that takes over in mid-rebalance does not know the generation that had begun: each begin
+                 has a record of its own, and one that the next log does not know has none
 another id       a static member that restarts takes the same partitions in the same generation; its former id was
                  removed, or is not in the log that was loaded (KAFKA-10284)
-another record   a coordinator that has a successor, and did not hear of it, begins generations with who still asks it
-===============  =========================================================================================================
+another record   a coordinator that has a successor, and did not hear of it, begins generations with its last members
+===============  =======================================================================================================
 """
 
 from kemu.emulator.checkers.base import Checker

@@ -116,6 +116,13 @@ MUTATIONS = [
         "membership/join-phase",
         ("dies_with_a_new_id.toml:1",),
     ),
+    Mutation(  # a member leaves when max.poll.interval.ms has passed since it first polled, though it polled meanwhile
+        "actors/consumer/consumer.py",
+        "        if self.now_us >= self._poll_by_us:\n",
+        "        if self.now_us >= self._closes_at_us:\n",
+        "lifecycle/left-in-time",
+        ("short_waits.toml:1", "slow_callbacks.toml:1"),
+    ),
     Mutation(  # the leader is told of itself alone
         "actors/coordinator/members.py",
         "                for m in map(self.by_id.__getitem__, self.hashed())\n",

@@ -330,6 +330,16 @@ def test_a_custom_assignor_promises_nothing():
     assert story.found() == []
 
 
+@pytest.mark.parametrize(("topic", "kinds"), [(TOPIC, []), ("another", ["not-revoked"])])
+def test_a_cooperative_member_joins_with_partitions_of_topics_that_it_subscribes_to(topic, kinds):
+    """``ConsumerCoordinator.onJoinPrepare``: the others are revoked before."""
+    story = WireStory("c1")
+    claims = encode_subscription(Subscription((topic,), owned=partitions("0")))
+    story.enter("c1", rows=(("cooperative-sticky", claims),))
+
+    assert story.found() == kinds
+
+
 @pytest.mark.parametrize(("first", "second", "kinds"), [("0 1", "2 3", []), ("2 3", "0 1", ["not-sticky"])])
 def test_a_sticky_leader_leaves_members_what_they_own(first, second, kinds):
     story = WireStory("c1", "c2", count=4)
