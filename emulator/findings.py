@@ -31,7 +31,6 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "one-owner": ("two-owners",),
         "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin"),
-        "processing": ("not-owned", "out-of-order"),
         "commits": (
             "ahead-of-work",
             "given-up-uncommitted",
@@ -79,6 +78,8 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "lifecycle": (
             "callback",
             "left-in-time",
+            "not-owned",
+            "out-of-order",
             "owned",
             "started-twice",
             "works-when-closed",

@@ -52,7 +52,6 @@ from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
 from kemu.emulator.checkers.membership import MembershipRules
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.one_owner import OneOwner
-from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
@@ -74,7 +73,6 @@ T = TypeVar("T")
 CHECKERS: Mapping[str, type[Checker]] = {
     "one-owner": OneOwner,
     "cooperative": Cooperative,
-    "processing": Processing,
     "commits": CommitsChecker,
     "no-lost-record": NoLostRecord,
     "membership": MembershipRules,

@@ -92,7 +92,7 @@ MUTATIONS = [
         "actors/consumer/fetching.py",
         "                    last = first + at_most\n",
         "                    last = first + at_most\n                    first += 1\n",
-        "processing",  # a record is skipped where a poll cuts a batch
+        "lifecycle",  # a record is skipped where a poll cuts a batch
         ("overload.toml:1",),
     ),
     Mutation(

@@ -46,7 +46,7 @@ def test_two_members_take_one_partition_in_one_generation(story):
     caught(story, "one-owner", "t-0 in generation 2: c2-1 of c2 takes its assignment, c1-1 of c1 took it too")
 
 
-# --- processing ----------------------------------------------------------------------------------------------------
+# --- lifecycle -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("instance", "loaded"), [("i3", "c1-1"), ("i1", "c1-2"), ("i1", "c9-1")])
@@ -79,7 +79,7 @@ def test_work_on_a_partition_that_was_revoked(story):
     story.revoke("c1", "0")
     story.process("c1", 0, 2, 4)
 
-    caught(story, "processing", "c1 processed records 2 to 3 of t-0, which it does not own")
+    caught(story, "lifecycle", "c1 processed records 2 to 3 of t-0, which it does not own")
 
 
 def test_work_on_a_partition_the_next_assignment_did_not_give(story):
@@ -90,7 +90,7 @@ def test_work_on_a_partition_the_next_assignment_did_not_give(story):
     story.assigned("c1", 2, "")
     story.process("c1", 0, 0, 2)
 
-    caught(story, "processing", "which it was not assigned in generation 2")
+    caught(story, "lifecycle", "which it was not assigned in generation 2")
 
 
 @pytest.mark.parametrize(("first", "last", "text"), [(3, 5, "its position was 2"), (1, 5, "its position was 2")])
@@ -98,7 +98,7 @@ def test_a_gap_or_a_repetition_within_one_ownership(story, first, last, text):
     story.process("c1", 0, 0, 2)
     story.process("c1", 0, first, last)
 
-    caught(story, "processing", text)
+    caught(story, "lifecycle", text)
 
 
 def test_work_without_a_position(story):
@@ -111,7 +111,7 @@ def test_work_without_a_position(story):
     story.assigned("c1", 2, "0")
     story.process("c1", 0, 0, 2)
 
-    caught(story, "processing", "never set a position")
+    caught(story, "lifecycle", "never set a position")
 
 
 # --- commits -------------------------------------------------------------------------------------------------------
