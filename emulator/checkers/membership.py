@@ -10,9 +10,12 @@ evicted        a member is removed if it left, was replaced, was refused by a fu
                its session, the join phase or the sync phase
 refused        an answer with FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or
                REBALANCE_IN_PROGRESS is true of the copy when the request was read or when it is answered
-accepted       an answer without an error is, too
+accepted       an answer without an error is, too; a sync is answered when the assignment is in the log, and an id
+               that was handed out joins within its session timeout (KIP-394)
 no-cause       a join phase begins after a join that changes something, a leave, a removal, a failed write, a
                sync phase in which an id of the generation sent no sync, or when a group is loaded
+join-phase     a join phase ends when it waits for nobody, or when its time is over, and no later: the longest
+               rebalance timeout, or ``group.initial.rebalance.delay.ms`` of an Empty group
 join-answer    a join is answered the generation in force; its leader, alone, is told all members
 protocol       every member of a generation supports its protocol
 assignment     a member is given what the leader sent for it
@@ -20,7 +23,8 @@ not-revoked    a member joins with partitions of topics only that it subscribes 
 unbalanced ..  what the leader sent keeps the promises of its assignor: ``assignments.py``
 transition     the state changes along ``MAY_FOLLOW`` only, from the state that the group was in
 generation     it rises by 1 with each completed join phase, and does not repeat one that became Stable
-members        a generation has members of the group only, its leader among them; a group without is Empty
+members        who leaves is gone; a generation has members of the group only, its leader among them; a group
+               without members is Empty
 loaded         a loaded group is Empty or Stable, with the last Stable generation or a later completed one
 =============  ==========================================================================================
 
@@ -62,7 +66,10 @@ from kemu.protocol.notes.replication import BecameLeader
 
 _E = ErrorCode
 JUDGED = (
-    *(_E.NONE, _E.FENCED_INSTANCE_ID, _E.UNKNOWN_MEMBER_ID, _E.ILLEGAL_GENERATION),
+    _E.NONE,
+    _E.FENCED_INSTANCE_ID,
+    _E.UNKNOWN_MEMBER_ID,
+    _E.ILLEGAL_GENERATION,
     _E.REBALANCE_IN_PROGRESS,
 )
 """Answers that say something about the group; others are about its log, its broker or the request."""
