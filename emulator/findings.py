@@ -30,7 +30,7 @@ MEMBER_FAILED = "member-failed"
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "one-owner": ("two-owners",),
-        "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin"),
+        "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin", "revoked-too-much"),
         "commits": (
             "ahead-of-work",
             "given-up-uncommitted",

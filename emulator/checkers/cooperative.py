@@ -10,6 +10,7 @@ kind                  rule
 ====================  ==================================================================================================
 handed-over-too-soon  what a member owns when a join phase with it completes is given to nobody else in that generation,
                       unless it was assigned to somebody else since. A static member that did not return is exempt
+revoked-too-much      a member revokes nothing of an assignment between its arrival and onPartitionsAssigned
 no-rejoin             while nothing happens from outside, at most ``MOST_REVOKING`` generations take anything from
                       anybody. A copy of a Streams task that was restored further is an event from outside
 assignment-refused    no member refuses its assignment (KIP-429's page: its superset check fails)
@@ -39,6 +40,7 @@ from kemu.protocol.notes.groups import (
     MemberBecame,
     MemberFailed,
     MemberRemoved,
+    PartitionsAssigned,
     PartitionsRevoked,
 )
 from kemu.protocol.notes.streams import TaskRestored
@@ -74,6 +76,8 @@ class Cooperative(Checker):
         self._groups: dict[str, _Group] = {}
         self._joining: dict[Life, MemberId] = {}
         """Members between their JoinGroup and its answer."""
+        self._taking: dict[Life, list[TopicPartition]] = {}
+        """Members that have yet to take over an assignment, and what of it they revoked since it came."""
         self.on = {
             AssignmentRefused: self._refused,
             JoinPhaseCompleted: self._completed,
@@ -83,6 +87,7 @@ class Cooperative(Checker):
             TaskRestored: self._restored,
             MemberBecame: self._became,
             AssignmentReceived: self._received,
+            PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
             **dict.fromkeys(OUTSIDE, self._outside),
         }
@@ -135,6 +140,7 @@ class Cooperative(Checker):
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group, life = self._group(fact.group), (seen.actor, seen.life)
+        self._taking[life] = []
         claims = group.claims if fact.generation == group.generation else {}
         for at in fact.partitions:
             claimant = claims.get(at, life)
@@ -149,12 +155,19 @@ class Cooperative(Checker):
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         received, revoking = self.panel.holding(seen).received, self._group(fact.group).revoking
+        if (seen.actor, seen.life) in self._taking and received is not None:
+            self._taking[seen.actor, seen.life] += sorted(received.intersection(fact.revoked))
         if received is not None and fact.revoked and received.isdisjoint(fact.revoked):
             revoking[fact.generation] = None
             if len(revoking) > MOST_REVOKING:
                 text = f"group {fact.group} moves partitions in {len(revoking)} rebalances, and nothing has happened"
                 self._say(seen, "no-rejoin", text, liveness=True)
                 revoking.clear()
+
+    def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
+        names = ", ".join(f"{topic}-{number}" for topic, number in self._taking.pop((seen.actor, seen.life), []))
+        if names:
+            self._say(seen, "revoked-too-much", f"{seen.actor} revoked {names}, which its assignment leaves with it")
 
     def _refused(self, seen: Seen, fact: AssignmentRefused) -> None:
         self._say(seen, "assignment-refused", f"{seen.actor} refuses its assignment: {fact.why}")

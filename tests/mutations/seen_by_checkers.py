@@ -5,17 +5,6 @@ from tests.mutations import Mutation
 MUTATIONS = [
     # --- coordinator ---
     Mutation(
-        "actors/coordinator/group.py",
-        """                return error
-            if generation != self.books.generation:
-                return ErrorCode.ILLEGAL_GENERATION
-        else:""",
-        """                return error
-        else:""",
-        "commits",  # a commit of an old generation is accepted
-        ("static_zombie.toml:2",),
-    ),
-    Mutation(
         "actors/coordinator/join_phase.py",
         "        books.generation += 1\n",
         "        books.generation += not books.generation\n",
