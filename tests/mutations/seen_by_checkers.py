@@ -55,7 +55,7 @@ MUTATIONS = [
         "protocol/rebalancing/rules.py",
         '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return owned',
         '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return ()',
-        "one-owner",  # an eager member joins with what it owns
+        "cooperative",  # an eager member joins with what it owns
     ),
     Mutation(
         "protocol/rebalancing/rules.py",
