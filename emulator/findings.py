@@ -29,22 +29,17 @@ class Violation:
 MEMBER_FAILED = "member-failed"
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "one-owner": ("two-owners", "unknown-generation"),
-        "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin", "revocation-late"),
-        "processing": ("not-owned", "out-of-order"),
+        "one-owner": ("two-owners",),
+        "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin", "revoked-too-much"),
         "commits": (
             "ahead-of-work",
-            "expired-in-use",
             "given-up-uncommitted",
-            "no-member",
             "not-kept",
             "not-truncated",
-            "old-generation",
             "position-not-committed",
             "removed-too-early",
             "reset-in-range",
             "went-back",
-            "without-generation",
             "wrong-reset",
         ),
         "no-lost-record": (
@@ -72,10 +67,12 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "evicted",
             "generation",
             "join-answer",
+            "join-phase",
             "loaded",
             "members",
             "no-cause",
             "not-divided",
+            "not-revoked",
             "not-sticky",
             "protocol",
             "refused",
@@ -84,6 +81,9 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "lifecycle": (
             "callback",
+            "left-in-time",
+            "not-owned",
+            "out-of-order",
             "owned",
             "started-twice",
             "works-when-closed",

@@ -18,12 +18,13 @@ from kemu.protocol.messages.group import (
     SyncGroup,
     SyncGroupReply,
 )
+from kemu.protocol.messages.ranges import RangeCommit, RangeCommitReply
 from kemu.protocol.notes.groups import GroupRequestAnswered, GroupRequestRead
 from kemu.protocol.wire.compile import maker
 
 _read = maker(GroupRequestRead)
 _answered = maker(GroupRequestAnswered)
-_GENERATION_AND_IDS = (Heartbeat, SyncGroup, OffsetCommit)
+_GENERATION_AND_IDS = (Heartbeat, SyncGroup, OffsetCommit, RangeCommit)
 
 
 def request_read(event: Received) -> GroupRequestRead | None:
@@ -72,24 +73,28 @@ def _of_leave(reply: LeaveGroupReply) -> dict[str, Any]:
     return {"error": next((row.error for row in reply.members if row.error is not ErrorCode.NONE), reply.error)}
 
 
-def _of_commit(reply: OffsetCommitReply) -> dict[str, Any]:
+def _of_commit(reply: OffsetCommitReply | RangeCommitReply) -> dict[str, Any] | None:
+    if not reply.outcomes:
+        return None  # there is nothing in it that could be refused
     wrong = [row.error for row in reply.outcomes if row.error is not ErrorCode.NONE]
     return {"error": wrong[0] if wrong else ErrorCode.NONE}
 
 
-_ANSWERS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
+_ANSWERS: Mapping[type, Callable[[Any], dict[str, Any] | None]] = {
     HeartbeatReply: lambda reply: {"error": reply.error},
     JoinGroupReply: _of_join,
     SyncGroupReply: lambda reply: {"error": reply.error, "assignment": reply.assignment},
     LeaveGroupReply: _of_leave,
     OffsetCommitReply: _of_commit,
+    RangeCommitReply: _of_commit,
 }
 
 
 def request_answered(caller: Caller | Received, message: object) -> GroupRequestAnswered | None:
     """The note of an answer; None if it is about no member."""
     of = _ANSWERS.get(type(message))
-    if of is None:
+    said = None if of is None else of(message)
+    if said is None:
         return None
     client, connection, request_id = caller[:3]
-    return _answered(client=client, connection=connection, request_id=request_id, **of(message))
+    return _answered(client=client, connection=connection, request_id=request_id, **said)

@@ -32,8 +32,8 @@ restart      a restarted replica takes no more for committed than ever was      
 ``emulator.findings``.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
@@ -48,24 +48,24 @@ from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
 from kemu.emulator.checkers.membership import MembershipRules
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.one_owner import OneOwner
-from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.checkers.replication_duties import ReplicationDuties
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.checkers.useless_work import UselessWork
 from kemu.emulator.text.kafka_keys import configured
-from kemu.protocol.config import BrokerConfig, ProducerConfig
+from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.topic_pattern import TopicPattern
 
 if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
 
+T = TypeVar("T")
+
 CHECKERS: Mapping[str, type[Checker]] = {
     "one-owner": OneOwner,
     "cooperative": Cooperative,
-    "processing": Processing,
     "commits": CommitsChecker,
     "no-lost-record": NoLostRecord,
     "membership": MembershipRules,
@@ -110,7 +110,9 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     exactly_once = [name for name, settings in streams.items() if settings.exactly_once]
     commit_us = {name: settings.commit_interval_ms * 1_000 for name, settings in streams.items()}
     tasks = Tasks(scenario.stable_within_us, exactly_once, commit_us)
-    retention_us = configured(BrokerConfig(), scenario.brokers.config).offsets_retention_minutes * 60_000_000
+    broker = configured(BrokerConfig(), scenario.brokers.config)
+    retention_us = broker.offsets_retention_minutes * 60_000_000
+    policies = {**dict.fromkeys(streams, "earliest"), **_by_member(scenario, lambda of: of.auto_offset_reset)}
     times = times_of(scenario)
     catch_up = CatchUpChecker(
         scenario.stable_within_us,
@@ -121,8 +123,10 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         GroupDuties(times),
         tasks,
         catch_up,
-        CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
-        UselessWork(_heartbeat_intervals_us(scenario)),
+        MembershipRules(broker.group_initial_rebalance_delay_ms * 1_000),
+        CommitsChecker(policies, retention_us, _committing_groups(scenario)),
+        UselessWork(_by_member(scenario, lambda of: of.heartbeat_interval_ms * 1_000)),
+        Lifecycle(_by_member(scenario, lambda of: of.max_poll_interval_ms * 1_000)),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
@@ -148,31 +152,18 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     return tuple(fitted.get(checker.name, checker) for checker in made)
 
 
-def _reset_policies(scenario: "Scenario") -> dict[str, str]:
-    """``auto.offset.reset`` by group, and by host of the members that the scenario sets otherwise.
+def _by_member(scenario: "Scenario", setting: Callable[[ConsumerConfig], T]) -> dict[str, T]:
+    """A setting by group, and by host of the members that the scenario sets otherwise.
 
-    A Streams application sets its consumers itself.
+    A Streams application is left out: it sets its consumers itself.
     """
-    policies: dict[str, str] = {}
-    for name, group in scenario.groups.items():
-        if group.streams is not None:
-            policies[name] = "earliest"
-        else:
-            policies[name] = group.consumer(name, "", 0).auto_offset_reset
-            for host, own in group.overrides.items():
-                policies[host] = group.consumer(name, host, 0, member=own).auto_offset_reset
-    return policies
-
-
-def _heartbeat_intervals_us(scenario: "Scenario") -> dict[str, int]:
-    """``heartbeat.interval.ms`` by group, and by host of members that the scenario sets otherwise; not of Streams."""
-    intervals_us: dict[str, int] = {}
+    found: dict[str, T] = {}
     for name, group in scenario.groups.items():
         if group.streams is None:
-            intervals_us[name] = group.consumer(name, "", 0).heartbeat_interval_ms * 1_000
+            found[name] = setting(group.consumer(name, "", 0))
             for host, own in group.overrides.items():
-                intervals_us[host] = group.consumer(name, host, 0, member=own).heartbeat_interval_ms * 1_000
-    return intervals_us
+                found[host] = setting(group.consumer(name, host, 0, member=own))
+    return found
 
 
 def _committing_groups(scenario: "Scenario") -> tuple[str, ...]:

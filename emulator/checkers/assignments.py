@@ -58,6 +58,19 @@ def broken_promises(
             yield from _not_sticky(claims, given)
 
 
+def owned_unsubscribed(rows: tuple[tuple[str, bytes], ...]) -> Iterator[str]:
+    """What a member claims in its JoinGroup of topics that it does not subscribe to.
+
+    Source: ``ConsumerCoordinator.onJoinPrepare`` (3.4): a cooperative member revokes that before it joins.
+    """
+    for assignor, data in rows:
+        if assignor in COOPERATIVE:
+            wanted = decode_subscription(data)
+            for topic, number in wanted.owned:
+                if topic not in wanted.topics:
+                    yield f"owns {topic}-{number}, and does not subscribe to {topic}"
+
+
 def _given(data: bytes) -> tuple[TopicPartition, ...]:
     return decode_assignment(data).partitions if data else ()
 

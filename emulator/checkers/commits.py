@@ -1,25 +1,21 @@
-"""Commits come from the current generation, behind their work; positions and removals have a cause that facts show.
+"""Commits follow the work, positions follow the commits, and an offset is removed only when nobody needs it.
 
-A group's log keeps the order of its records: when a group became Stable in generation g + 1, every commit that was
-accepted under g had been reported (``GroupCoordinator.doCommitOffsets`` 3.4.1).
+Who may commit is a question for ``membership``, which judges the answer to each OffsetCommit.
 
 ======================  =============================================================================================
 kind                    rule
 ======================  =============================================================================================
-old-generation,         a commit carries the current generation, or an earlier one if the group was not Stable since;
-no-member,              its member was in that generation; without generation (-1) only while the group is Empty
-without-generation
 ahead-of-work           a member commits at most what it processed, or the position that it started from
 went-back               committed offsets rise, but for a reset, a seek, a removal or a commit of an old connection
-position-not-committed  a member starts at the committed offset, if there is one
 not-kept                a commit that succeeded was reported by a coordinator
 given-up-uncommitted    an eager member with ``enable.auto.commit`` commits its work before it joins or closes, if
                         no fault has hit it or a broker within 10 s; a commit that failed counts
-removed-too-early,      an offset lasts for ``offsets.retention.minutes`` since its group is empty (KIP-211), or since
-expired-in-use          its commit, and while members use it, unless an operator or a deleted topic removes it
-reset-in-range,         a member leaves a position only if its log does not have it; a reset follows
-not-truncated,          ``auto.offset.reset``
-wrong-reset
+removed-too-early       an offset lasts for ``offsets.retention.minutes`` since its group is empty, or since its
+                        commit, and while members use it (KIP-211), unless an operator or a deleted topic removes it
+position-not-committed  a member starts at the committed offset, if there is one
+reset-in-range,         a member leaves a position only if its log does not have it
+not-truncated
+wrong-reset             a reset follows ``auto.offset.reset``
 ======================  =============================================================================================
 
 A member in KIP-333's mode may commit and take the end of a range whose token is in the log.
@@ -37,13 +33,9 @@ from kemu.protocol.notes.groups import (
     JUMPED,
     SEEK,
     TRUNCATED,
-    AssignmentReceived,
     CommitAnswered,
     GroupBecame,
     GroupLoaded,
-    GroupUnloaded,
-    JoinPhaseCompleted,
-    MemberAdded,
     OffsetCommitted,
     OffsetRemoved,
     PartitionsAssigned,
@@ -51,16 +43,15 @@ from kemu.protocol.notes.groups import (
     PositionSet,
     Processed,
 )
-from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened
 from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, TopicDeleted
 
-EMPTY, STABLE, DEAD = "Empty", "Stable", "Dead"
+EMPTY, STABLE = "Empty", "Stable"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 RESET = "reset"
 RESET_POLICY = "auto.offset.reset"
 DEFAULT_RETENTION_US = 60_000_000
 """The least that ``offsets.retention.minutes`` can be."""
-REMOVES_OFFSETS: dict[str, Callable[[str, str], set[str]]] = {
+REMOVES_OFFSETS: Mapping[str, Callable[[GroupId, str], set[str]]] = {
     "delete-group": lambda group, topic: {group},
     "delete-offsets": lambda group, topic: {group, topic},
     "delete-topic": lambda group, topic: {topic},
@@ -75,53 +66,44 @@ SETTLED_US = 10_000_000
 """After so long in a state nothing that was decided before it is still being written."""
 
 
-class _Group:
-    def __init__(self, generation: int, members: set[str]) -> None:
-        self.generation = generation
-        self.members = members
-        self.settled = False
-        """The group was Stable in this generation, or was loaded with it."""
-        self.stable = False
-        self.before: dict[int, set[str]] = {}
-        """Generations whose commits may still be on their way to the log, and who was in them."""
-
-
 class _Spell:
-    """What a group is since when; ``rested_us``: how long it was empty before (0: not known to have been)."""
+    """What a group is since when."""
 
-    __slots__ = ("given", "rested_us", "since_us", "state")
+    __slots__ = ("generation", "given", "since_us", "state")
 
-    def __init__(self, state: str, since_us: int, rested_us: int) -> None:
+    def __init__(self, state: str, generation: int, since_us: int) -> None:
         self.state = state
+        """ "" where a coordinator loaded the group."""
+        self.generation = generation
         self.since_us = since_us
-        self.rested_us = rested_us
         self.given: dict[TopicPartition, None] = {}
-        """Partitions that members were given in this Stable generation."""
+        """Partitions that members own in this Stable generation."""
 
 
-class _Progress:
+class _Work:
     """One life of one member on one partition."""
 
-    __slots__ = ("floor", "group", "reached", "reached_since_reset", "reset_to", "starts", "stored", "worked")
+    __slots__ = ("may_go_back_to", "must_start_at", "reached", "reached_since", "starts", "stored", "worked")
 
     def __init__(self) -> None:
         self.reached = -1
-        self.reset_to: int | None = None
-        """Where its position was last set without a committed offset, or what it has committed since then."""
-        self.reached_since_reset = -1
-        self.floor = -1
-        """What was committed when it got its assignment in ``group``."""
-        self.group = ""
+        """The furthest that it processed, or was set to."""
+        self.reached_since = -1
+        """The same, since its position was set last."""
         self.worked = False
-        """It has processed records since its position was set."""
+        """It has processed records since then."""
+        self.may_go_back_to: int | None = None
+        """Where its position was set without a committed offset, or what it has committed since; None: nowhere."""
         self.stored = -1
         """The highest offset that it has committed, or that a commit failed of."""
+        self.must_start_at = NOTHING
+        """What was committed when it came to own the partition."""
         self.starts = False
         """It owns the partition newly and has no position yet."""
 
 
 class CommitsChecker(Checker):
-    """Commits come from members of the current generation, behind their work, and never go back."""
+    """See the module."""
 
     name = "commits"
 
@@ -149,31 +131,24 @@ class CommitsChecker(Checker):
         """Host -> group."""
         self._starts: dict[TopicPartition, int] = {}
         """The highest offset that a replica of the log starts at."""
-        self._groups: dict[str, _Group] = {}
-        self._progress: dict[TopicPartition, dict[tuple[str, int], _Progress]] = {}
-        """Partition -> (actor, life) -> how far it is there."""
-        self._committed_us: dict[tuple[str, TopicPartition], int] = {}
+        self._work: dict[TopicPartition, dict[tuple[GroupId, ActorName, int], _Work]] = {}
+        """Partition -> (group, actor, life) -> how far it is there."""
+        self._committed_us: dict[tuple[GroupId, TopicPartition], int] = {}
         """When the committed offset was reported last; empty where the group's log may have lost commits since."""
         self._removals_asked: list[tuple[int, str, set[str]]] = []
         """When the plan's operator asked for a removal of offsets, the kind of the entry, and the entry's words."""
-        self._deletes: dict[tuple[GroupId, TopicPartition], None] = {}
-        """Offsets whose coordinator began to delete their group as an operator asked, and told no end of it: the
-        tombstones may be in its log."""
         self._unsubscribes: dict[ActorName, None] = {}
         """Hosts whose application unsubscribes, until they are assigned partitions again."""
-        self._spells: dict[str, _Spell] = {}
-        self._kept: dict[tuple[str, str], dict[int, None]] = {}
+        self._spells: dict[GroupId, list[_Spell]] = {}
+        """What each group was since it was loaded, the present last."""
+        self._reported: dict[tuple[GroupId, str], dict[int, None]] = {}
         """(group, member id) -> the steps in which commits of it were reported, while it has not heard of them."""
         self.on = {
             CommitAnswered: self._answered,
             OffsetCommitted: self._commit,
             OffsetRemoved: self._removed,
-            JoinPhaseCompleted: self._completed,
             GroupBecame: self._became,
             GroupLoaded: self._loaded,
-            GroupUnloaded: self._unloaded,
-            MemberAdded: self._added,
-            AssignmentReceived: self._assigned,
             PartitionsAssigned: self._owns,
             PartitionsRevoked: self._gives_up,
             PositionSet: self._positioned,
@@ -186,77 +161,69 @@ class CommitsChecker(Checker):
             MemberReconfigured: self._reconfigured,
             TopicDeleted: self._topic_deleted,
             BecameLeader: self._led,
-            RangeOpened: self._range_written,
-            RangeCommitted: self._range_written,
         }
 
-    # --- the group's truth -------------------------------------------------------------------------------------
+    def _say(self, seen: Seen, kind: str, at: TopicPartition, text: str) -> None:
+        self.violation(seen, kind, (seen.fact.group, f"{at[0]}-{at[1]}", seen.actor), text)
 
-    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        if not self.panel.is_current(seen):
-            return
-        old = self._groups.get(fact.group)
-        group = self._groups[fact.group] = _Group(fact.generation, set(fact.members))
-        if old is not None:
-            group.before = {old.generation: old.members} if old.settled else {**old.before, old.generation: old.members}
+    # --- what the scenario sets --------------------------------------------------------------------------------
 
-    def _became(self, seen: Seen, fact: GroupBecame) -> None:
-        if self.panel.is_current(seen):
-            self._spelled(seen, fact)
-            if fact.new == DEAD and self._asked_to_delete(seen, fact.group):
-                self._deletes.update((key, None) for key in self.panel.commits.committed if key[0] == fact.group)
-        group = self._groups.get(fact.group)
-        if group is not None and self.panel.is_current(seen):
-            group.stable = fact.new == "Stable"
-            group.settled = group.settled or group.stable
+    def _run_started(self, seen: Seen, fact: RunStarted) -> None:
+        self._group_of = dict(fact.members)
 
-    def _spelled(self, seen: Seen, fact: GroupBecame) -> None:
-        before = self._spells.get(fact.group)
-        rested_us = 0 if before is None or fact.old == STABLE else before.rested_us
-        if before is not None and before.state == EMPTY:
-            rested_us = seen.at_us - before.since_us
-        self._spells[fact.group] = _Spell(fact.new, seen.at_us, rested_us)
+    def _host_added(self, seen: Seen, fact: MemberHostAdded) -> None:
+        self._group_of[fact.host] = fact.group
 
-    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        self._spells.pop(fact.group, None)
-        group = self._groups[fact.group] = _Group(fact.generation, set(fact.members))
-        group.settled = True
-        group.stable = fact.state == "Stable"
+    def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
+        group = self._group_of.get(fact.host, "")
+        self._auto_commit.pop(group, None)
+        known = self._policies.get(fact.host) or self._policies.get(group)
+        for setting in fact.settings:
+            key, _, policy = setting.partition("=")
+            if key.strip() == RESET_POLICY and known is not None:
+                self._policies[fact.host] = known | {policy.strip()}
 
-    def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
-        if self.panel.is_current(seen):
-            self._groups.pop(fact.group, None)
+    def _operated(self, seen: Seen, fact: FaultApplied) -> None:
+        if fact.kind in REMOVES_OFFSETS:
+            self._removals_asked.append((seen.at_us, fact.kind, set(fact.text.replace(",", " ").split())))
+        elif fact.kind == UNSUBSCRIBE:
+            self._unsubscribes[fact.text.partition(" ")[0]] = None
 
-    def _added(self, seen: Seen, fact: MemberAdded) -> None:
-        group = self._groups.get(fact.group)
-        if group is not None and fact.instance_id is not None and self.panel.is_current(seen):
-            group.members.add(fact.member_id)
+    def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
+        self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
+
+    def _is_asked_for(self, group: GroupId, topic: str, since_us: int) -> bool:
+        """Whether somebody asked for the removal of an offset."""
+        return any(
+            asked_us >= since_us and REMOVES_OFFSETS[kind](group, topic) <= words
+            for asked_us, kind, words in self._removals_asked
+        )
 
     # --- the members' work -------------------------------------------------------------------------------------
 
-    def _progress_of(self, seen: Seen, topic: str, partition: int) -> _Progress:
-        lives = self._progress.setdefault((topic, partition), {})
-        life = (seen.actor, seen.life)
-        progress = lives.get(life)
-        if progress is None:
-            progress = lives[life] = _Progress()
-        return progress
-
-    def _assigned(self, seen: Seen, fact: AssignmentReceived) -> None:
-        spell, group = self._spells.get(fact.group), self._groups.get(fact.group)
-        if spell is not None and spell.state == STABLE and group is not None and group.generation == fact.generation:
-            spell.given.update(dict.fromkeys(fact.partitions))
-        deposed = self.panel.asks_deposed(seen)
-        for topic, partition in fact.partitions:
-            unknown = deposed or (fact.group, (topic, partition)) in self._deletes
-            committed = NOTHING if unknown else self.panel.commits.of(fact.group, (topic, partition))
-            progress = self._progress_of(seen, topic, partition)
-            progress.floor, progress.group = committed, fact.group
+    def _work_of(self, seen: Seen, at: TopicPartition) -> _Work:
+        lives, life = self._work.setdefault(at, {}), (seen.fact.group, seen.actor, seen.life)
+        work = lives.get(life)
+        if work is None:
+            work = lives[life] = _Work()
+        return work
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
-        for topic, partition in fact.added:
-            self._progress_of(seen, topic, partition).starts = True
         self._unsubscribes.pop(host_of(seen.actor), None)
+        for spell in self._spells.get(fact.group, [])[-1:]:
+            if (spell.state, spell.generation) == (STABLE, fact.generation):
+                spell.given.update(dict.fromkeys(fact.owned))
+        asks_deposed = self.panel.asks_deposed(seen)
+        for at in fact.added:
+            work, committed_us = self._work_of(seen, at), self._committed_us.get((fact.group, at), 0)
+            # a coordinator that ended may have written a removal of which it did not tell
+            unknown = asks_deposed or self._is_asked_for(fact.group, at[0], committed_us)
+            work.starts, work.must_start_at = True, NOTHING if unknown else self.panel.commits.of(fact.group, at)
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        work = self._work_of(seen, (fact.topic, fact.partition))
+        work.worked = True
+        work.reached, work.reached_since = max(work.reached, fact.last), max(work.reached_since, fact.last)
 
     def _gives_up(self, seen: Seen, fact: PartitionsRevoked) -> None:
         """Work is committed before all is given up, but for an application that unsubscribes.
@@ -267,13 +234,12 @@ class CommitsChecker(Checker):
             return
         if not self._can_commit(seen, fact.group):
             return
-        for topic, partition in fact.revoked:
-            progress = self._progress_of(seen, topic, partition)
-            if progress.worked and progress.stored < progress.reached_since_reset:
-                name, reached = f"{topic}-{partition}", progress.reached_since_reset
-                what = "nothing" if progress.stored < 0 else f"{progress.stored} only"
-                text = f"{seen.actor} gives up {name} with records up to {reached} processed, and has committed {what}"
-                self.violation(seen, "given-up-uncommitted", (fact.group, name, seen.actor), text)
+        for at in fact.revoked:
+            work = self._work_of(seen, at)
+            if work.worked and work.stored < work.reached_since:
+                what = "nothing" if work.stored < 0 else f"{work.stored} only"
+                text = f"with records up to {work.reached_since} processed, and has committed {what}"
+                self._say(seen, "given-up-uncommitted", at, f"{seen.actor} gives up {at[0]}-{at[1]} {text}")
 
     def _can_commit(self, seen: Seen, group: GroupId) -> bool:
         """Whether the member asks the group's coordinator, and nothing has hit it or another host of the cluster."""
@@ -286,260 +252,160 @@ class CommitsChecker(Checker):
         since_us = panel.disturbances.undisturbed_since_us([*hosts, host_of(seen.actor)])
         return since_us is not None and seen.at_us - since_us >= SETTLED_US
 
+    # --- positions ---------------------------------------------------------------------------------------------
+
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
-        progress = self._progress_of(seen, fact.topic, fact.partition)
-        name = f"{fact.topic}-{fact.partition}"
-        self._left_for_a_reason(seen, fact)
-        asked = fact.why == COMMITTED or (progress.starts and fact.why not in (SEEK, TRUNCATED))
-        progress.starts = False
-        if fact.why == JUMPED and self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):
-            progress.reached = max(progress.reached, fact.offset)
-            return
-        progress.reset_to = None if fact.why == COMMITTED else fact.offset
-        progress.reached_since_reset = fact.offset
-        progress.worked = False
-        if asked and progress.floor >= 0 and (fact.why != COMMITTED or fact.offset < progress.floor):
-            text = (
-                f"{seen.actor} starts {name} at {fact.offset} ({fact.why}) though {progress.floor} had been committed"
-            )
-            self.violation(seen, "position-not-committed", (fact.group, name, seen.actor), text)
-        progress.reached = max(progress.reached, fact.offset)
+        at = (fact.topic, fact.partition)
+        work = self._work_of(seen, at)
+        if fact.why != JUMPED or not self._may_jump(fact.group, at, fact.offset):
+            self._judge_position(seen, fact, work, at)
+            work.may_go_back_to = None if fact.why == COMMITTED else fact.offset
+            work.reached_since, work.worked = fact.offset, False
+        work.reached, work.starts = max(work.reached, fact.offset), False
 
-    def _left_for_a_reason(self, seen: Seen, fact: PositionSet) -> None:
-        """A position that the log has is kept. Source: ``OffsetFetcher`` (3.4.1): a reset needs OFFSET_OUT_OF_RANGE."""
-        at, name = (fact.topic, fact.partition), f"{fact.topic}-{fact.partition}"
-        kept, progress = self.panel.progress.kept_in_log, self.panel.progress.of(fact.group, at)
-        # a commit that is in the groups' log counts, also if its coordinator was deposed before it reported the commit
-        furthest = -1 if progress.highest is None else max(progress.highest, progress.done.end)
-        if fact.why == TRUNCATED and kept:
+    def _judge_position(self, seen: Seen, fact: PositionSet, work: _Work, at: TopicPartition) -> None:
+        name, kept = f"{fact.topic}-{fact.partition}", self.panel.progress.kept_in_log
+        starts = f"{seen.actor} starts {name} at {fact.offset} ({fact.why})"
+        asked = fact.why == COMMITTED or (work.starts and fact.why not in (SEEK, TRUNCATED))
+        if asked and work.must_start_at >= 0 and (fact.why != COMMITTED or fact.offset < work.must_start_at):
+            self._say(seen, "position-not-committed", at, f"{starts} though {work.must_start_at} had been committed")
+        if fact.why == COMMITTED:
+            # a commit that is in the groups' log counts, also if its coordinator was deposed before it reported it
+            progress = self.panel.progress.of(fact.group, at)
+            furthest = -1 if progress.highest is None else max(progress.highest, progress.done.end)
+            if 0 <= furthest < fact.offset:
+                self._say(seen, "position-not-committed", at, f"{starts} though the group came to {furthest} at most")
+        elif fact.why == TRUNCATED and kept:
             text = f"{seen.actor} goes to {fact.offset} of {name} as after a truncation although {kept}"
-            self.violation(seen, "not-truncated", (fact.group, name, seen.actor), text)
+            self._say(seen, "not-truncated", at, text)
         elif fact.why == RESET:
-            self._by_policy(seen, fact)
-            if kept:
-                text = f"{seen.actor} resets {name} to {fact.offset} although {kept}"
-                self.violation(seen, "reset-in-range", (fact.group, name, seen.actor), text)
-        elif fact.why == COMMITTED and 0 <= furthest < fact.offset:
-            text = (
-                f"{seen.actor} starts {name} at {fact.offset} ({fact.why}) though the group came to {furthest} at most"
-            )
-            self.violation(seen, "position-not-committed", (fact.group, name, seen.actor), text)
+            resets, policy = f"{seen.actor} resets {name} to {fact.offset} although", self._breaks_policy(seen, fact)
+            if kept:  # source: ``OffsetFetcher`` (3.4.1): a reset needs OFFSET_OUT_OF_RANGE
+                self._say(seen, "reset-in-range", at, f"{resets} {kept}")
+            if policy:
+                self._say(seen, "wrong-reset", at, f"{resets} auto.offset.reset is {policy}")
 
-    def _by_policy(self, seen: Seen, fact: PositionSet) -> None:
-        """Whether the reset is the one that the scenario's ``auto.offset.reset`` asks for."""
+    def _breaks_policy(self, seen: Seen, fact: PositionSet) -> str:
+        """The scenario's ``auto.offset.reset`` that a reset does not follow; "": it does."""
         policies = self._policies.get(host_of(seen.actor)) or self._policies.get(fact.group)
         start = self._starts.get((fact.topic, fact.partition), 0)
         if policies == {"none"}:
-            allowed = "none"
-        elif policies == {"earliest"} and fact.offset > start:
-            allowed = f"earliest, and the log starts at {start}"
-        elif policies == {"latest"} and self.panel.progress.not_the_end:
-            allowed = f"latest, and {self.panel.progress.not_the_end}"
-        else:
-            return
-        name = f"{fact.topic}-{fact.partition}"
-        text = f"{seen.actor} resets {name} to {fact.offset} although auto.offset.reset is {allowed}"
-        self.violation(seen, "wrong-reset", (fact.group, name, seen.actor), text)
+            return "none"
+        if policies == {"earliest"} and fact.offset > start:
+            return f"earliest, and the log starts at {start}"
+        if policies == {"latest"} and self.panel.progress.not_the_end:
+            return f"latest, and {self.panel.progress.not_the_end}"
+        return ""
 
     def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
         at = (fact.topic, fact.partition)
         self._starts[at] = max(self._starts.get(at, 0), fact.start_offset)
 
-    def _run_started(self, seen: Seen, fact: RunStarted) -> None:
-        self._group_of = dict(fact.members)
-
-    def _host_added(self, seen: Seen, fact: MemberHostAdded) -> None:
-        self._group_of[fact.host] = fact.group
-
-    def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
-        self._auto_commit.pop(self._group_of.get(fact.host, ""), None)
-        for setting in fact.settings:
-            key, _, policy = setting.partition("=")
-            if key.strip() == RESET_POLICY:
-                known = self._policies.get(fact.host) or self._policies.get(self._group_of.get(fact.host, ""))
-                if known is not None:
-                    self._policies[fact.host] = known | {policy.strip()}
-
-    def _may_jump(self, group: str, at: TopicPartition, offset: int) -> bool:
+    def _may_jump(self, group: GroupId, at: TopicPartition, offset: int) -> bool:
         """The last token in the second commit log ends here: what lies before is the second consumer's."""
         return self.panel.ranges.of(group, at).last_end == offset
-
-    def _processed(self, seen: Seen, fact: Processed) -> None:
-        progress = self._progress_of(seen, fact.topic, fact.partition)
-        progress.worked = True
-        progress.reached = max(progress.reached, fact.last)
-        progress.reached_since_reset = max(progress.reached_since_reset, fact.last)
 
     # --- commits -----------------------------------------------------------------------------------------------
 
     def _commit(self, seen: Seen, fact: OffsetCommitted) -> None:
-        self._kept.setdefault((fact.group, fact.member_id), {})[seen.seq] = None
+        at, commits = (fact.topic, fact.partition), self.panel.commits
+        self._reported.setdefault((fact.group, fact.member_id), {})[seen.seq] = None
         if not self.panel.is_current(seen):
             return
-        self._committed_us[fact.group, (fact.topic, fact.partition)] = seen.at_us
-        self._deletes.pop((fact.group, (fact.topic, fact.partition)), None)
-        self._fenced(seen, fact)
-        if fact.generation != NO_GENERATION:
-            progress = self._not_ahead(seen, fact)
-            if fact.offset < self.panel.commits.before and not self.panel.commits.late:
-                self._back(seen, fact, progress, self.panel.commits.before)
-            if progress is not None:
-                self._rises(fact, progress)
-                progress.stored = max(progress.stored, fact.offset)
-
-    def _range_written(self, seen: Seen, fact: RangeOpened | RangeCommitted) -> None:
-        if self.panel.is_current(seen):
-            self._fenced(seen, fact)
+        self._committed_us[fact.group, at] = seen.at_us
+        if fact.generation == NO_GENERATION:
+            return
+        taken, work = self.panel.took.get((fact.group, fact.member_id)), None
+        if taken is not None:
+            work = self._work.get(at, {}).get((fact.group, taken.actor, taken.life))
+        text = f"{fact.member_id} committed {fact.offset} of {fact.topic}-{fact.partition} though"
+        if (work is None or fact.offset > work.reached) and not self._may_jump(fact.group, at, fact.offset):
+            reached = "nothing" if work is None or work.reached < 0 else f"up to {work.reached} only"
+            self._say(seen, "ahead-of-work", at, f"{text} it has processed {reached}")
+        back_to = None if work is None else work.may_go_back_to
+        if fact.offset < commits.before and not commits.late and (back_to is None or fact.offset < back_to):
+            self._say(seen, "went-back", at, f"{text} {commits.before} was committed and nothing was reset")
+        if work is not None:
+            if back_to is not None and back_to < fact.offset <= work.reached_since:
+                work.may_go_back_to = fact.offset  # one beyond the work since the reset was sent before the reset
+            work.stored = max(work.stored, fact.offset)
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
+        reported = self._reported.get((fact.group, fact.member_id))
         if fact.error is not ErrorCode.NONE:
-            for lives in self._progress.values():
-                progress = lives.get((seen.actor, seen.life))
-                if progress is not None:
-                    progress.stored = max(progress.stored, progress.reached_since_reset)
-            return
-        kept = self._kept.get((fact.group, fact.member_id))
-        if kept:
-            del kept[next(iter(kept))]
+            for lives in self._work.values():
+                work = lives.get((fact.group, seen.actor, seen.life))
+                if work is not None:
+                    work.stored = max(work.stored, work.reached_since)
+        elif reported:
+            del reported[next(iter(reported))]
         else:
             text = f"{seen.actor} was told that a commit succeeded, and no coordinator reported one of it"
             self.violation(seen, "not-kept", (fact.group, seen.actor), text)
 
-    def _fenced(self, seen: Seen, fact: OffsetCommitted | RangeOpened | RangeCommitted) -> None:
-        group = self._groups.get(fact.group)
-        if group is None:
-            return
-        if fact.generation == NO_GENERATION:
-            if group.stable:
-                self._report(
-                    seen,
-                    "without-generation",
-                    fact,
-                    f"without generation while the group is Stable in {group.generation}",
-                )
-            return
-        if fact.generation == group.generation:
-            members = group.members
-        elif not group.settled and fact.generation in group.before:
-            members = group.before[fact.generation]
-        else:
-            self._report(
-                seen, "old-generation", fact, f"with generation {fact.generation}; the group's is {group.generation}"
-            )
-            return
-        if fact.member_id not in members:
-            self._report(seen, "no-member", fact, f"though it is no member of generation {fact.generation}")
+    # --- removals ----------------------------------------------------------------------------------------------
 
-    def _not_ahead(self, seen: Seen, fact: OffsetCommitted) -> _Progress | None:
-        taken = self.panel.took.get((fact.group, fact.member_id))
-        if taken is None:
-            self._report(seen, "no-member", fact, "though it never took an assignment")
-            return None
-        progress = self._progress.get((fact.topic, fact.partition), {}).get((taken.actor, taken.life))
-        if self._may_jump(fact.group, (fact.topic, fact.partition), fact.offset):
-            return progress
-        if progress is None or fact.offset > progress.reached:
-            reached = "nothing" if progress is None or progress.reached < 0 else f"up to {progress.reached} only"
-            self._report(seen, "ahead-of-work", fact, f"though it has processed {reached}")
-        return progress
+    def _became(self, seen: Seen, fact: GroupBecame) -> None:
+        if self.panel.is_current(seen):
+            self._spells.setdefault(fact.group, []).append(_Spell(fact.new, fact.generation, seen.at_us))
 
-    def _back(self, seen: Seen, fact: OffsetCommitted, progress: _Progress | None, committed: int) -> None:
-        if progress is None or progress.reset_to is None or progress.reset_to > fact.offset:
-            self._report(seen, "went-back", fact, f"though {committed} was committed and nothing was reset")
-
-    def _rises(self, fact: OffsetCommitted, progress: _Progress) -> None:
-        """After a reset the first commit may be lower than the committed offset; later commits rise from that one.
-
-        A commit that lies beyond the work since the reset was sent before the reset.
-        """
-        if progress.reset_to is not None and progress.reset_to < fact.offset <= progress.reached_since_reset:
-            progress.reset_to = fact.offset
+    def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
+        self._spells[fact.group] = [_Spell("", fact.generation, seen.at_us)]
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         if not self.panel.is_current(seen):
             return
         at = (fact.topic, fact.partition)
         committed_us = self._committed_us.pop((fact.group, at), None)
-        self._deletes.pop((fact.group, at), None)
-        if not self._was_asked_for(seen, fact):
-            self._expired(seen, fact, committed_us)
-        for progress in self._progress.get(at, {}).values():
-            if progress.group == fact.group:
-                progress.floor = -1
+        asked = self._is_asked_for(fact.group, fact.topic, seen.at_us - OPERATOR_US)
+        whys = [self._why_kept(seen, spell, at, committed_us) for spell in self._spells_before(seen, fact.group)]
+        if not asked and all(whys):
+            text = f"the offset of {fact.topic}-{fact.partition} in {fact.group} was removed {whys[0]}"
+            self._say(seen, "removed-too-early", at, f"{text}, and no operator asked for it")
+        self._start_anywhere(at, fact.group)
 
-    def _operated(self, seen: Seen, fact: FaultApplied) -> None:
-        if fact.kind in REMOVES_OFFSETS:
-            self._removals_asked.append((seen.at_us, fact.kind, set(fact.text.replace(",", " ").split())))
-        elif fact.kind == UNSUBSCRIBE:
-            self._unsubscribes[fact.text.partition(" ")[0]] = None
+    def _spells_before(self, seen: Seen, group: GroupId) -> list[_Spell]:
+        """Those in which the removal may have been decided, the present one first: its record takes its time."""
+        found: list[_Spell] = []
+        for spell in reversed(self._spells.get(group, [_Spell("", 0, 0)])):
+            found.append(spell)
+            if seen.at_us - spell.since_us > SETTLED_US:
+                break
+        return found
 
-    def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
-        self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
+    def _why_kept(self, seen: Seen, spell: _Spell, at: TopicPartition, committed_us: int | None) -> str:
+        """Why an offset may not expire in this state of its group; "": it may.
 
-    def _asked_to_delete(self, seen: Seen, group: GroupId) -> bool:
-        return any(
-            kind == "delete-group" and group in words and seen.at_us - asked_us <= OPERATOR_US
-            for asked_us, kind, words in self._removals_asked
-        )
-
-    def _was_asked_for(self, seen: Seen, fact: OffsetRemoved) -> bool:
-        return any(
-            seen.at_us - asked_us <= OPERATOR_US and REMOVES_OFFSETS[kind](fact.group, fact.topic) <= words
-            for asked_us, kind, words in self._removals_asked
-        )
-
-    def _expired(self, seen: Seen, fact: OffsetRemoved, committed_us: int | None) -> None:
-        """Nobody asked for it: is the retention over, and nobody uses the offset?
-
-        What was decided just before the group's state changed is reported after it. Source: KIP-211,
-        ``GroupMetadata.removeExpiredOffsets`` (3.4.1).
+        Source: KIP-211, ``GroupMetadata.removeExpiredOffsets`` (3.4.1).
         """
-        spell, since_us, since = self._spells.get(fact.group), committed_us, "its commit"
-        name = f"{fact.topic}-{fact.partition}"
-        if spell is not None:
-            lasted_us, used = seen.at_us - spell.since_us, ""
-            if spell.state == EMPTY:
-                since_us, since = spell.since_us, "the group became empty"
-            elif spell.state in REBALANCING and 0 < spell.rested_us < self._kept_us:
-                used = f"while {fact.group} rebalances, {spell.rested_us / 1e6:.1f} s after it had members"
-            elif spell.state in REBALANCING and lasted_us > SETTLED_US:
-                used = f"while {fact.group} rebalances"
-            elif spell.state == STABLE and (fact.topic, fact.partition) in spell.given and lasted_us > SETTLED_US:
-                used = f"although {fact.group} has a member that works on it"
-            elif spell.state in REBALANCING and spell.rested_us:
-                return
-            if used:
-                text = f"the offset of {name} expires {used}"
-                self.violation(seen, "expired-in-use", (fact.group, name), text)
-                return
-        if since_us is not None and seen.at_us - since_us < self._kept_us:
-            text = f"the offset of {name} in {fact.group} was removed {(seen.at_us - since_us) / 1e6:.1f} s after"
-            self.violation(
-                seen, "removed-too-early", (fact.group, name), f"{text} {since}, and no operator asked for it"
-            )
+        if spell.state in REBALANCING:
+            return "while its group rebalances"
+        if at in spell.given:
+            return "although a member works on it"
+        since_us, since = (spell.since_us, "its group became empty") if spell.state == EMPTY else (None, "its commit")
+        since_us = committed_us if since_us is None else since_us
+        if since_us is None or seen.at_us - since_us >= self._kept_us:
+            return ""
+        return f"{(seen.at_us - since_us) / 1e6:.1f} s after {since}"
 
-    def _forget_floors(self, partition: TopicPartition) -> None:
-        for progress in self._progress.get(partition, {}).values():
-            progress.floor = -1
+    # --- what logs lost ----------------------------------------------------------------------------------------
+
+    def _start_anywhere(self, at: TopicPartition, group: GroupId, committed: int = NOTHING) -> None:
+        """Members may find no more than this committed."""
+        for (name, _, _), work in self._work.get(at, {}).items():
+            if name == group:
+                work.must_start_at = min(work.must_start_at, committed)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(OFFSETS_TOPIC):
-            self._groups.clear()
             self._spells.clear()
             self._committed_us.clear()
-            for partition in self._progress:
-                self._forget_floors(partition)
+            for lives in self._work.values():
+                for work in lives.values():
+                    work.must_start_at = NOTHING
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         """A groups' log may have lost commits."""
         for (group, at), left in self.panel.commits.changed:
             self._committed_us.pop((group, at), None)
-            for progress in self._progress.get(at, {}).values():
-                progress.floor = min(progress.floor, left)
-
-    def _report(self, seen: Seen, kind: str, fact: OffsetCommitted | RangeOpened | RangeCommitted, why: str) -> None:
-        name = f"{fact.topic}-{fact.partition}"
-        who = fact.member_id or "somebody outside the group"
-        what = f"opened a range to {fact.end}" if isinstance(fact, RangeOpened) else f"committed {fact.offset}"
-        text = f"{who} {what} of {name} {why}"
-        self.violation(seen, kind, (fact.group, name, fact.member_id), text)
+            self._start_anywhere(at, group, left)

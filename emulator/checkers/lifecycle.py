@@ -1,24 +1,38 @@
-"""The dead are silent, the paused stand still, and callbacks pair up.
+"""What one member may do by itself: the dead are silent, callbacks pair up, work is owned and in order.
 
-Theory.
+======================  =============================================================================================
+kind                    rule
+======================  =============================================================================================
+works-when-down         after ``HostDown`` no actor of the host reports anything in that life, nor while it is paused
+works-when-closed       a consumer that closed reports nothing more
+works-when-failed       one that failed for good may be closed by its application, but takes and processes nothing
+callback                onPartitionsAssigned names only what the member did not own, onPartitionsRevoked only what it
+                        owned, onPartitionsLost all of that
+owned                   what a callback says is owned is the sum of them; after a rebalance that is the assignment
+not-owned               a member processes what it owns by its callbacks, and what its assignment gave it
+out-of-order            work begins where the position was set, and goes on without a gap or a repetition
+left-in-time            a member that goes on in the same life left its group only if its application unsubscribed,
+                        or had not polled for ``max.poll.interval.ms`` (KIP-62, ``AbstractCoordinator`` 3.4). Between
+                        two pieces of work on one partition lies a poll
+======================  =============================================================================================
 
-1. A crash is a power cut: after ``HostDown`` no actor of the host reports anything in that life. A paused host reports
-   nothing until it resumes. A consumer that closed reports nothing more; one that failed for good may still be closed
-   by its application (revoked or lost, then CLOSED), but takes and processes nothing.
-2. ``onPartitionsAssigned`` names only what the member did not own, ``onPartitionsRevoked`` only what it owned,
-   ``onPartitionsLost`` all it owned; what each fact says is owned afterwards is exactly the sum of them. A new life
-   owns nothing. After a rebalance a member owns exactly its assignment.
+A zombie (paused, cut off, or busy) goes on with what it owned until it polls and learns, while another member may own
+and process the same partition. Fencing stops its commits, not its work; the figure ``zombie_records`` counts it.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import HostDown, HostPaused, HostStarted, Seen
+from kemu.emulator.checkers.commits import UNSUBSCRIBE
+from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostStarted, MemberReconfigured, Seen
+from kemu.emulator.watching.memberships import UNJOINED
 from kemu.emulator.watching.panel import Holding
-from kemu.protocol.names import TopicPartition, host_of, part_on
+from kemu.emulator.watching.shadow_groups import EARLY
+from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
     AssignmentReceived,
+    GroupRequestRead,
     MemberBecame,
     MemberFailed,
     PartitionsAssigned,
@@ -32,32 +46,68 @@ from kemu.protocol.notes.streams import ThreadReplaced
 
 WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed, RangeProcessed)
 """What a failed consumer does no more."""
+Life = tuple[ActorName, int]
+
+
+class _Work:
+    """What one life of a member does."""
+
+    __slots__ = ("done_us", "left", "polled_us", "positions")
+
+    def __init__(self) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        """The next record to be processed."""
+        self.done_us: dict[TopicPartition, int] = {}
+        """When it was last done with work on each partition."""
+        self.polled_us = -1
+        """It polled after this time; -1: it is not known to have polled."""
+        self.left = ""
+        """It left its group so long after a poll; "": it did not, or was late."""
 
 
 class Lifecycle(Checker):
-    """The dead are silent, the paused stand still, and callbacks pair up."""
+    """See the module."""
 
     name = "lifecycle"
 
-    def __init__(self) -> None:
+    def __init__(self, poll_us: Mapping[GroupId | ActorName, int] | None = None) -> None:
+        """A checker of one run; ``poll_us``: ``max.poll.interval.ms`` by group, and by host where it is another."""
         super().__init__()
-        self._closed: dict[str, tuple[int, int]] = {}
+        self._poll_us = dict(poll_us or {})
+        self._work: dict[Life, _Work] = {}
+        self._unsubscribed: dict[str, None] = {}
+        """Hosts that ever unsubscribed."""
+        self._reset: dict[MemberId, tuple[Life, str]] = {}
+        """Ids that a member gave up although it had polled in time: who, and how long before."""
+        self._closed: dict[ActorName, tuple[int, int]] = {}
         """Actor -> (life, step) in which its consumer closed."""
-        self._failed: dict[str, tuple[int, int]] = {}
-        self._free: dict[str, int] = {}
+        self._failed: dict[ActorName, tuple[int, int]] = {}
+        self._free: dict[ActorName, int] = {}
         """Actor -> its life, if nothing forbids it to speak: the common case, answered by one look-up."""
         self.on = {
             HostStarted: self._started,
-            HostDown: self._down,
-            HostPaused: self._paused,
+            HostDown: self._stopped,
+            HostPaused: self._stopped,
             MemberBecame: self._became,
             MemberFailed: self._member_failed,
             ThreadReplaced: self._thread_replaced,
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
             PartitionsLost: self._lost,
+            PositionSet: self._positioned,
+            Processed: self._processed,
+            GroupRequestRead: self._requested,
+            AssignmentReceived: self._goes_on,
+            FaultApplied: self._fault,
+            MemberReconfigured: self._reconfigured,
         }
         self.every = self._speaks
+
+    def _say(self, seen: Seen, kind: str, text: str) -> None:
+        self.violation(seen, kind, (seen.actor,), f"{seen.actor} {text}")
+
+    def _work_of(self, seen: Seen) -> _Work:
+        return self._work.setdefault((seen.actor, seen.life), _Work())
 
     # --- lives -------------------------------------------------------------------------------------------------
 
@@ -67,26 +117,20 @@ class Lifecycle(Checker):
             self._is_allowed(seen)
 
     def _is_allowed(self, seen: Seen) -> None:
-        host = host_of(seen.actor)
-        known = self.panel.hosts.get(host)
+        known, reported = self.panel.hosts.get(host_of(seen.actor)), f"reported {type(seen.fact).__name__}"
         life = None if known is None else known.life if known.runs else 0
         before = len(self.violations) + self.suppressed
         if life is not None and life != seen.life:
-            self._say(
-                seen,
-                "works-when-down",
-                f"reported {_name(seen)} in life {seen.life}; {f'life {life} runs' if life else 'it is down'}",
-            )
+            now = f"life {life} runs" if life else "it is down"
+            self._say(seen, "works-when-down", f"{reported} in life {seen.life}; {now}")
         if known is not None and known.paused:
-            self._say(seen, "works-when-down", f"reported {_name(seen)} while it stood still")
-        closed = self._closed.get(seen.actor)
+            self._say(seen, "works-when-down", f"{reported} while it stood still")
+        closed, failed = self._closed.get(seen.actor), self._failed.get(seen.actor)
         if closed is not None and closed[0] == seen.life and closed[1] != seen.seq:
-            self._say(seen, "works-when-closed", f"reported {_name(seen)} after it had closed")
-        if type(seen.fact) in WORK:
-            failed = self._failed.get(seen.actor)
-            if failed is not None and failed[0] == seen.life and failed[1] != seen.seq:
-                self._say(seen, "works-when-failed", f"reported {_name(seen)} after it had failed for good")
-        if len(self.violations) + self.suppressed == before and closed is None and seen.actor not in self._failed:
+            self._say(seen, "works-when-closed", f"{reported} after it had closed")
+        if failed is not None and failed[0] == seen.life and failed[1] != seen.seq and type(seen.fact) in WORK:
+            self._say(seen, "works-when-failed", f"{reported} after it had failed for good")
+        if len(self.violations) + self.suppressed == before and closed is None and failed is None:
             self._free[seen.actor] = seen.life
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
@@ -97,10 +141,7 @@ class Lifecycle(Checker):
             for actor in [actor for actor in ended if host_of(actor) == fact.host]:
                 del ended[actor]
 
-    def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._free.clear()
-
-    def _paused(self, seen: Seen, fact: HostPaused) -> None:
+    def _stopped(self, seen: Seen, fact: HostDown | HostPaused) -> None:
         self._free.clear()
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
@@ -110,6 +151,8 @@ class Lifecycle(Checker):
         elif fact.new == "FAILED":
             self._failed[seen.actor] = (seen.life, seen.seq)
             self._free.pop(seen.actor, None)
+        elif fact.new == UNJOINED:
+            self._resets(seen, fact)
 
     def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
         """Another of the same name is not the one that failed."""
@@ -119,50 +162,98 @@ class Lifecycle(Checker):
         self._failed.setdefault(seen.actor, (seen.life, seen.seq))
         self._free.pop(seen.actor, None)
 
+    # --- polls -------------------------------------------------------------------------------------------------
+
+    def _resets(self, seen: Seen, fact: MemberBecame) -> None:
+        host, polled_us = host_of(seen.actor), self._work_of(seen).polled_us
+        limit_us = self._poll_us.get(host, self._poll_us.get(fact.group, 0))
+        free_us, waited_us = self.panel.disturbances.undisturbed_since_us([host]), seen.at_us - polled_us
+        if free_us is not None and polled_us >= max(free_us, 0) and waited_us < limit_us * EARLY:
+            text = f"{waited_us / 1e6:.1f} s after it polled, within max.poll.interval.ms"
+            self._reset[fact.member_id] = (seen.actor, seen.life), text
+
+    def _requested(self, seen: Seen, fact: GroupRequestRead) -> None:
+        for member_id, _ in fact.ids if fact.api == "LeaveGroup" else ():
+            life, text = self._reset.pop(member_id, (("", 0), ""))
+            if text and life[0] == fact.client:
+                self._work[life].left = text
+
+    def _goes_on(self, seen: Seen, fact: AssignmentReceived) -> None:
+        work = self._work_of(seen)
+        if work.left and host_of(seen.actor) not in self._unsubscribed:
+            self._say(seen, "left-in-time", f"left its group {work.left}")
+        work.left = ""
+
+    def _fault(self, seen: Seen, fact: FaultApplied) -> None:
+        if fact.kind == UNSUBSCRIBE:
+            self._unsubscribed[fact.text.partition(" ")[0]] = None
+
+    def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
+        self._poll_us[fact.host] = 0
+
+    # --- work --------------------------------------------------------------------------------------------------
+
+    def _positioned(self, seen: Seen, fact: PositionSet) -> None:
+        self._work_of(seen).positions[fact.topic, fact.partition] = fact.offset
+
+    def _processed(self, seen: Seen, fact: Processed) -> None:
+        work, holding, at = self._work_of(seen), self.panel.holding(seen), (fact.topic, fact.partition)
+        work.polled_us = max(work.polled_us, work.done_us.get(at, -1))
+        work.done_us[at] = seen.at_us
+        position = work.positions.get(at)
+        kind, why = "out-of-order", ""
+        if at not in holding.owned:
+            kind, why = "not-owned", "which it does not own"
+        elif holding.assignment is not None and at not in holding.assignment:
+            kind, why = "not-owned", f"which it was not assigned in generation {holding.generation}"
+        elif position is None:
+            why = "but never set a position there"
+        elif position != fact.first:
+            why = f"but its position was {position}"
+        elif fact.last <= fact.first:
+            why = "which is no range"
+        if why:
+            self._say(seen, kind, f"processed records {fact.first} to {fact.last - 1} of {_names([at])}, {why}")
+        if kind == "out-of-order":
+            work.positions[at] = fact.last
+
     # --- callbacks ---------------------------------------------------------------------------------------------
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
-        holding = self.panel.holding(seen)
-        gained = frozenset(self.panel.gained)
+        holding, gained = self.panel.holding(seen), frozenset(self.panel.gained)
         again = [partition for partition in fact.added if partition not in gained]
         if again:
             self._say(seen, "callback", f"onPartitionsAssigned named {_names(again)}, which it owned already")
         self._owns(seen, holding, fact.owned)
         if holding.assignment is not None and holding.owned.keys() != holding.assignment:
-            wrong = sorted(holding.owned.keys() ^ holding.assignment)
-            self._say(
-                seen, "owned", f"what it owns after the rebalance is not its assignment; they differ in {_names(wrong)}"
-            )
+            wrong = _names(holding.owned.keys() ^ holding.assignment)
+            self._say(seen, "owned", f"what it owns after the rebalance is not its assignment; they differ in {wrong}")
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
-        holding = self.panel.holding(seen)
         given_up = frozenset(self.panel.given_up)
         foreign = [partition for partition in fact.revoked if partition not in given_up]
         if foreign:
             self._say(seen, "callback", f"onPartitionsRevoked named {_names(foreign)}, which it did not own")
-        self._owns(seen, holding, fact.owned)
+        self._owns(seen, self.panel.holding(seen), fact.owned)
+        self._forget(seen, fact.revoked)
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        wrong = sorted(set(self.panel.given_up) ^ set(fact.lost))
+        wrong = set(self.panel.given_up) ^ set(fact.lost)
         if wrong:
-            self._say(
-                seen, "callback", f"onPartitionsLost did not name exactly what it owned; they differ in {_names(wrong)}"
-            )
+            text = f"onPartitionsLost did not name exactly what it owned; they differ in {_names(wrong)}"
+            self._say(seen, "callback", text)
+        self._forget(seen, fact.lost)
+
+    def _forget(self, seen: Seen, partitions: Collection[TopicPartition]) -> None:
+        for at in partitions:
+            self._work_of(seen).positions.pop(at, None)
 
     def _owns(self, seen: Seen, holding: Holding, owned: Collection[TopicPartition]) -> None:
-        wrong = sorted(holding.owned.keys() ^ set(owned))
+        wrong = holding.owned.keys() ^ set(owned)
         if wrong:
-            self._say(
-                seen, "owned", f"{_name(seen)} says it owns something else than its callbacks do: {_names(wrong)}"
-            )
-
-    def _say(self, seen: Seen, kind: str, text: str) -> None:
-        self.violation(seen, kind, (seen.actor,), f"{seen.actor} {text}")
-
-
-def _name(seen: Seen) -> str:
-    return type(seen.fact).__name__
+            text = f"{type(seen.fact).__name__} says it owns something else than its callbacks do: {_names(wrong)}"
+            self._say(seen, "owned", text)
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
+    return ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions))

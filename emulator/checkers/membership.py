@@ -10,16 +10,21 @@ evicted        a member is removed if it left, was replaced, was refused by a fu
                its session, the join phase or the sync phase
 refused        an answer with FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or
                REBALANCE_IN_PROGRESS is true of the copy when the request was read or when it is answered
-accepted       an answer without an error is, too
+accepted       an answer without an error is, too; a sync is answered when the assignment is in the log, and an id
+               that was handed out joins within its session timeout (KIP-394)
 no-cause       a join phase begins after a join that changes something, a leave, a removal, a failed write, a
                sync phase in which an id of the generation sent no sync, or when a group is loaded
+join-phase     a join phase ends when it waits for nobody, or when its time is over, and no later: the longest
+               rebalance timeout, or ``group.initial.rebalance.delay.ms`` of an Empty group
 join-answer    a join is answered the generation in force; its leader, alone, is told all members
 protocol       every member of a generation supports its protocol
 assignment     a member is given what the leader sent for it
+not-revoked    a member joins with partitions of topics only that it subscribes to
 unbalanced ..  what the leader sent keeps the promises of its assignor: ``assignments.py``
 transition     the state changes along ``MAY_FOLLOW`` only, from the state that the group was in
 generation     it rises by 1 with each completed join phase, and does not repeat one that became Stable
-members        a generation has members of the group only, its leader among them; a group without is Empty
+members        who leaves is gone; a generation has members of the group only, its leader among them; a group
+               without members is Empty
 loaded         a loaded group is Empty or Stable, with the last Stable generation or a later completed one
 =============  ==========================================================================================
 
@@ -30,7 +35,7 @@ onExpireHeartbeat); tests/data/raw-requests has recorded answers.
 from collections.abc import Mapping
 from typing import Any
 
-from kemu.emulator.checkers.assignments import broken_promises
+from kemu.emulator.checkers.assignments import broken_promises, owned_unsubscribed
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, FaultApplied, HostDown, Seen
 from kemu.emulator.watching.shadow_groups import (
@@ -40,7 +45,6 @@ from kemu.emulator.watching.shadow_groups import (
     EMPTY,
     PREPARING,
     STABLE,
-    Answered,
     GroupRequest,
     ShadowGroup,
     ShadowGroups,
@@ -61,8 +65,18 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.replication import BecameLeader
 
 _E = ErrorCode
-JUDGED = frozenset({_E.FENCED_INSTANCE_ID, _E.UNKNOWN_MEMBER_ID, _E.ILLEGAL_GENERATION, _E.REBALANCE_IN_PROGRESS})
-"""Errors that say something about the group; others are about its log, its broker or the request."""
+JUDGED = (
+    _E.NONE,
+    _E.FENCED_INSTANCE_ID,
+    _E.UNKNOWN_MEMBER_ID,
+    _E.ILLEGAL_GENERATION,
+    _E.REBALANCE_IN_PROGRESS,
+)
+"""Answers that say something about the group; others are about its log, its broker or the request."""
+LATE = 1.01
+"""A clock may be wrong by less than a per cent."""
+SLACK_US = 1_000_000
+"""A coordinator does at once what is due."""
 
 MAY_FOLLOW: Mapping[str, tuple[str, ...]] = {
     PREPARING: (EMPTY, COMPLETING, STABLE),
@@ -83,11 +97,13 @@ class _Step:
         """Groups that have a reason to begin a join phase."""
         self.removed: list[tuple[Seen, ShadowGroup, ShadowMember]] = []
         """Members that went without a cause that was there before."""
+        self.went: dict[GroupId, None] = {}
+        """Groups that lost a member."""
         self.added: dict[MemberId, None] = {}
         self.left: dict[tuple[GroupId, str], None] = {}
         """Ids (of members or instances) that a LeaveGroup named, and instances that joined without an id."""
         self.turned_away: dict[MemberId, None] = {}
-        self.answers: list[tuple[Seen, Answered]] = []
+        self.answers: list[tuple[Seen, GroupRequest, ShadowGroup, ErrorCode]] = []
         """Answers that were not true before."""
 
 
@@ -96,8 +112,10 @@ class MembershipRules(Checker):
 
     name = "membership"
 
-    def __init__(self) -> None:
+    def __init__(self, initial_delay_us: int = 0) -> None:
+        """A checker of one run, in which ``group.initial.rebalance.delay.ms`` is this."""
         super().__init__()
+        self._initial_delay_us = initial_delay_us
         self._shadows = ShadowGroups()
         self._step: _Step | None = None
         self._wrong_clocks: dict[str, None] = {}
@@ -167,22 +185,26 @@ class MembershipRules(Checker):
             rows = {member_id: dict(rows).get(group.protocol, b"") for member_id, rows in group.listed.items()}
             for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), self.panel.topics):
                 self._say(seen, kind, fact.group, f"generation {fact.generation}: {text}")
+        elif fact.api == "JoinGroup":
+            for text in owned_unsubscribed(fact.rows):
+                self._say(seen, "not-revoked", fact.group, f"{fact.client} joins and {text}")
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         step = self._at(seen)
-        answered = self._shadows.answered(seen, fact)
-        if answered is None:
+        request = self._shadows.answered(seen, fact)
+        if request is None:
             return
-        request = answered.request
         if fact.error is _E.GROUP_MAX_SIZE_REACHED:
             step.turned_away[request.member_id] = None
-        judged = fact.error in JUDGED or fact.error is _E.NONE
-        if judged and answered.group is not None and fact.error not in answered.permitted:
-            step.answers.append((seen, answered))
-        if fact.error is _E.NONE and answered.group is not None:
-            self._content(seen, answered.group, request, fact)
+        group = self._shadows.group(seen.actor, request.group)
+        if group is not None and fact.error in JUDGED and fact.error not in request.permitted:
+            step.answers.append((seen, request, group, fact.error))
+        if group is not None and fact.error is _E.NONE:
+            self._content(seen, group, request, fact)
 
     def _content(self, seen: Seen, group: ShadowGroup, request: GroupRequest, fact: GroupRequestAnswered) -> None:
+        for member_id in [each for each in request.leaves if each in group.members]:
+            self._say(seen, "members", group.name, f"the leave of {member_id} is answered, and it is still a member")
         if request.api == "SyncGroup":
             given = [each[request.member_id] for each in group.given if request.member_id in each]
             if group.given and fact.assignment not in (given or [b""]):
@@ -201,8 +223,10 @@ class MembershipRules(Checker):
                 self._say(seen, "join-answer", group.name, f"{told}, which it leads, and no members")
 
     def _written(self, seen: Seen, fact: GroupRecordWritten) -> None:
+        step = self._at(seen)
         if fact.error is not _E.NONE:
-            self._at(seen).causes.add(fact.group)
+            step.causes.add(fact.group)
+        self._shadows.written(seen, fact)
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         self._at(seen).causes.add(fact.group)
@@ -213,12 +237,16 @@ class MembershipRules(Checker):
         step = self._at(seen)
         step.added[fact.member_id] = None
         step.causes.add(fact.group)
-        if fact.member_id in self._shadows.of(seen, fact.group).members:
+        group = self._shadows.of(seen, fact.group)
+        if fact.member_id in group.members:
             self._say(seen, "members", fact.group, f"{fact.member_id} was added twice")
+        if self._is_late(seen, *group.pending.get(fact.member_id, (seen.at_us, 0))):
+            self._say(seen, "accepted", fact.group, f"{fact.member_id} joins although that id has expired")
         self._shadows.added(seen, fact)
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         step = self._at(seen)
+        step.went[fact.group] = None
         step.causes.add(fact.group)
         group = self._shadows.of(seen, fact.group)
         member = group.members.get(fact.member_id)
@@ -243,6 +271,13 @@ class MembershipRules(Checker):
         """Whether a coordinator's timer may have fired; a clock that is wrong by a per cent measures nothing."""
         return seen.at_us - since_us >= timeout_us * EARLY or host_of(seen.actor) in self._wrong_clocks
 
+    def _is_late(self, seen: Seen, since_us: int, timeout_us: int) -> bool:
+        """Whether a coordinator's timer was to fire before; one that is disturbed meanwhile may be late."""
+        if seen.at_us - since_us <= timeout_us * LATE + SLACK_US:
+            return False
+        free_us = self.panel.disturbances.undisturbed_since_us([host_of(seen.actor)])
+        return free_us is not None and free_us <= since_us
+
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         self._at(seen)
         group = self._shadows.of(seen, fact.group)
@@ -258,6 +293,8 @@ class MembershipRules(Checker):
         step = self._at(seen)
         group = self._shadows.of(seen, fact.group)
         self._judge_transition(seen, fact, group)
+        if fact.old == PREPARING and fact.new != DEAD and group.wired:
+            self._judge_phase(seen, group, step)
         if group.unsynced and self._over(seen, group.began_us, group.rebalance_us):
             step.causes.add(fact.group)
         if fact.new == PREPARING and group.wired and fact.group not in step.causes:
@@ -275,6 +312,8 @@ class MembershipRules(Checker):
         if fact.old not in MAY_FOLLOW.get(fact.new, ()):
             self._say(seen, "transition", fact.group, f"{became}, which is no legal transition ({fact.why})")
         rises = fact.new in (COMPLETING, EMPTY) and not group.begun
+        if not group.generation and fact.generation == group.former_generation + rises:
+            group.generation = group.former_generation
         if fact.generation != group.generation + rises:
             text = f"it became {fact.new} in generation {fact.generation} after {group.generation}"
             self._say(seen, "generation", fact.group, text)
@@ -285,6 +324,30 @@ class MembershipRules(Checker):
         elif self.panel.is_current(seen) and fact.new == DEAD:
             self._durable.pop(fact.group, None)
             self._completed_last.pop(fact.group, None)
+
+    def _judge_phase(self, seen: Seen, group: ShadowGroup, step: _Step) -> None:
+        """A join phase ends when nobody is waited for, or when its time is over; then it does end.
+
+        Source: ``GroupCoordinator``, ``DelayedJoin``, ``InitialDelayedJoin`` (KIP-134), ``addPendingMember`` (KIP-394).
+        """
+        awaited, lasted = group.awaited(seen.at_us), f"{(seen.at_us - group.preparing_us) / 1e6:.1f} s"
+        longest_us, initial_us = max(group.rebalance_us, group.timeout_us()), self._initial_delay_us
+        if group.was_empty:
+            over = self._over(seen, group.preparing_us, initial_us) or group.name in step.went
+            awaited = awaited or ["more members"]
+        else:
+            over = self._over(seen, group.preparing_us, group.rebalance_us)
+        if awaited and not over:
+            text = f"a join phase ends after {lasted} although it waits for {', '.join(awaited)}"
+            self._say(seen, "join-phase", group.name, text)
+        if any(not member.rebalance_us for member in group.members.values()):
+            return  # what a member told another coordinator is not always known
+        expiries_us = [since_us + session_us for since_us, session_us in group.pending.values()]
+        ready_us = max([group.changed_us, *[us for us in expiries_us if us <= seen.at_us]])
+        kept = not awaited and self._is_late(seen, ready_us, 0)
+        if kept or (group.joined_us and self._is_late(seen, group.joined_us, max(longest_us, initial_us))):
+            whom = "nobody" if kept else ", ".join(awaited)
+            self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")
 
     def _judge_generation(self, seen: Seen, fact: JoinPhaseCompleted, group: ShadowGroup) -> None:
         began = f"generation {fact.generation} began"
@@ -336,12 +399,10 @@ class MembershipRules(Checker):
                 f"{member.member_id} was removed {quiet_us / 1e6:.1f} s after its last sign of life, in {group.state}"
             )
             self._say(seen, "evicted", group.name, text)
-        for seen, answered in step.answers:
-            self._judge_answer(seen, answered)
+        for each in step.answers:
+            self._judge_answer(*each)
 
-    def _judge_answer(self, seen: Seen, answered: Answered) -> None:
-        request, error, group = answered.request, answered.error, answered.group
-        assert group is not None
+    def _judge_answer(self, seen: Seen, request: GroupRequest, group: ShadowGroup, error: ErrorCode) -> None:
         if error in self._shadows.permitted(group, request, seen.at_us) or group.prepared_at(seen, error):
             return
         what = f"{request.api} of {request.member_id or 'a new member'} in generation {request.generation}"

@@ -32,8 +32,8 @@ CONSUMER = (
         was="a join that starts over is not prepared again",
         today="whatever resets a membership makes the next join start with onJoinPrepare",
         past=Past(consumer={"prepare_after_reset": False}),
-        caught_by="one-owner",
-        kind="two-owners",
+        caught_by="cooperative",
+        kind="handed-over-too-soon",
     ),
     PastBug(
         issue="KAFKA-8104",
@@ -191,7 +191,7 @@ COORDINATOR = (
         " (KIP-211)",
         past=Past(coordinator={"keeps_offsets_of_members": False}),
         caught_by="commits",
-        kind="expired-in-use",
+        kind="removed-too-early",
     ),
     PastBug(
         issue="KAFKA-13636",
@@ -208,7 +208,7 @@ COORDINATOR = (
         today="only those of a Stable group do",
         past=Past(coordinator={"keeps_offsets_while_rebalancing": False}),
         caught_by="commits",
-        kind="expired-in-use",
+        kind="removed-too-early",
     ),
     PastBug(
         issue="KAFKA-9801",

@@ -13,6 +13,7 @@ from kemu.protocol.names import ActorName, GroupId, MemberId, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
+    GroupRecordWritten,
     GroupRequestAnswered,
     GroupRequestRead,
     GroupUnloaded,
@@ -35,7 +36,8 @@ _REBALANCES: Codes = frozenset({_E.REBALANCE_IN_PROGRESS})
 _UNKNOWN: Codes = frozenset({_E.UNKNOWN_MEMBER_ID})
 _FENCED: Codes = frozenset({_E.FENCED_INSTANCE_ID})
 _ILLEGAL: Codes = frozenset({_E.ILLEGAL_GENERATION})
-_OF_HEARTBEATS = {"PreparingRebalance": _REBALANCES, "CompletingRebalance": _REBALANCES | _FINE}
+_OF_HEARTBEATS = {PREPARING: _REBALANCES, COMPLETING: _REBALANCES | _FINE}
+COMMITS = ("OffsetCommit", "RangeCommit")
 Rows = tuple[tuple[str, bytes], ...]
 
 
@@ -99,19 +101,13 @@ class GroupRequest:
         self.at_us, self.seq = seen.at_us, seen.seq
         self.group, self.api, self.generation = fact.group, fact.api, fact.generation
         self.member_id, self.instance = fact.ids[0] if fact.ids else ("", None)
-        self.ids = fact.ids
         self.told = _told_by(fact) if fact.api == "JoinGroup" else _NOTHING_TOLD
         self.permitted: Codes = _NOTHING
-
-
-class Answered:
-    """An answer and the request it is for; ``permitted``: what could be said when it was read, or is true now."""
-
-    def __init__(self, request: GroupRequest, error: ErrorCode, group: "ShadowGroup | None", permitted: Codes) -> None:
-        self.request = request
-        self.error = error
-        self.group = group
-        self.permitted = permitted
+        """What could be answered when it was read."""
+        self.before: tuple[_Told, bool] | None = None
+        """What its member had told before this JoinGroup, and whether another one of it waited."""
+        self.leaves: tuple[MemberId, ...] = ()
+        """Members that a LeaveGroup removes if it is answered without an error."""
 
 
 class ShadowGroup:
@@ -127,12 +123,16 @@ class ShadowGroup:
         self.static: dict[str, MemberId] = {}
         self.former: dict[str, tuple[MemberId, ...]] = {}
         """Instance -> ids that it had."""
+        self.former_generation = 0
+        """That of a group of this name whose removal this coordinator began: it comes back if that is not written."""
         self.begun = False
         """Its generation began, and its state has yet to say so."""
         self.wired = False
         """Requests are told of, so that there is something to judge by."""
         self.given: list[dict[MemberId, bytes]] = []
         """What the leader of this generation sent, once for each of its syncs."""
+        self.stored = False
+        """That is in the group's log."""
         self.new_assignment = False
         """The request that was read last brought that."""
         self.protocol = ""
@@ -140,9 +140,15 @@ class ShadowGroup:
         """Protocols of the members of this generation when it began."""
         self.unsynced: dict[MemberId, None] = {}
         """Of those, ids that have not sent a sync, whether or not they are members still (KAFKA-12890)."""
-        self.pending: dict[MemberId, int] = {}
-        """Ids that were handed out -> when they expire."""
+        self.pending: dict[MemberId, tuple[int, int]] = {}
+        """Ids that were handed out -> when, and how long they last."""
+        self.was_empty = False
+        """The join phase began in an Empty group."""
         self.preparing_us = 0
+        self.joined_us = 0
+        """When the join phase began, and when somebody joined in it first."""
+        self.changed_us = 0
+        """When something last changed of which the end of the join phase depends."""
         self.rebalance_us = 0
         """The timeout of the phase that runs."""
         self.began_us = 0
@@ -158,6 +164,32 @@ class ShadowGroup:
     def timeout_us(self) -> int:
         """The longest rebalance timeout of its members."""
         return max([member.rebalance_us for member in self.members.values()], default=0)
+
+    def awaited(self, at_us: int) -> list[MemberId]:
+        """Whom the join phase waits for: members that have not joined, and ids that were handed out."""
+        absent = [member_id for member_id, member in self.members.items() if not member.joining]
+        return [*absent, *[member_id for member_id in self.pending if not self.may_be_over(member_id, at_us)]]
+
+    def may_be_over(self, member_id: MemberId, at_us: int) -> bool:
+        """Whether an id that was handed out may have expired."""
+        since_us, session_us = self.pending[member_id]
+        return at_us - since_us >= session_us * EARLY
+
+    def leave(self, request: GroupRequest, ids: tuple[tuple[MemberId, str | None], ...]) -> None:
+        """What may be answered to a LeaveGroup, the first error of its entries, and who goes with it (KIP-345)."""
+        request.permitted = _FINE
+        for member_id, instance in ids:
+            named = member_id or self.static.get(instance or "", "")
+            if member_id in self.pending:
+                outcome = _FINE | _UNKNOWN if self.may_be_over(member_id, request.at_us) else _FINE
+                del self.pending[member_id]
+            elif named in request.leaves or self.static.get(instance or "") in request.leaves:
+                outcome = _UNKNOWN
+            else:
+                outcome = self.wrong_ids(named, instance if member_id else None) or _FINE
+                request.leaves += (named,) if outcome == _FINE else ()
+            if _E.NONE in request.permitted:
+                request.permitted = request.permitted - _FINE | outcome
 
     def wrong_ids(self, member_id: MemberId, instance: str | None) -> Codes:
         """The error of ids that name no member; () if they do. Kafka looks at the instance first (KIP-345)."""
@@ -175,6 +207,8 @@ class ShadowGroups:
 
     def __init__(self) -> None:
         self._groups: dict[tuple[ActorName, GroupId], ShadowGroup] = {}
+        self._ended: dict[tuple[ActorName, GroupId], int] = {}
+        """Copies whose removal began -> their generation."""
         self._told: dict[MemberId, _Told] = {}
         self._requests: dict[tuple[ActorName, str, int, int], GroupRequest] = {}
         self._leaders: dict[tuple[GroupId, int], MemberId] = {}
@@ -201,79 +235,88 @@ class ShadowGroups:
         group.wired, group.new_assignment = True, False
         request.permitted = self.permitted(group, request, seen.at_us)
         member = group.members.get(request.member_id)
+        if fact.api in ("JoinGroup", "LeaveGroup"):
+            group.changed_us = seen.at_us
         if fact.api == "LeaveGroup":
-            for member_id, _ in fact.ids:
-                group.pending.pop(member_id, None)
-        elif member is None or request.permitted in (_FENCED, _ILLEGAL):
+            group.leave(request, fact.ids)
+        elif member is None or request.permitted in (_FENCED, _ILLEGAL, _UNKNOWN):
             return
         elif fact.api == "JoinGroup":
+            request.before = (self._told.get(member.member_id, _NOTHING_TOLD), member.joining)
             member.tells(request.told)
             self._told[member.member_id] = request.told
             member.joining = True
+            group.joined_us = group.joined_us or seen.at_us
         elif fact.api == "SyncGroup" and group.state != PREPARING:
             member.syncing = member.synced = True
             group.unsynced.pop(member.member_id, None)
             if member.member_id == group.leader and group.state == COMPLETING:
                 group.given.append(dict(fact.rows))
                 group.new_assignment = True
-        elif (fact.api == "Heartbeat" or fact.generation >= 0) and group.state in (STABLE, PREPARING):
+        elif fact.api in ("Heartbeat", *COMMITS) and group.state in (STABLE, PREPARING):
             member.lives(seen.at_us)
 
-    def answered(self, seen: Seen, fact: GroupRequestAnswered) -> Answered | None:
-        """An answer is sent; None if its request is not known."""
+    def answered(self, seen: Seen, fact: GroupRequestAnswered) -> GroupRequest | None:
+        """An answer is sent: to this request, with what could be said when it was read, or is true now."""
         request = self._requests.pop((seen.actor, fact.client, fact.connection, fact.request_id), None)
         if request is None:
             return None
         if fact.error is _E.MEMBER_ID_REQUIRED:
-            ends_us = seen.at_us + int(request.told.session_us * EARLY)
-            self.of(seen, request.group).pending[fact.member_id] = ends_us
-        group = self.group(seen.actor, request.group)
-        permitted = request.permitted
+            empty = self.of(seen, request.group)
+            empty.pending[fact.member_id] = (seen.at_us, request.told.session_us)
+            empty.changed_us = seen.at_us
+            return request
+        group = self._groups.get((seen.actor, request.group))
         if group is not None:
-            if fact.error not in permitted:
-                permitted |= self.permitted(group, request, seen.at_us)
+            request.permitted |= self.permitted(group, request, seen.at_us)
             member = group.members.get(request.member_id)
             if member is not None and request.api == "JoinGroup":
-                member.joining = False
+                if request.seq != seen.seq or fact.error is _E.NONE:
+                    member.joining = False
+                elif request.before is not None:
+                    self._told[member.member_id], member.joining = request.before
+                    member.tells(self._told[member.member_id])
             elif member is not None and request.api == "SyncGroup":
                 member.syncing = False
                 if request.seq != seen.seq:
                     member.lives(seen.at_us)
+                elif fact.error is _E.INCONSISTENT_GROUP_PROTOCOL and group.state == COMPLETING:
+                    member.synced = False
+                    group.unsynced[request.member_id] = None
             elif member is not None and request.api == "Heartbeat" and fact.error is _E.NONE:
                 member.lives(max(member.sign_us, request.at_us))
-        return Answered(request, fact.error, group, permitted)
+        return request
 
     def permitted(self, group: ShadowGroup, request: GroupRequest, at_us: int) -> Codes:
         """Which of the errors about a group, or none, may answer a request in its present state."""
         if request.api == "LeaveGroup":
-            return _FINE | _UNKNOWN | _FENCED
+            return request.permitted
         if request.api == "JoinGroup":
             return self._permits_join(group, request, at_us)
         of_no_member = request.generation < 0 and not request.member_id and request.instance is None
-        if request.api == "OffsetCommit" and request.generation < 0 and group.state == EMPTY:
+        if request.api in COMMITS and request.generation < 0 and group.state == EMPTY:
             return _FINE
-        if request.api == "OffsetCommit" and of_no_member:
+        if request.api in COMMITS and of_no_member:
             return _UNKNOWN
         wrong = group.wrong_ids(request.member_id, request.instance)
         if wrong:
             return wrong
         if request.generation != group.generation:
             return _ILLEGAL
-        if request.api == "OffsetCommit":
+        if request.api in COMMITS:
             return _REBALANCES if group.state == COMPLETING else _FINE
         if request.api == "Heartbeat":
             return _OF_HEARTBEATS.get(group.state, _FINE)
-        if group.state == COMPLETING:
-            return _FINE if group.given else _NOTHING
-        return _REBALANCES if group.state == PREPARING else _FINE
+        if group.state == PREPARING:
+            return _REBALANCES
+        return _FINE if group.stored else _NOTHING
 
     def _permits_join(self, group: ShadowGroup, request: GroupRequest, at_us: int) -> Codes:
         if not request.member_id:
             return _FINE | _REBALANCES
-        expires_us = group.pending.get(request.member_id)
-        if expires_us is None:
+        if request.member_id not in group.pending:
             return group.wrong_ids(request.member_id, request.instance) or (_FINE | _REBALANCES)
-        return _FINE if at_us < expires_us else _FINE | _UNKNOWN
+        return _FINE | _UNKNOWN if group.may_be_over(request.member_id, at_us) else _FINE
 
     # --- the group ---------------------------------------------------------------------------------------------
 
@@ -282,6 +325,7 @@ class ShadowGroups:
         group = self._groups.get((seen.actor, name))
         if group is None:
             group = self._groups[seen.actor, name] = ShadowGroup(name)
+            group.former_generation = self._ended.get((seen.actor, name), 0)
             request = self._last.get(seen.actor)
             group.wired = request is not None and request.seq == seen.seq
         return group
@@ -299,6 +343,7 @@ class ShadowGroups:
         told.instance = fact.instance_id
         member = group.members[fact.member_id] = ShadowMember(fact.member_id, told, seen.at_us)
         member.joining = joins
+        group.joined_us, group.changed_us = group.joined_us or seen.at_us, seen.at_us
         group.pending.pop(fact.member_id, None)
         former: tuple[MemberId, ...] = ()
         if fact.instance_id is not None:
@@ -306,6 +351,8 @@ class ShadowGroups:
             group.static[fact.instance_id] = fact.member_id
             group.former[fact.instance_id] = (*former, fact.member_id)
             member.former = former
+            if former and former[-1] in self._told:  # the session that runs is its former id's
+                member.session_us = self._told[former[-1]].session_us
         member.is_new = not former
         for given in group.given:
             if former and former[-1] in given:
@@ -314,6 +361,7 @@ class ShadowGroups:
     def removed(self, seen: Seen, fact: MemberRemoved) -> None:
         """A member is gone, or goes on under another id."""
         group = self.of(seen, fact.group)
+        group.changed_us = seen.at_us
         member = group.members.pop(fact.member_id, None)
         if member is not None and member.instance is not None and group.static.get(member.instance) == fact.member_id:
             del group.static[member.instance]
@@ -327,7 +375,7 @@ class ShadowGroups:
         group = self.of(seen, fact.group)
         group.generation, group.begun = fact.generation, group.state == PREPARING
         group.leader = self._leaders[group.name, group.generation] = fact.leader
-        group.given, group.protocol = [], fact.protocol or ""
+        group.given, group.stored, group.protocol = [], False, fact.protocol or ""
         group.listed = {member_id: member.protocols for member_id, member in group.members.items()}
         group.unsynced = dict.fromkeys(group.members)
         group.began_us, group.completed_seq = seen.at_us, seen.seq
@@ -336,20 +384,29 @@ class ShadowGroups:
             member.is_new = member.synced = False
             member.lives(seen.at_us)
 
+    def written(self, seen: Seen, fact: GroupRecordWritten) -> None:
+        """The record of a generation is in the log, or is not."""
+        group = self.of(seen, fact.group)
+        group.stored = group.stored or (fact.generation == group.generation and fact.error is _E.NONE)
+
     def became(self, seen: Seen, fact: GroupBecame) -> None:
         """It is in another state."""
         group = self.of(seen, fact.group)
         group.state, group.begun = fact.new, False
         if fact.new == PREPARING:
-            group.preparing_us, group.prepared_seq = seen.at_us, seen.seq
+            joined = any(member.joining for member in group.members.values())
+            group.was_empty, group.prepared_seq = fact.old == EMPTY, seen.seq
+            group.preparing_us = group.changed_us = seen.at_us
+            group.joined_us = seen.at_us if joined else 0
             group.rebalance_us = group.timeout_us()
         elif fact.new == DEAD:
             self._forget(seen.actor, fact.group)
+            self._ended[seen.actor, fact.group] = fact.generation
 
     def loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         """A copy was read from the log: all sessions begin."""
         group = self._groups[seen.actor, fact.group] = ShadowGroup(fact.group)
-        group.state, group.generation = fact.state, fact.generation
+        group.state, group.generation, group.stored = fact.state, fact.generation, True
         group.began_us = seen.at_us
         led = self._leaders.get((fact.group, fact.generation), "")
         group.leader = led if led in fact.members else ""
@@ -375,3 +432,4 @@ class ShadowGroups:
 
     def _forget(self, coordinator: ActorName, name: GroupId) -> None:
         self._groups.pop((coordinator, name), None)
+        self._ended.pop((coordinator, name), None)

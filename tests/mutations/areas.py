@@ -190,7 +190,7 @@ MEMBERS = [
         "actors/consumer/fetching.py",
         "                one.position, one.offset_epoch = last, epoch\n",
         "                one.position, one.offset_epoch = last - 1, epoch\n",
-        "processing",
+        "lifecycle",
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # a member goes on behind the place where the log was cut
@@ -204,7 +204,7 @@ MEMBERS = [
         "actors/consumer/fetching.py",
         "first, last = max(batch.base_offset, position), batch.base_offset + batch.count",
         "first, last = max(batch.base_offset + (batch.base_offset == 50), position), batch.base_offset + batch.count",
-        "processing",
+        "lifecycle",
         ("steady-group:1",),
     ),
     Mutation(  # what is lost is still owned
@@ -246,7 +246,7 @@ MEMBERS = [
         "actors/consumer/fetching.py",
         "                returned.append(_new(Returned, (one.at, first, last)))",
         "                returned.append(_new(Returned, (one.at, first, last - (last - first > 3))))",
-        "processing",
+        "lifecycle",
         ("crash_for_good.toml:1",),
     ),
 ]

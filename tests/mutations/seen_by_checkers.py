@@ -5,17 +5,6 @@ from tests.mutations import Mutation
 MUTATIONS = [
     # --- coordinator ---
     Mutation(
-        "actors/coordinator/group.py",
-        """                return error
-            if generation != self.books.generation:
-                return ErrorCode.ILLEGAL_GENERATION
-        else:""",
-        """                return error
-        else:""",
-        "commits",  # a commit of an old generation is accepted
-        ("static_zombie.toml:2",),
-    ),
-    Mutation(
         "actors/coordinator/join_phase.py",
         "        books.generation += 1\n",
         "        books.generation += not books.generation\n",
@@ -66,7 +55,7 @@ MUTATIONS = [
         "protocol/rebalancing/rules.py",
         '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return owned',
         '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return ()',
-        "one-owner",  # an eager member joins with what it owns
+        "cooperative",  # an eager member joins with what it owns
     ),
     Mutation(
         "protocol/rebalancing/rules.py",
@@ -92,7 +81,7 @@ MUTATIONS = [
         "actors/consumer/fetching.py",
         "                    last = first + at_most\n",
         "                    last = first + at_most\n                    first += 1\n",
-        "processing",  # a record is skipped where a poll cuts a batch
+        "lifecycle",  # a record is skipped where a poll cuts a batch
         ("overload.toml:1",),
     ),
     Mutation(

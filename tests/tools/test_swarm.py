@@ -125,7 +125,6 @@ def test_a_claim_that_a_leader_passes_over_is_told_with_the_bug_of_its_release(r
 
     assert {(each.checker, each.kind) for each in one.result.violations} == {
         ("cooperative", "handed-over-too-soon"),
-        ("one-owner", "two-owners"),
     }
     assert (one.verdict, one.own_bugs) == ("holds", ("KAFKA-14639",))
 

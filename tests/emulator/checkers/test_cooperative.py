@@ -2,10 +2,10 @@
 
 import pytest
 
-from kemu.emulator.checkers.cooperative import MOST_REVOKING
+from kemu.emulator.checkers.cooperative import MOST_REVOKING, Cooperative
 from kemu.protocol.notes import groups as notes
 from kemu.protocol.notes.groups import Rejoin
-from tests.emulator.checkers.story import GROUP, Story
+from tests.emulator.checkers.story import GROUP, Story, partitions
 
 
 def joins(story: Story, *members: str, why: str = "the group is rebalancing") -> None:
@@ -79,8 +79,11 @@ def test_a_move_in_two_steps_is_what_the_protocol_wants(story: Story) -> None:
     assert said(story) == []
 
 
-def test_a_direct_move_is_caught_even_if_the_owner_never_hears_of_it(story: Story) -> None:
+@pytest.mark.parametrize("hears", [False, True])
+def test_a_direct_move_is_caught_whether_or_not_the_owner_hears_of_it_first(story: Story, hears: bool) -> None:
     """The page: "no partitions should be migrated directly before being revoked first"."""
+    if hears:
+        take(story, "c1", 2, "0", revoked="1")
     take(story, "c2", 2, "1", added="1")
 
     assert said(story) == ["t-1 was given to c2 in generation 2, which c1 joined with it"]
@@ -112,7 +115,20 @@ def test_an_assignment_is_not_taken_before_what_it_takes_away_is_revoked(story: 
     """KIP-429: revoke first."""
     take(story, "c1", 2, "0")
 
-    assert said(story) == ["c1 takes its assignment before it revoked t-1"]
+    text = "c1 what it owns after the rebalance is not its assignment; they differ in t-1"
+    assert story.judged()["lifecycle"] == [text]
+
+
+@pytest.mark.parametrize(("revoked", "kinds"), [("1", []), ("0 1", ["revoked-too-much"])])
+def test_a_member_revokes_only_what_its_assignment_took_from_it(story: Story, revoked: str, kinds: list[str]) -> None:
+    """KIP-429: what stays is worked on all the time."""
+    about = {"group": GROUP, "member_id": story.ids["c1"], "generation": 2}
+    left = tuple(sorted(set(partitions("0 1")) - set(partitions(revoked))))
+    story.receive("c1", 2, "0")
+    story.by("c1", notes.PartitionsRevoked(**about, revoked=partitions(revoked), owned=left))
+    story.by("c1", notes.PartitionsAssigned(**about, added=(), owned=left))
+
+    assert story.kinds(Cooperative()) == kinds
 
 
 def test_a_rebalance_that_comes_to_no_end_is_caught(story: Story) -> None:

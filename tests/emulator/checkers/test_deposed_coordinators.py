@@ -77,14 +77,6 @@ def test_two_members_do_not_own_one_partition_in_its_generations_either(story):
     assert said in story.judged()["one-owner"]
 
 
-def test_a_member_that_asks_its_successor_has_no_excuse(story):
-    """Generation 2 was begun by b0 alone, and c1 knows b1."""
-    story.by("c1", notes.CoordinatorKnown(group=GROUP, host="b1/coordinator", why="found"))
-    rebalance(story, c1="1", c2="0")
-
-    assert story.judged()["one-owner"] == ["c1-1 took an assignment of generation 2, which never began"]
-
-
 def test_what_was_committed_to_its_successor_counts(story):
     """c1 commits to b1 as the only member, c2 comes and starts behind that."""
     story.coordinator, story.state, story.generation = "b1/coordinator", "Empty", 0

@@ -44,39 +44,7 @@ def test_two_members_take_one_partition_in_one_generation(story):
     caught(story, "one-owner", "t-0 in generation 2: c2-1 of c2 takes its assignment, c1-1 of c1 took it too")
 
 
-@pytest.mark.parametrize("first", ["c1", "c2"])
-def test_a_cooperative_leader_that_does_not_withhold(story, first):
-    """Partition 0 changes hands in the generation its owner joined with it, whoever hears of it first."""
-    story.become("PreparingRebalance")
-    story.complete(2, "c1", "c2")
-    story.become("Stable")
-    for member, names in sorted({"c1": "", "c2": "0 1"}.items(), reverse=first == "c2"):
-        story.receive(member, 2, names)
-
-    caught(story, "one-owner", "t-0 in generation 2")
-
-
-def test_an_assignment_of_a_generation_that_no_log_knows(story):
-    """A sync answered before the group's record was durable."""
-    story.become("PreparingRebalance")
-    story.revoke("c1", "0")
-    story.revoke("c2", "1")
-    story.complete(2, "c1", "c2")
-    story.down("b0")
-    story.load("b1/coordinator", 1, "c1", "c2")
-    story.take("c1", 2, "0")
-
-    caught(story, "one-owner", "generation 2, which is in no log")
-
-
-def test_an_assignment_of_a_generation_that_never_began(story):
-    story.revoke("c1", "0")
-    story.take("c1", 7, "0")
-
-    caught(story, "one-owner", "generation 7, which never began")
-
-
-# --- processing ----------------------------------------------------------------------------------------------------
+# --- lifecycle -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("instance", "loaded"), [("i3", "c1-1"), ("i1", "c1-2"), ("i1", "c9-1")])
@@ -109,7 +77,7 @@ def test_work_on_a_partition_that_was_revoked(story):
     story.revoke("c1", "0")
     story.process("c1", 0, 2, 4)
 
-    caught(story, "processing", "c1 processed records 2 to 3 of t-0, which it does not own")
+    caught(story, "lifecycle", "c1 processed records 2 to 3 of t-0, which it does not own")
 
 
 def test_work_on_a_partition_the_next_assignment_did_not_give(story):
@@ -120,7 +88,7 @@ def test_work_on_a_partition_the_next_assignment_did_not_give(story):
     story.assigned("c1", 2, "")
     story.process("c1", 0, 0, 2)
 
-    caught(story, "processing", "which it was not assigned in generation 2")
+    caught(story, "lifecycle", "which it was not assigned in generation 2")
 
 
 @pytest.mark.parametrize(("first", "last", "text"), [(3, 5, "its position was 2"), (1, 5, "its position was 2")])
@@ -128,7 +96,7 @@ def test_a_gap_or_a_repetition_within_one_ownership(story, first, last, text):
     story.process("c1", 0, 0, 2)
     story.process("c1", 0, first, last)
 
-    caught(story, "processing", text)
+    caught(story, "lifecycle", text)
 
 
 def test_work_without_a_position(story):
@@ -141,39 +109,10 @@ def test_work_without_a_position(story):
     story.assigned("c1", 2, "0")
     story.process("c1", 0, 0, 2)
 
-    caught(story, "processing", "never set a position")
+    caught(story, "lifecycle", "never set a position")
 
 
 # --- commits -------------------------------------------------------------------------------------------------------
-
-
-def next_generation(story: Story) -> None:
-    story.become("PreparingRebalance")
-    story.revoke("c2", "1")
-    story.remove("c1-1")
-    story.generation_of(2, c2="0 1")
-
-
-def test_a_zombies_commit_with_its_old_generation(story):
-    story.process("c1", 0, 0, 5)
-    next_generation(story)
-    story.committed("c1", 0, 5, generation=1)
-
-    caught(story, "commits", "c1-1 committed 5 of t-0 with generation 1; the group's is 2")
-
-
-def test_a_zombies_commit_with_the_new_generation(story):
-    story.process("c1", 0, 0, 5)
-    next_generation(story)
-    story.committed("c1", 0, 5, generation=2)
-
-    caught(story, "commits", "no member of generation 2")
-
-
-def test_a_commit_from_outside_while_the_group_is_stable(story):
-    story.committed("", 0, 5, generation=-1)
-
-    caught(story, "commits", "without generation while the group is Stable")
 
 
 def expires(story: Story, partition: int = 0) -> None:
@@ -187,7 +126,7 @@ def test_an_offset_expires_that_a_member_works_on(story):
     story.wait(11)
     expires(story)
 
-    caught(story, "commits", "expires although g has a member that works on it")
+    caught(story, "commits", "the offset of t-0 in g was removed although a member works on it")
 
 
 def test_an_offset_expires_while_a_group_that_was_empty_for_a_moment_comes_back(story):
@@ -200,7 +139,7 @@ def test_an_offset_expires_while_a_group_that_was_empty_for_a_moment_comes_back(
     story.become("PreparingRebalance")
     expires(story)
 
-    caught(story, "commits", "expires while g rebalances, 2.0 s after it had members")
+    caught(story, "commits", "the offset of t-0 in g was removed while its group rebalances")
 
 
 def test_a_commit_ahead_of_the_work(story):

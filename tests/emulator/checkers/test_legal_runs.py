@@ -43,7 +43,7 @@ def test_an_application_that_seeks_starts_where_it_likes():
     story.position("c3", 0, 2, why=notes.SEEK)
     story.process("c3", 0, 2, 10)
 
-    assert "commits" not in story.judged() and "processing" not in story.judged()
+    assert "commits" not in story.judged() and "lifecycle" not in story.judged()
 
 
 def test_a_group_that_its_log_lost_begins_anew_elsewhere_while_who_coordinated_it_stands_still():

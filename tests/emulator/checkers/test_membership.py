@@ -51,7 +51,7 @@ def test_a_member_that_leaves_may_be_removed(story):
 def test_a_member_goes_only_by_a_leave_that_names_it(story):
     story.ask("LeaveGroup", "c1", story.removal("c2"), story.state_of("PreparingRebalance"))
 
-    assert story.found() == ["evicted"]
+    assert story.found() == ["members", "evicted"], "c1 stays, and c2 goes"
 
 
 @pytest.mark.parametrize(("seconds", "kinds"), [(REBALANCE_S + 1, []), (REBALANCE_S / 2, ["evicted"])])
@@ -87,7 +87,7 @@ def test_a_member_of_the_generation_is_not_refused(story, api, error):
     assert story.found() == ["refused"]
 
 
-@pytest.mark.parametrize("api", ["Heartbeat", "SyncGroup", "OffsetCommit"])
+@pytest.mark.parametrize("api", ["Heartbeat", "SyncGroup", "OffsetCommit", "RangeCommit"])
 def test_a_generation_that_is_over_is_refused(story, api):
     story.ask(api, "c2", generation=0)
     story.ask(api, "c2", generation=0, error=ErrorCode.ILLEGAL_GENERATION)
@@ -103,6 +103,102 @@ def test_an_id_that_is_no_member_is_refused(story, api):
 
     assert "accepted" in story.found()
     assert "refused" not in story.found()
+
+
+def test_nobody_outside_the_group_commits_while_it_has_members(story):
+    story.ask("OffsetCommit", "c1", member_id="", generation=-1)
+
+    assert story.found() == ["accepted"]
+
+
+def test_a_sync_is_answered_when_the_assignment_is_in_the_log():
+    story = WireStory("c1")
+    c1 = story.enter("c1", story.state_of("PreparingRebalance"))
+    story.complete_phase(1, {"c1": c1}, "c1")
+    story.ask("SyncGroup", "c1", generation=1, rows=((story.ids["c1"], b""),))
+
+    assert story.found() == ["accepted"]
+
+
+@pytest.mark.parametrize(
+    ("member_id", "instance", "goes", "error", "kinds"),
+    [
+        ("", "i3", True, ErrorCode.NONE, []),
+        ("", "i3", False, ErrorCode.NONE, ["members"]),
+        ("", "i3", False, ErrorCode.UNKNOWN_MEMBER_ID, ["refused"]),
+        ("", "i4", False, ErrorCode.UNKNOWN_MEMBER_ID, []),
+        ("", "i4", False, ErrorCode.NONE, ["accepted"]),
+        ("another", "i3", False, ErrorCode.FENCED_INSTANCE_ID, []),
+    ],
+)
+def test_a_leave_removes_the_member_that_its_instance_names(story, member_id, instance, goes, error, kinds):
+    """KIP-345: an operator knows the instance alone; with a member id, that one must be its own."""
+    static_c3(story)
+    gone = [story.removal("c3"), story.state_of("PreparingRebalance")] if goes else []
+    story.ask("LeaveGroup", "c3", *gone, member_id=member_id, instance=instance, error=error)
+
+    assert story.found() == kinds
+
+
+# --- join-phase ----------------------------------------------------------------------------------------------------
+
+
+def rebalances(story: WireStory, seconds: float) -> list[str]:
+    """c1 changes its subscription, c2 follows, and the join phase ends so much later."""
+    waiting = {member: story.read("JoinGroup", member, rows=subscribed("0")) for member in ("c1", "c2")}
+    story.by(story.coordinator, waiting["c1"], story.state_of("PreparingRebalance"))
+    story.by(story.coordinator, waiting["c2"])
+    story.wait(seconds)
+    story.complete_phase(story.generation + 1, waiting, "c1")
+    return story.found()
+
+
+@pytest.mark.parametrize(("seconds", "kinds"), [(0, []), (2, ["join-phase"])])
+def test_a_join_phase_that_waits_for_nobody_ends(story, seconds, kinds):
+    assert rebalances(story, seconds) == kinds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kinds"), [(5, ["join-phase"]), (REBALANCE_S, []), (2 * REBALANCE_S, ["join-phase"])]
+)
+def test_a_join_phase_waits_for_members_as_long_as_their_rebalance_timeout(story, seconds, kinds):
+    """c3, which is static, does not come; that it is in no list is of no interest here."""
+    static_c3(story)
+
+    assert [kind for kind in rebalances(story, seconds) if kind == "join-phase"] == kinds
+
+
+@pytest.mark.parametrize(("seconds", "kinds"), [(1, ["join-phase"]), (3, []), (2 * REBALANCE_S, ["join-phase"])])
+def test_the_first_join_phase_lasts_for_the_initial_delay(seconds, kinds):
+    story = WireStory("c1")
+    c1 = story.enter("c1", story.state_of("PreparingRebalance"))
+    story.wait(seconds)
+    story.complete_phase(1, {"c1": c1}, "c1")
+
+    assert story.found(initial_s=3) == kinds
+
+
+@pytest.mark.parametrize(("seconds", "kinds"), [(SESSION_S, []), (SESSION_S + 2, ["join-phase"])])
+def test_an_id_that_was_handed_out_is_waited_for_until_its_session_is_over(story, seconds, kinds):
+    """c3 asks for an id, and never comes; the others are waited for no longer than that."""
+    asks = story.read("JoinGroup", "c3", member_id="", rows=subscribed())
+    required = story.answer(asks, ErrorCode.MEMBER_ID_REQUIRED, member_id=story.ids["c3"])
+    story.by(story.coordinator, asks, required)
+
+    assert rebalances(story, seconds) == kinds
+
+
+def test_an_id_that_was_handed_out_long_ago_is_no_member():
+    """KIP-394: after its session timeout it is forgotten."""
+    story = WireStory("c1")
+    asks = story.read("JoinGroup", "c1", member_id="", rows=subscribed())
+    story.by(story.coordinator, asks, story.answer(asks, ErrorCode.MEMBER_ID_REQUIRED, member_id=story.ids["c1"]))
+    story.wait(2 * SESSION_S)
+    joins = story.read("JoinGroup", "c1", rows=subscribed())
+    added = notes.MemberAdded(group=GROUP, member_id=story.ids["c1"], client_id="c1", instance_id=None)
+    story.by(story.coordinator, joins, added)
+
+    assert story.found() == ["accepted"]
 
 
 def test_errors_of_the_log_or_the_broker_say_nothing_of_the_group(story):
@@ -232,6 +328,16 @@ def test_a_custom_assignor_promises_nothing():
     story.stable("0 1 2", "3", assignor="by-region")
 
     assert story.found() == []
+
+
+@pytest.mark.parametrize(("topic", "kinds"), [(TOPIC, []), ("another", ["not-revoked"])])
+def test_a_cooperative_member_joins_with_partitions_of_topics_that_it_subscribes_to(topic, kinds):
+    """``ConsumerCoordinator.onJoinPrepare``: the others are revoked before."""
+    story = WireStory("c1")
+    claims = encode_subscription(Subscription((topic,), owned=partitions("0")))
+    story.enter("c1", rows=(("cooperative-sticky", claims),))
+
+    assert story.found() == kinds
 
 
 @pytest.mark.parametrize(("first", "second", "kinds"), [("0 1", "2 3", []), ("2 3", "0 1", ["not-sticky"])])

@@ -123,8 +123,11 @@ class WireStory(Story):
             self.by(self.coordinator, request)
         asked[leader] = self.read("SyncGroup", leader, generation=self.generation, rows=tuple(data.items()))
         self.by(self.coordinator, asked[leader])
+        written = notes.GroupRecordWritten(
+            group=GROUP, generation=self.generation, size=100, most=1_000, error=ErrorCode.NONE
+        )
         answers = [self.answer(request, assignment=data[self.ids[m]]) for m, request in asked.items()]
-        self.by(self.coordinator, *answers, self.state_of("Stable"))
+        self.by(self.coordinator, written, *answers, self.state_of("Stable"))
 
     def stable(self, first: str = "0", second: str = "1", assignor: str = "range", owned: str = "") -> None:
         """c1 (which leads, and joined with these partitions) and c2 in generation 1."""
@@ -135,9 +138,9 @@ class WireStory(Story):
         self.complete_phase(1, {"c1": c1, "c2": c2}, "c1", assignor)
         self.share("c1", c1=first, c2=second)
 
-    def found(self) -> list[str]:
-        """What ``membership`` finds."""
-        checker = MembershipRules()
+    def found(self, initial_s: float = 0) -> list[str]:
+        """What ``membership`` finds, with this ``group.initial.rebalance.delay.ms``."""
+        checker = MembershipRules(int(initial_s * SECOND))
         self.kinds(checker)
         checker.finish(self.at_us)
         return [each.kind for each in checker.violations]

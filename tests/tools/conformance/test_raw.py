@@ -11,6 +11,9 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
+from kemu.emulator.checkers.membership import MembershipRules
+from kemu.emulator.facts import HostStarted, Seen
+from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages import group as messages
 from kemu.protocol.profiles import PROFILES
@@ -38,6 +41,21 @@ def test_the_machine_answers_recorded_requests_as_kafka_did(recorded: recordings
 
     assert wrong == []
     assert sum(len(talk.answers) for talk in recorded.talks) > 2_000
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=[each.about.kafka for each in RECORDED])
+def test_what_kafka_answered_is_right_by_the_reference_coordinator(recorded: recordings.RawRecording) -> None:
+    """The machine answers as Kafka did (see above), and tells what it read: ``membership`` has nothing to say."""
+    config = broker_config(PROFILES[recorded.about.profile].broker)
+    said = []
+    for talk in recorded.talks:
+        told = [Seen(0, 0, "", 0, HostStarted(host="b0", life=1, kept_disk=True))]
+        replay(talk, config, told)
+        checker = MembershipRules(config.group_initial_rebalance_delay_ms * 1_000)
+        judge(told, ended_us=talk.end_ms * 1_000, checkers=(checker,))
+        said += [(talk.seed, each.kind, each.text) for each in checker.violations]
+
+    assert said == []
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=[each.about.kafka for each in RECORDED])

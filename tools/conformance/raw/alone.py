@@ -11,6 +11,7 @@ from kemu.actors.machine import (
     Append,
     Appended,
     Event,
+    Note,
     Received,
     Send,
     StartTimer,
@@ -19,6 +20,7 @@ from kemu.actors.machine import (
     TimerKey,
     Told,
 )
+from kemu.emulator.facts import Seen
 from kemu.protocol.commands import LeadOffsets, Start
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.errors import ErrorCode
@@ -54,9 +56,11 @@ class CoordinatorAlone:
         self.now_us = 0
         self.fired_us: list[int] = []
         """When timers of groups fired."""
+        self.told: list[Seen] = []
+        """The machine's notes."""
         self._id_of = id_of
         self._step = -1
-        self._written = 0
+        self._written = self._events = 0
         self._timers: dict[TimerKey, int] = {}
         self._versions: dict[int, int] = {}
         self._coordinator = _Minting(coordinator_on(broker_host(0)), 0, config)
@@ -92,6 +96,7 @@ class CoordinatorAlone:
     def _feed(self, event: Event) -> None:
         waiting: list[Event] = [event]
         while waiting:
+            self._events += 1
             for effect in self._coordinator.step(self.now_us, waiting.pop(0)):
                 match effect:
                     case Send(request_id=number, version=version, message=reply):
@@ -103,12 +108,17 @@ class CoordinatorAlone:
                     case Append(token=token, records=records):
                         waiting.append(Appended(token, ErrorCode.NONE, self._written))
                         self._written += len(records)
-                    case _:
-                        pass  # notes
+                    case Note(fact):
+                        self.told.append(Seen(self._events, self.now_us, self._coordinator.name, 1, fact))
 
 
-def replay(talk: Conversation, config: BrokerConfig) -> tuple[Conversation, list[int]]:
+def replay(talk: Conversation, config: BrokerConfig, told: list[Seen] | None = None) -> tuple[Conversation, list[int]]:
     """The same requests at the same times, put to the machine, which makes up the ids that Kafka made up.
+
+    Args:
+        talk: what was asked, and when.
+        config: of the broker.
+        told: gets the machine's notes.
 
     Returns: what it answered, in the sequence's own names for ids, and when its timers fired (ms).
     """
@@ -130,5 +140,7 @@ def replay(talk: Conversation, config: BrokerConfig) -> tuple[Conversation, list
         number: Answer(at_us // US_PER_MS, with_ids(told_by(reply), lambda member_id: made.get(member_id, member_id)))
         for number, (at_us, reply) in sorted(alone.answers.items())
     }
+    if told is not None:
+        told += alone.told
     ours = Conversation(talk.seed, talk.end_ms, talk.steps, answers, talk.ids)
     return ours, [us // US_PER_MS for us in alone.fired_us]
