@@ -157,7 +157,7 @@ def test_a_replica_that_joins_the_isr_too_early(story):
     story.propose(0, (0, 1, 2), counted=(0, 1, 2))
     story.write_state(0, (0, 1, 2), client="b0")
 
-    caught(story, "replicas", "b2 in the ISR of t-0, whose log has what is committed to 9 only; committed is 14 (I4)")
+    caught(story, "replicas", "b2 is in the ISR of t-0 without records 10 to 14, which are committed (I4)")
 
 
 def test_a_replica_that_joins_the_isr_with_other_records(story):
@@ -170,7 +170,7 @@ def test_a_replica_that_joins_the_isr_with_other_records(story):
     story.propose(0, (0, 1, 2), counted=(0, 1, 2))
     story.write_state(0, (0, 1, 2), client="b0")
 
-    caught(story, "replicas", "whose log has what is committed to 9 only")
+    caught(story, "replicas", "b2 is in the ISR of t-0 without records 10 to 14, which are committed (I4)")
 
 
 def test_a_high_watermark_that_passes_an_in_sync_replica(story):
@@ -178,14 +178,14 @@ def test_a_high_watermark_that_passes_an_in_sync_replica(story):
     story.copy(1, 10, 5)
     story.advance(0, 15)
 
-    caught(story, "replicas", "b2 is in the ISR of t-0 with a log to 10; b0's high watermark is 15 (I4)")
+    caught(story, "replicas", "b2 is in the ISR of t-0 without records 10 to 14, which are committed (I4)")
 
 
 def test_a_leader_without_what_was_committed(story):
     story.cut(1, 10, 8)
     story.elect(1, (1, 2), end=8)
 
-    caught(story, "replicas", "ISR of t-0, whose log has what is committed to 7 only; committed is 9 (I4)")
+    caught(story, "replicas", "b1 is in the ISR of t-0 without records 8 to 9, which are committed (I4)")
     texts = [each.text for each in story.judged()[0]]
     assert "b1 leads t-0 in epoch 1 without records 8 to 9, which were committed (I5)" in texts
 
@@ -194,7 +194,7 @@ def test_a_producer_that_is_told_too_early(story):
     story.append(0, 10, 5)
     story.acknowledge(10, 5)
 
-    caught(story, "replicas", "p1 was told that all have t-0 to 14; committed is 9 (I5)")
+    caught(story, "replicas", "p1 takes records to 14 of t-0 for written by all; committed is 9 (I5)")
 
 
 def test_a_producer_that_asks_the_leader_alone_may_be_told_early():
@@ -318,7 +318,7 @@ def test_a_power_cut_after_which_all_was_on_the_disk_excuses_nothing(story):
     story.restore(0, 12, (0, 0), (1, 10))
     story.write_state(0, (0,))
 
-    caught(story, "replicas", "committed to 11 only; committed is 14 (I4)")
+    caught(story, "replicas", "without records 12 to 14, which are committed (I4)")
 
 
 def test_a_power_cut_excuses_what_the_replica_had_and_nothing_that_came_later():
@@ -333,7 +333,7 @@ def test_a_power_cut_excuses_what_the_replica_had_and_nothing_that_came_later():
     story.allow_unclean("false")
     story.write_state(1, (1,), client="b0", epoch=story.epoch)
 
-    caught(story, "replicas", "committed to 14 only; committed is 19 (I4)")
+    caught(story, "replicas", "without records 15 to 19, which are committed (I4)")
 
 
 def test_a_power_cut_excuses_nothing_that_was_on_the_disk(story):
@@ -345,7 +345,7 @@ def test_a_power_cut_excuses_nothing_that_was_on_the_disk(story):
     story.restore(0, 11, (0, 0), (1, 10))
     story.write_state(0, (0,))
 
-    caught(story, "replicas", "committed to 10 only; committed is 14 (I4)")
+    caught(story, "replicas", "without records 11 to 11, which are committed (I4)")
 
 
 def test_an_unclean_election_excuses_nothing_that_was_written_after_it():
@@ -407,11 +407,23 @@ def test_a_leader_that_heard_nothing_of_a_deletion_goes_on_with_the_log_of_the_d
 @pytest.mark.parametrize(
     ("breaks", "text"),
     [
-        (lambda story: story.append(1, 10, 5), "b1 appended to t-0 at 10, whose log there ends at 0"),
-        (lambda story: story.append(0, 12, 5), "b0 appended to t-0 at 12, whose log there ends at 10"),
+        (
+            lambda story: story.append(1, 10, 5),
+            "b1 goes on with t-0 at 10; by its disk and what it wrote its log ends at 0",
+        ),
+        (
+            lambda story: story.append(0, 12, 5),
+            "b0 goes on with t-0 at 12; by its disk and what it wrote its log ends at 10",
+        ),
         (lambda story: story.advance(0, 9, epoch=1), "b0's high watermark of t-0 went back from 10 to 9 (I7)"),
-        (lambda story: story.acknowledge(0, 11), "p1 was told that all have t-0 to 10; committed is -1 (I5)"),
-        (lambda story: story.copy(2, 3, 1), "b2 copied records of t-0 from 3; its log ends at 0"),
+        (
+            lambda story: story.acknowledge(0, 11),
+            "p1 takes records to 10 of t-0 for written by all; committed is -1 (I5)",
+        ),
+        (
+            lambda story: story.copy(2, 3, 1),
+            "b2 goes on with t-0 at 3; by its disk and what it wrote its log ends at 0",
+        ),
     ],
 )
 def test_a_deletion_that_was_not_heard_of_excuses_nothing_else(breaks, text):
@@ -430,7 +442,7 @@ def test_a_log_of_a_deleted_topic_that_joins_the_new_one_is_watched_there():
     story.follow(0, 10)
     story.copy(0, 0, 3)
 
-    caught(story, "replicas", "b0 copied records of t-0 from 0; its log ends at 10")
+    caught(story, "replicas", "b0 goes on with t-0 at 0; by its disk and what it wrote its log ends at 10")
 
 
 def test_a_leader_that_was_told_of_the_deletion_has_no_excuse():
@@ -443,7 +455,7 @@ def test_a_leader_that_was_told_of_the_deletion_has_no_excuse():
     story.follow(2)
     story.advance(0, 15, epoch=0)
 
-    caught(story, "replicas", "b1 is in the ISR of t-0 with a log to 0; b0's high watermark is 15 (I4)")
+    caught(story, "replicas", "b0's high watermark of t-0 is 15, and its log ends at 0 (I4)")
 
 
 def test_a_disk_that_came_back_empty_is_an_excuse(story):
@@ -475,7 +487,7 @@ def test_a_disk_is_an_excuse_only_until_its_replica_has_everything_again(story):
     story.cut(1, 10, 8)
     story.write_state(1, (1,))
 
-    caught(story, "replicas", "committed to 7 only; committed is 9 (I4)")
+    caught(story, "replicas", "without records 8 to 9, which are committed (I4)")
 
 
 def test_what_a_leader_alone_acknowledged_may_go_with_it():
