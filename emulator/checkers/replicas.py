@@ -7,7 +7,8 @@ high watermark has passed. Each copy (``Copies``) is compared with it.
 I4          who is in the store's ISR has all that is committed
 I5          so has a new leader, and it is from the ISR unless an unclean election is allowed; what a producer with
             acks=all or a coordinator takes for committed is
-I6          a follower appends only behind records that are its leader's, too
+I6          a follower appends only behind records that are its leader's, too, cuts off none of those, and deletes from
+            its start what its leader deleted
 I7          a leader's high watermark does not go back within its epoch
 I8          readers find committed records only, and never another one at an offset
 KIP-112     a replica in a failed log directory takes part in nothing
@@ -43,8 +44,12 @@ from kemu.protocol.notes.replication import (
     NodeWritten,
     RecordsReplicated,
     ReplicaStopped,
+    Truncated,
     UncleanElectionAsked,
 )
+
+STARTS_LATE_US = 10_000_000
+"""How long a follower may keep what its leader deleted: it hears of it with each answer to a fetch."""
 
 
 class Replicas(Checker):
@@ -74,6 +79,7 @@ class Replicas(Checker):
             BecameFollower: self._followed,
             RecordsAppended: self._appended,
             RecordsReplicated: self._replicated,
+            Truncated: self._cut,
             HighWatermarkAdvanced: self._advanced,
             RecordsAcknowledged: self._acknowledged,
             OffsetCommitted: self._offset_committed,
@@ -149,12 +155,8 @@ class Replicas(Checker):
         at, before = (fact.topic, fact.partition), fact.base_offset - 1
         if not self._takes_part(seen, fact):
             return
-        truth, copy = self._truth(at), self.panel.copies.on_host(seen.actor, at)
-        leader = truth.members.get(copy.following)
-        if leader is None or leader.epoch != truth.member(seen.actor).epoch:
-            return
-        log = self._log(copy.following, at)
-        if not max(copy.log.start, log.start) <= before < log.end:
+        copy, log = self.panel.copies.on_host(seen.actor, at), self._leaders_log(seen.actor, at)
+        if log is None or not max(copy.log.start, log.start) <= before < log.end:
             return  # one of them does not have it any more
         ours, theirs = copy.log.term_at(before), log.term_at(before)
         if ours != theirs and not self.panel.copies.may_differ(at, before, ours, theirs):
@@ -164,6 +166,39 @@ class Replicas(Checker):
                 f"its leader {copy.following} from epoch {theirs[0]} (I6)"
             )
             self.violation(seen, "logs-differ", (name, seen.actor, copy.following), text)
+
+    def _leaders_log(self, host: str, at: TopicPartition) -> EpochLog | None:
+        """The log that a follower copies, if its leader takes part in the same leader epoch."""
+        members, leader = self._truth(at).members, self.panel.copies.on_host(host, at).following
+        same = leader in members and host in members and members[leader].epoch == members[host].epoch
+        return self._log(leader, at) if same else None
+
+    def _cut(self, seen: Seen, fact: Truncated) -> None:
+        """I6. Without any epoch to go by, a follower keeps what is below its high watermark
+        (``AbstractFetcherThread.truncateToHighWatermark`` 3.4)."""
+        at, name = (fact.topic, fact.partition), f"{fact.topic}-{fact.partition}"
+        log = self._leaders_log(seen.actor, at)
+        if log is None or fact.why == "high-watermark" or self.panel.former.has(seen.actor, at):
+            return
+        cut_off = self.panel.copies.on_host(seen.actor, at).cut_off
+        needless = minus(cut_off, minus(cut_off, log.runs_from(0)))
+        if needless:
+            text = f"{seen.actor} cuts its log of {name} at {fact.end_offset}, and its leader has record {needless[0][0]}"
+            self.violation(seen, "cut-too-much", (name, seen.actor), f"{text}, too (I6)")
+
+    def finish(self, at_us: int) -> None:
+        """I6: who is in sync has deleted what its leader deleted."""
+        for at, leader in self.panel.leaders.items():
+            copy = self.panel.copies.on_host(leader, at)
+            for host in map(broker_host, self.panel.states[at].isr):
+                able_us = self.panel.disturbances.undisturbed_since_us((leader, host))
+                start = self._log(host, at).start
+                if start < copy.log.start and able_us is not None and self.panel.runs(host):
+                    if at_us - max(able_us, copy.start_us) > STARTS_LATE_US and self.panel.now is not None:
+                        name = f"{at[0]}-{at[1]}"
+                        text = f"{host} has {name} from {start} on, its leader {leader} from {copy.log.start} on (I6)"
+                        seen = self.panel.now._replace(at_us=at_us)
+                        self.violation(seen, "start-behind", (name, host), text, liveness=True)
 
     # --- what a copy lacks -------------------------------------------------------------------------------------
 

@@ -27,11 +27,15 @@ from kemu.protocol.notes.replication import (
 class Copy:
     """One broker's copy of a partition, and its part in it."""
 
-    __slots__ = ("epoch", "following", "gap", "leads", "led", "log", "lost")
+    __slots__ = ("cut_off", "epoch", "following", "gap", "leads", "led", "log", "lost", "start_us")
 
     def __init__(self) -> None:
         self.log = EpochLog()
         """Another one when its broker leads no more, or finds another end: what it had as leader stays known."""
+        self.start_us = 0
+        """When its start moved last."""
+        self.cut_off: list[Run] = []
+        """What its broker cut off last."""
         self.epoch = -1
         """The last leader epoch it took part in."""
         self.leads = False
@@ -150,10 +154,13 @@ class Copies:
         self._copy(seen, fact).append(fact.base_offset, fact.count, (fact.leader_epoch, fact.life))
 
     def _truncated(self, seen: Seen, fact: Truncated) -> None:
-        self._copy(seen, fact).log.cut(fact.end_offset)
+        copy = self._copy(seen, fact)
+        copy.cut_off = copy.log.runs_from(fact.end_offset)
+        copy.log.cut(fact.end_offset)
 
     def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
-        log = self._copy(seen, fact).log
+        copy = self._copy(seen, fact)
+        copy.start_us, log = seen.at_us, copy.log
         if fact.start_offset == fact.end_offset != log.end:
             log.restore(fact.start_offset, fact.end_offset, ())  # the log was emptied
         else:

@@ -16,7 +16,7 @@ from kemu.protocol.nodes import (
     topic_data,
     topic_path,
 )
-from kemu.protocol.notes.replication import BecameController, IsrProposed
+from kemu.protocol.notes.replication import BecameController, IsrProposed, LogStartMoved
 from tests.emulator.checkers.cluster_story import BROKERS, PRODUCER, TOPIC, ClusterStory, begun, caught, holds, lost
 
 
@@ -185,8 +185,8 @@ def test_a_leader_without_what_was_committed(story):
     story.cut(1, 10, 8)
     story.elect(1, (1, 2), end=8)
 
-    caught(story, "replicas", "b1 is in the ISR of t-0 without records 8 to 9, which are committed (I4)")
     texts = [each.text for each in story.judged()[0]]
+    assert "b1 is in the ISR of t-0 without records 8 to 9, which are committed (I4)" in texts
     assert "b1 leads t-0 in epoch 1 without records 8 to 9, which were committed (I5)" in texts
 
 
@@ -487,7 +487,8 @@ def test_a_disk_is_an_excuse_only_until_its_replica_has_everything_again(story):
     story.cut(1, 10, 8)
     story.write_state(1, (1,))
 
-    caught(story, "replicas", "without records 8 to 9, which are committed (I4)")
+    texts = [each.text for each in story.judged()[0]]
+    assert "b1 is in the ISR of t-0 without records 8 to 9, which are committed (I4)" in texts
 
 
 def test_what_a_leader_alone_acknowledged_may_go_with_it():
@@ -527,6 +528,40 @@ def test_a_follower_that_goes_on_behind_another_record_than_its_leaders(story):
     story.copy(2, 11, 1)
 
     caught(story, "replicas", "b2 goes on with t-0 behind offset 10, which it has from epoch 0, its leader b1 from")
+
+
+def test_a_follower_that_cuts_off_what_its_leader_has_too(story):
+    story.append(0, 10, 5)
+    story.copy(2, 10, 5)
+    story.cut(2, 15, 12)
+
+    caught(story, "replicas", "b2 cuts its log of t-0 at 12, and its leader has record 12, too (I6)")
+
+
+def test_a_follower_cuts_off_what_its_leader_has_not(story):
+    """b2 was ahead when b1 was elected, which writes others there."""
+    story.append(0, 10, 5)
+    story.copy(2, 10, 5)
+    story.elect(1, (1, 2), end=10, watermark=10)
+    story.append(1, 10, 2)
+    story.cut(2, 15, 10)
+    story.copy(2, 10, 2)
+
+    holds(story)
+
+
+@pytest.mark.parametrize(("waits_s", "told", "is_caught"), [(11, False, True), (9, False, False), (11, True, False)])
+def test_a_follower_in_sync_deletes_what_its_leader_deleted(story, waits_s, told, is_caught):
+    """``ReplicaFetcherThread.processPartitionData``: each answer tells where the leader's log starts."""
+    for host in ("b0", "b1", "b2"):
+        story.start(host)
+    for broker in (0, 1, 2) if told else (0, 1):
+        moved = LogStartMoved(topic=TOPIC, partition=0, start_offset=4, end_offset=10, why="deleted")
+        story.by(f"b{broker}", moved)
+    story.wait(waits_s)
+
+    kinds = [each.kind for each in story.judged()[0]]
+    assert kinds == (["start-behind"] if is_caught else [])
 
 
 def test_a_high_watermark_that_goes_back(story):
