@@ -175,6 +175,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "dropped-in-sync",
             "not-of-the-step",
             "order-lost",
+            "refused",
             "step-from-elsewhere",
             "too-many-leaders",
             "too-many-partitions",

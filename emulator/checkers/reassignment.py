@@ -8,7 +8,8 @@ I13   a step begins within ``reassignment.max.concurrent.*``; a changed limit co
 I14   a step that drops replicas leaves ``min.insync.replicas`` in sync, or as many as the target has. It drops whom its
       controller deletes at once; who only goes offline is dead for it
 I15   what is called back before anything was committed has its original list in its order
-Q5    reassignments whose brokers are up end; meanwhile their controller names what they wait for
+Q5    reassignments whose brokers are up end; meanwhile their controller names what they wait for. None is refused for
+      a partition that is there
 ====  =============================================================================================================
 
 Before KIP-455 the store does not tell what comes and goes: the target is the one that the controller took up. Source:
@@ -21,6 +22,7 @@ from kemu.actors.controller.context import ReplicaPhase
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, Seen, TopicReplicated
 from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EPOCH_DURING_DELETE
 from kemu.protocol.names import STORE, TopicPartition, broker_of, host_of
 from kemu.protocol.nodes import (
@@ -32,6 +34,7 @@ from kemu.protocol.nodes import (
     read_config,
     read_topic,
 )
+from kemu.protocol.notes.groups import AdminAnswered
 from kemu.protocol.notes.replication import (
     BecameController,
     BecameFollower,
@@ -62,6 +65,8 @@ class _Way:
 
     def __init__(self) -> None:
         self.node = ReplicaAssignment(())
+        self.since_us = 0
+        """Since when the store has it."""
         self.committed: tuple[int, ...] = ()
         """What was assigned when no step ran."""
         self.began_with: frozenset[int] | None = None
@@ -120,8 +125,8 @@ class ReassignmentChecker(Checker):
             StoreTookOver: self._store_serves,
             TopicReplicated: self._topic,
             ReassignmentStarted: self._started,
-            ReassignmentStepStarted: self._step_started,
-            ReassignmentBlocked: self._blocked,
+            ReassignmentStepStarted: self._waits_now,
+            ReassignmentBlocked: self._waits_now,
             ReassignmentWaits: self._waits_now,
             ReassignmentStepCommitted: self._committed_step,
             ReassignmentFinished: self._finished,
@@ -131,6 +136,7 @@ class ReassignmentChecker(Checker):
             BecameLeader: self._was_told,
             BecameFollower: self._was_told,
             ReplicaStopped: self._stopped,
+            AdminAnswered: self._answered,
             Healed: self._heal,
         }
 
@@ -158,20 +164,15 @@ class ReassignmentChecker(Checker):
         elif not way.runs:
             way.moves_leader = None  # a new controller knows no places but those of steps that run
 
-    def _step_started(self, seen: Seen, fact: ReassignmentStepStarted) -> None:
+    def _waits_now(self, seen: Seen, fact: ReassignmentStepStarted | ReassignmentWaits | ReassignmentBlocked) -> None:
         way = self._way(fact.topic, fact.partition)
-        way.waits = fact.waits_for
-        if fact.waits_for:
+        match fact:
+            case ReassignmentStepStarted(waits_for=why) | ReassignmentWaits(why=why):
+                way.waits = why
+            case ReassignmentBlocked(why=why):
+                way.waits, way.moves_leader = why or "no broker that could get a replica is up", None
+        if way.waits:
             way.silent_us = None
-
-    def _waits_now(self, seen: Seen, fact: ReassignmentWaits) -> None:
-        way = self._way(fact.topic, fact.partition)
-        way.waits, way.silent_us = fact.why, None
-
-    def _blocked(self, seen: Seen, fact: ReassignmentBlocked) -> None:
-        way = self._way(fact.topic, fact.partition)
-        way.waits, way.silent_us = fact.why or "no broker that could get a replica is up", None
-        way.moves_leader = None
 
     def _committed_step(self, seen: Seen, fact: ReassignmentStepCommitted) -> None:
         way = self._way(fact.topic, fact.partition)
@@ -223,15 +224,29 @@ class ReassignmentChecker(Checker):
 
     def _check_named(self, seen: Seen) -> None:
         """Q5: a controller that goes on writing to the store and says nothing of a partition has forgotten it."""
-        silent = [(at, way, way.silent_us) for at, way in self._ways.items() if way.silent_us is not None]
+        silent = [(at, way) for at, way in self._ways.items() if way.silent_us is not None]
         able_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(self._controller))) if silent else None
-        for at, way, since_us in silent if able_us is not None else ():
-            if seen.at_us - max(since_us, able_us or 0) > NAMED_WITHIN_US:
+        for at, way in silent if able_us is not None else ():
+            if seen.at_us - max(way.silent_us or 0, able_us or 0) > NAMED_WITHIN_US:
                 way.silent_us = None
                 name = f"{at[0]}-{at[1]}"
                 text = f"{name} is on its way, and {self._controller} has not"
                 text += f" named for {NAMED_WITHIN_US // 1_000_000} s what it waits for (Q5)"
                 self.violation(seen, "unnamed", (name,), text)
+
+    def _answered(self, seen: Seen, fact: AdminAnswered) -> None:
+        """Q5: the answer names the first partition that is refused."""
+        if fact.api != "AlterPartitionReassignments" or fact.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return
+        name = fact.text.partition(":")[0]
+        topic, _, number = name.rpartition("-")
+        way = self._ways.get((topic, int(number))) if number.isdecimal() else None
+        able_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(self._controller)))
+        if way is None or able_us is None or topic in self._to_be_deleted:
+            return
+        if seen.at_us - max(way.since_us, able_us) > NAMED_WITHIN_US:
+            text = f"the reassignment of {name} is refused, as if there were no such partition (Q5)"
+            self.violation(seen, "refused", (name,), text)
 
     def _configured(self, seen: Seen, told: Mapping[str, str]) -> None:
         if self._started_with is not None:
@@ -249,7 +264,7 @@ class ReassignmentChecker(Checker):
             way = self._way(*at)
             before, ran, way.node = way.node, way.runs, now
             if not before.replicas:
-                way.committed = now.origin
+                way.committed, way.since_us = now.origin, seen.at_us
             elif before != now:
                 self._check_change(seen, at, before, now)
                 state = self.panel.states.get(at)
@@ -320,7 +335,7 @@ class ReassignmentChecker(Checker):
     def _deficit(self, at: TopicPartition, way: _Way) -> int:
         """How many replicas are missing to min.insync.replicas, before anything is committed."""
         state = self.panel.states.get(at)
-        if state is None or set(way.committed) != way.began_with:
+        if state is None or frozenset(way.committed) != way.began_with:
             return 0
         in_sync = [broker for broker in way.committed if broker in state.isr and broker in self.panel.registered]
         return max(0, self._least.get(at[0], 1) - len(in_sync))

@@ -175,7 +175,8 @@ class Replicas(Checker):
 
     def _cut(self, seen: Seen, fact: Truncated) -> None:
         """I6. Without any epoch to go by, a follower keeps what is below its high watermark
-        (``AbstractFetcherThread.truncateToHighWatermark`` 3.4)."""
+        (``AbstractFetcherThread.truncateToHighWatermark`` 3.4).
+        """
         at, name = (fact.topic, fact.partition), f"{fact.topic}-{fact.partition}"
         log = self._leaders_log(seen.actor, at)
         if log is None or fact.why == "high-watermark" or self.panel.former.has(seen.actor, at):
@@ -183,7 +184,9 @@ class Replicas(Checker):
         cut_off = self.panel.copies.on_host(seen.actor, at).cut_off
         needless = minus(cut_off, minus(cut_off, log.runs_from(0)))
         if needless:
-            text = f"{seen.actor} cuts its log of {name} at {fact.end_offset}, and its leader has record {needless[0][0]}"
+            text = (
+                f"{seen.actor} cuts its log of {name} at {fact.end_offset}, and its leader has record {needless[0][0]}"
+            )
             self.violation(seen, "cut-too-much", (name, seen.actor), f"{text}, too (I6)")
 
     def finish(self, at_us: int) -> None:
@@ -191,14 +194,13 @@ class Replicas(Checker):
         for at, leader in self.panel.leaders.items():
             copy = self.panel.copies.on_host(leader, at)
             for host in map(broker_host, self.panel.states[at].isr):
-                able_us = self.panel.disturbances.undisturbed_since_us((leader, host))
-                start = self._log(host, at).start
-                if start < copy.log.start and able_us is not None and self.panel.runs(host):
-                    if at_us - max(able_us, copy.start_us) > STARTS_LATE_US and self.panel.now is not None:
-                        name = f"{at[0]}-{at[1]}"
-                        text = f"{host} has {name} from {start} on, its leader {leader} from {copy.log.start} on (I6)"
-                        seen = self.panel.now._replace(at_us=at_us)
-                        self.violation(seen, "start-behind", (name, host), text, liveness=True)
+                start, able_us = self._log(host, at).start, self.panel.disturbances.undisturbed_since_us((leader, host))
+                if start >= copy.log.start or able_us is None or self.panel.now is None:
+                    continue
+                if at_us - max(able_us, copy.start_us) > STARTS_LATE_US and self.panel.runs(host):
+                    name, seen = f"{at[0]}-{at[1]}", self.panel.now._replace(at_us=at_us)
+                    text = f"{host} has {name} from {start} on, its leader {leader} from {copy.log.start} on (I6)"
+                    self.violation(seen, "start-behind", (name, host), text, liveness=True)
 
     # --- what a copy lacks -------------------------------------------------------------------------------------
 
