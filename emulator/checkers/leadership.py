@@ -1,17 +1,15 @@
-"""Leaders and controllers: one per epoch, and only from those who may.
+"""Leaders and controllers: one per epoch, and only from those who may. The order of the store's writes is the truth.
 
-Theory. Everything that moves a leader goes through the metadata store, whose order of writes is the truth (numbers of
-the table in ``emulator.checkers``):
-
-* I1: a leader epoch has one leader; in the store it rises by one with each write of a controller and stays when a
-  leader writes another ISR, or the controller writes the one that the leader asked for last (KIP-497).
-* I2: controller epochs rise; only the newest controller writes what controllers write.
-* I3, I12: the leader (if there is one) is in the ISR, the ISR is not empty, and all of it is assigned; but the last
-  member of an ISR stays in it, also one that a newer target or a cancellation takes the partition from: nobody leads
-  it then (KAFKA-14424; ``ReplicaStateMachine.doRemoveReplicasFromIsr`` of Kafka 3.4).
-* I9: those that the leader of the store's epoch counts for its high watermark (its ISR, and while a change of it is
-  undecided the members it may have then) are all members of the ISR in the store, at least.
-* I10: a broker obeys nothing of an older leader, controller or broker epoch than it obeyed before in its life.
+=======  ==========================================================================================================
+I1       a leader epoch has one leader; it rises by one with each write of a controller, and stays with an ISR that the
+         leader writes, or that the controller writes as the leader asked last (KIP-497)
+I2       controller epochs rise; only the newest controller writes what controllers write
+I3, I12  the leader is in the ISR, the ISR is not empty, and all of it is assigned; but the last member of an ISR stays
+         in it, and nobody leads then (KAFKA-14424; ``ReplicaStateMachine.doRemoveReplicasFromIsr`` 3.4)
+I9       whom the leader of the store's epoch counts for its high watermark (its ISR, and those of a change that is
+         undecided) includes the ISR of the store
+I10      a broker obeys nothing of an older leader, controller or broker epoch than it obeyed before in its life
+=======  ==========================================================================================================
 """
 
 from typing import NamedTuple
@@ -52,6 +50,15 @@ class Counted(NamedTuple):
     settled: tuple[int, ...]
 
 
+class _Part(NamedTuple):
+    """When a broker took part in a partition last: in which leader epoch, and in which life of its."""
+
+    epoch: int
+    life: int
+    left_over: bool = False
+    """The topic was deleted, and its log was not."""
+
+
 class LeadershipChecker(Checker):
     """One leader per epoch, one controller per epoch, from those who may."""
 
@@ -59,24 +66,18 @@ class LeadershipChecker(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._leader_of: dict[tuple[str, int, int], str] = {}
-        """(topic, partition, leader epoch) -> who acted as its leader."""
-        self._epochs: dict[tuple[str, str, int], int] = {}
-        """(broker, topic, partition) -> the last leader epoch it took part in."""
-        self._lives: dict[tuple[str, str, int], int] = {}
-        """The same -> in which of its lives that was."""
-        self._left_over: dict[tuple[str, str, int], int] = {}
-        """The same, where it kept its log when the topic was deleted: a later life knows no epoch of that topic."""
+        self._leader_of: dict[tuple[TopicPartition, int], str] = {}
+        """(partition, leader epoch) -> who acted as its leader."""
+        self._parts: dict[tuple[str, TopicPartition], _Part] = {}
+        """(broker, partition) -> when it took part in it last."""
         self._counted: dict[tuple[str, TopicPartition], Counted] = {}
         """(leader, partition) -> whom it counts for its high watermark."""
         self._obeyed: dict[str, tuple[int, int]] = {}
         """Broker -> controller epoch and broker epoch of the last control request it obeyed."""
-        self._asked_for: dict[tuple[str, int, int], tuple[int, ...]] = {}
-        """(topic, partition, leader epoch) -> the ISR that its leader asked for last; a deposed one may ask, too."""
+        self._asked_for: dict[tuple[TopicPartition, int], tuple[int, ...]] = {}
+        """(partition, leader epoch) -> the ISR that its leader asked for last; a deposed one may ask, too."""
         self._assigned_by: dict[TopicPartition, ActorName] = {}
-        """Who wrote the replicas that a partition has."""
-        self._replicas: dict[TopicPartition, tuple[int, ...]] = {}
-        """Those, and ..."""
+        """Who wrote the replicas that a partition has, and ..."""
         self._dropped: dict[TopicPartition, set[int]] = {}
         """... who was taken out of them since the present leader epoch began."""
         self._controller_epoch = 0
@@ -94,45 +95,41 @@ class LeadershipChecker(Checker):
         }
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        if self.panel.former.has(seen.actor, (fact.topic, fact.partition)):
+        at = (fact.topic, fact.partition)
+        if self.panel.former.has(seen.actor, at):
             return  # nobody else hears of that epoch any more
-        key = (fact.topic, fact.partition, fact.leader_epoch)
-        first = self._leader_of.setdefault(key, seen.actor)
+        first = self._leader_of.setdefault((at, fact.leader_epoch), seen.actor)
         if first != seen.actor:
             name = f"{fact.topic}-{fact.partition}"
             text = f"{seen.actor} leads {name} in epoch {fact.leader_epoch}, in which {first} led it (I1)"
             self.violation(seen, "two-leaders", (name, seen.actor, first), text)
-        self._took_part(seen, fact)
-        at = (fact.topic, fact.partition)
+        self._takes_part(seen, at, fact.leader_epoch)
         self._counts(seen, at, Counted(fact.leader_epoch, fact.isr, fact.isr))
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
-        self._took_part(seen, fact)
-        self._counted.pop((seen.actor, (fact.topic, fact.partition)), None)
+        at = (fact.topic, fact.partition)
+        self._takes_part(seen, at, fact.leader_epoch)
+        self._counted.pop((seen.actor, at), None)
 
-    def _took_part(self, seen: Seen, fact: BecameLeader | BecameFollower) -> None:
-        key = (seen.actor, fact.topic, fact.partition)
-        last = self._epochs.get(key, -1)
-        if seen.life > self._left_over.get(key, seen.life):
-            last = -1
-        self._left_over.pop(key, None)
-        if fact.leader_epoch < last:
-            name = f"{fact.topic}-{fact.partition}"
-            text = f"{seen.actor} takes part in epoch {fact.leader_epoch} of {name} after epoch {last} (I10)"
-            self.violation(seen, "old-epoch-obeyed", (name, seen.actor), text)
-        self._epochs[key], self._lives[key] = fact.leader_epoch, seen.life
+    def _takes_part(self, seen: Seen, at: TopicPartition, epoch: int) -> None:
+        """I10. A log that was left over of a deleted topic has no epoch for a later life of its broker."""
+        last = self._parts.get((seen.actor, at))
+        if last is not None and epoch < last.epoch and not (last.left_over and seen.life > last.life):
+            self._obeys_old(seen, f"takes part in epoch {epoch} of {at[0]}-{at[1]} after epoch {last.epoch}")
+        self._parts[seen.actor, at] = _Part(epoch, seen.life)
+
+    def _obeys_old(self, seen: Seen, what: str) -> None:
+        self.violation(seen, "old-epoch-obeyed", (seen.actor,), f"{seen.actor} {what} (I10)")
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         at = (fact.topic, fact.partition)
-        key = (seen.actor, *at)
-        last = self._epochs.get(key, -1)
-        if 0 <= fact.leader_epoch < last:
-            name = f"{at[0]}-{at[1]}"
-            text = f"{seen.actor} stops its replica of {name} for epoch {fact.leader_epoch} after epoch {last} (I10)"
-            self.violation(seen, "old-epoch-obeyed", (name, seen.actor), text)
+        last = self._parts.get((seen.actor, at))
+        if last is not None and 0 <= fact.leader_epoch < last.epoch:
+            what = f"stops its replica of {at[0]}-{at[1]} for epoch {fact.leader_epoch} after epoch {last.epoch}"
+            self._obeys_old(seen, what)
         self._counted.pop((seen.actor, at), None)
         if fact.deleted:
-            self._epochs.pop(key, None)
+            self._parts.pop((seen.actor, at), None)
 
     def _obeys(self, seen: Seen, fact: ControlRequestTaken) -> None:
         controller, broker = self._obeyed.get(seen.actor, (-1, -1))
@@ -141,8 +138,7 @@ class LeadershipChecker(Checker):
             ("broker", fact.broker_epoch, broker),
         ):
             if 0 <= epoch < last:
-                text = f"{seen.actor} obeys a {fact.api} of {what} epoch {epoch} after one of epoch {last} (I10)"
-                self.violation(seen, "old-epoch-obeyed", (seen.actor,), text)
+                self._obeys_old(seen, f"obeys a {fact.api} of {what} epoch {epoch} after one of epoch {last}")
         self._obeyed[seen.actor] = (max(controller, fact.controller_epoch), max(broker, fact.broker_epoch))
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
@@ -159,9 +155,8 @@ class LeadershipChecker(Checker):
     def _proposed(self, seen: Seen, fact: IsrProposed) -> None:
         at = (fact.topic, fact.partition)
         if not self.panel.former.has(seen.actor, at):
-            self._asked_for[*at, fact.leader_epoch] = fact.isr
-        before = self._counted.get((seen.actor, at))
-        if before is not None:
+            self._asked_for[at, fact.leader_epoch] = fact.isr
+        if (before := self._counted.get((seen.actor, at))) is not None:
             self._counts(seen, at, before._replace(now=fact.counted))
 
     def _isr_changed(self, seen: Seen, fact: IsrChanged) -> None:
@@ -171,8 +166,7 @@ class LeadershipChecker(Checker):
 
     def _isr_change_failed(self, seen: Seen, fact: IsrChangeFailed) -> None:
         at = (fact.topic, fact.partition)
-        before = self._counted.get((seen.actor, at))
-        if before is not None:
+        if (before := self._counted.get((seen.actor, at))) is not None:
             self._counts(seen, at, before._replace(now=before.settled))
 
     def _check_counted(self, seen: Seen, leader: str, at: TopicPartition) -> None:
@@ -197,11 +191,10 @@ class LeadershipChecker(Checker):
             self._epoch_written(seen, fact)
         elif self.panel.written_topic and fact.what == "deleted":
             self._topic_deleted(self.panel.written_topic)
-        for changed in self.panel.replicas_changed:
-            replicas = self.panel.assigned[changed].replicas
-            dropped = set(self._replicas.get(changed, ())) - set(replicas)
+        for changed, before in self.panel.replicas_changed.items():
+            dropped = set(before) - set(self.panel.assigned[changed].replicas)
             self._dropped[changed] = self._dropped.get(changed, set()) | dropped
-            self._replicas[changed], self._assigned_by[changed] = replicas, fact.client
+            self._assigned_by[changed] = fact.client
         if at is None and fact.client != self._controller and fact.path.startswith(OF_CONTROLLERS):
             if not is_controller(fact.client):
                 return
@@ -209,12 +202,11 @@ class LeadershipChecker(Checker):
             self.violation(seen, "deposed-controller-writes", (fact.client, fact.path), text)
 
     def _topic_deleted(self, topic: str) -> None:
-        self._left_over.update((part, self._lives[part]) for part in self._epochs if part[1] == topic)
-        for key in [key for key in self._leader_of if key[0] == topic]:
-            del self._leader_of[key]
-        self._asked_for = {key: isr for key, isr in self._asked_for.items() if key[0] != topic}
-        for counter in [counter for counter in self._counted if counter[1][0] == topic]:
-            del self._counted[counter]
+        for key in [key for key in self._parts if key[1][0] == topic]:
+            self._parts[key] = self._parts[key]._replace(left_over=True)
+        self._leader_of = {key: leader for key, leader in self._leader_of.items() if key[0][0] != topic}
+        self._asked_for = {key: isr for key, isr in self._asked_for.items() if key[0][0] != topic}
+        self._counted = {key: counted for key, counted in self._counted.items() if key[1][0] != topic}
 
     def _epoch_written(self, seen: Seen, fact: NodeWritten) -> None:
         epoch = read_epoch(fact.data)
@@ -232,29 +224,28 @@ class LeadershipChecker(Checker):
         state, before = self.panel.states[at], self.panel.state_before
         controls = is_controller(fact.client)
         altered = controls and before is not None and before.leader_epoch == state.leader_epoch
+        asked = altered or not controls
         wrong = []
         if controls and fact.client != self._controller:
             wrong.append(f"{self._controller} is the controller (I2)")
-        if altered and self._asked_for.get((*at, state.leader_epoch)) != state.isr:
+        if altered and self._asked_for.get((at, state.leader_epoch)) != state.isr:
             wrong.append(f"it left the leader epoch at {state.leader_epoch}, and no leader asked for {state.isr} (I1)")
         elif before is not None and not altered and state.leader_epoch != before.leader_epoch + controls:
             wrong.append(f"the leader epoch went from {before.leader_epoch} to {state.leader_epoch} (I1)")
-        if before is not None and (altered or not controls) and state.leader != before.leader:
+        if before is not None and asked and state.leader != before.leader:
             wrong.append(f"it changed the leader from {before.leader} to {state.leader} (I3)")
         if state.leader >= 0 and state.leader not in state.isr:
             wrong.append(f"leader {state.leader} is not in the ISR {state.isr} (I3)")
         if not state.isr:
             wrong.append("the ISR is empty (I3)")
         assigned = self.panel.assigned.get(at)
-        asked = altered or not controls
         if assigned is not None and not self._may_be_in_sync(at, state, before, assigned.replicas, asked):
             wrong.append(f"the ISR {state.isr} is not within the replicas {assigned.replicas} (I3)")
         if not asked:
             self._dropped.pop(at, None)
-        for text in wrong:
-            self.violation(
-                seen, "state-written", (name, fact.client), f"{fact.client} wrote the state of {name}: {text}"
-            )
+        for each in wrong:
+            text = f"{fact.client} wrote the state of {name}: {each}"
+            self.violation(seen, "state-written", (name, fact.client), text)
         self._check_counted(seen, broker_host(state.leader), at)
 
     def _may_be_in_sync(

@@ -1,4 +1,4 @@
-"""What the checker of replicas knows of a partition: who takes part, what was committed, and what was lost of that."""
+"""What the checker of replicas knows of a partition: what was committed, and what was lost of that."""
 
 from collections.abc import Iterable
 
@@ -9,16 +9,13 @@ NO_OFFSET = 1 << 62
 
 
 class ReplicaRole:
-    """One broker's part in a partition. Its log is ``Copies``'s."""
+    """One broker's part in a partition, since it took part in it first. Its log is ``Copies``'s."""
 
-    __slots__ = ("epoch", "following", "leads", "settled", "watermark")
+    __slots__ = ("epoch", "settled", "watermark")
 
     def __init__(self) -> None:
         self.epoch = -1
         """The last leader epoch it took part in."""
-        self.leads = False
-        self.following = ""
-        """Host of the leader it follows."""
         self.watermark = -1
         """As leader: the last high watermark it reported in this epoch."""
         self.settled: list[Run] = []
@@ -26,22 +23,16 @@ class ReplicaRole:
 
 
 class PartitionTruth:
-    """One partition: its members by host, what was ever below a high watermark, and what was promised besides."""
+    """One partition of one topic: what was ever below a high watermark, and what was promised besides.
 
-    __slots__ = (
-        "_lossy",
-        "committed",
-        "committed_epoch",
-        "former",
-        "lost",
-        "members",
-        "promised",
-        "unclean_epoch",
-        "unclean_lacks",
-    )
+    Args:
+        former: what was committed in the former life of a topic that was created again.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, former: EpochLog | None = None) -> None:
+        self.former = EpochLog() if former is None else former
         self.members: dict[str, ReplicaRole] = {}
+        """By host."""
         self.committed = EpochLog()
         self.committed_epoch = -1
         """The newest leader epoch in which a high watermark was reported."""
@@ -53,8 +44,6 @@ class PartitionTruth:
         """What readers and producers may know of and the log that counts has not: lost for a reason of the atlas."""
         self._lossy: list[tuple[int, int]] = []
         """Elections with such losses: (first offset that was lost, leader epoch)."""
-        self.former: EpochLog | None = None
-        """What was committed in the former life of a topic that was created again."""
         self.promised: list[Run] = []
         """Acknowledged by a leader alone, ascending. Once committed it does not matter."""
 
@@ -79,16 +68,12 @@ class PartitionTruth:
 
     def unknown(self, run: Run) -> list[Run]:
         """What of a run neither is committed nor was."""
-        if self.committed.holds(*run):
-            return []
-        rest = minus(lacking([run], self.committed), self.lost)
-        return lacking(rest, self.former) if rest and self.former is not None else rest
+        rest = lacking([run], self.committed)
+        return lacking(minus(rest, self.lost), self.former) if rest else rest
 
     def may_have_been_told(self, first: int, end: int) -> bool:
         """Whether a producer may know of records at these offsets: they are committed, or were and are lost."""
-        at = max(first, self.committed.end)
-        if self.former is not None:
-            at = max(at, min(self.former.end, end))
+        at = max(first, self.committed.end, min(self.former.end, end))
         for begin, last, _ in sorted(self.lost):
             at = last if begin <= at < last else at
         return at >= end

@@ -1,34 +1,28 @@
 """Replicated logs: what was committed stays, every leader has it, and readers find one record at an offset.
 
-Theory. A record is committed when its leader's high watermark passes it: every in-sync replica has it then, and the
-next leader comes from the in-sync replicas. So (Kafka's guarantees; numbers of the table in ``emulator.checkers``):
+A record is known by its offset and its term (``EpochLog``). Committed is one chain of runs of records: what a leader's
+high watermark has passed. Each copy (``Copies``) is compared with it.
 
-* I4: everybody in the ISR, as the store has it, has everything that is committed when it is written there, record by
-  record, and everything below the high watermark that a leader moves to.
-* I5: a new leader's log begins with everything committed before; what a producer with acks=all was told is committed,
-  and so are the offsets that a coordinator takes for committed.
-  A controller elects out of the ISR only where the topic allows it or an admin asked for it (KIP-460).
-* I6: a follower appends only behind records that are its leader's, too.
-* I7: a leader's high watermark does not go back within its epoch.
-* A replica in a log directory that failed takes part in nothing until its broker starts again (KIP-112).
-* I8: no leader ever shows another record at an offset below a high watermark; a consumer processes committed records
-  only, each from the epoch that was committed (``EpochRead``).
+==========  =======================================================================================================
+I4          who is in the store's ISR has all that is committed
+I5          so has a new leader, and it is from the ISR unless an unclean election is allowed; what a producer with
+            acks=all or a coordinator takes for committed is
+I6          a follower appends only behind records that are its leader's, too, cuts off none of those, and deletes from
+            its start what its leader deleted
+I7          a leader's high watermark does not go back within its epoch
+I8          readers find committed records only, and never another one at an offset
+KIP-112     a replica in a failed log directory takes part in nothing
+append-gap  a log goes on where its disk and what was written to it end
+==========  =======================================================================================================
 
-A record is known by its offset and its term: the leader epoch, and the life of the process that led (``EpochLog``).
-What may be lost all the same is in the fault atlas (``emulator.findings``): it is a ``Loss``, named with its reason,
-and no violation. A replica may lack exactly these committed records:
-
-* what a fault took from its disk, until it has that again, or a leader that did not count it takes it into its ISR;
-* what it lacked as the elected replica when an unclean election was written;
-* what it holds others in place of, because a leader lost them, led on in its epoch and wrote others there: KIP-101,
-  KIP-320 and KIP-595 compare epochs (``Copies.may_differ``).
+A copy may lack only what a fault took from its disk, what it lacked at an unclean election, and what it holds others in
+place of unknowingly (``Copies.may_differ``). Each such loss is told with its reason (``emulator.findings``).
 """
 
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.replica_truth import PartitionTruth, ReplicaRole
-from kemu.emulator.facts import HostDown, HostStarted, Seen, TopicFilled, TopicReplicated
+from kemu.emulator.checkers.replica_truth import PartitionTruth
+from kemu.emulator.facts import HostDown, Seen, TopicFilled, TopicReplicated
 from kemu.emulator.findings import DIVERGED, LEADER_ONLY, UNCLEAN, Loss
-from kemu.emulator.watching.copies import Copy
 from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, minus
 from kemu.emulator.watching.logs import reader_of
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
@@ -50,8 +44,12 @@ from kemu.protocol.notes.replication import (
     NodeWritten,
     RecordsReplicated,
     ReplicaStopped,
+    Truncated,
     UncleanElectionAsked,
 )
+
+STARTS_LATE_US = 10_000_000
+"""How long a follower may keep what its leader deleted: it hears of it with each answer to a fetch."""
 
 
 class Replicas(Checker):
@@ -62,10 +60,12 @@ class Replicas(Checker):
     def __init__(self) -> None:
         super().__init__()
         self._partitions: dict[TopicPartition, PartitionTruth] = {}
-        self._unclean: dict[str, None] = {}
-        """Topics that allow unclean elections."""
-        self._clean: dict[str, None] = {}
-        """Topics whose own setting forbids them, whatever the brokers' says."""
+        self._former: dict[TopicPartition, EpochLog] = {}
+        """What was committed of partitions of deleted topics; a broker that was not told may add to it."""
+        self._watermarks: dict[tuple[str, TopicPartition], int] = {}
+        """Leader -> the high watermark that it said last in its epoch."""
+        self._unclean: dict[str, bool] = {}
+        """Topics that allow unclean elections, or forbid them, whatever the brokers' setting says."""
         self._unclean_by_default = False
         """Whether the brokers' setting was changed to allow them."""
         self._asked: dict[TopicPartition, None] = {}
@@ -74,15 +74,12 @@ class Replicas(Checker):
         """Producers that do not ask for all in-sync replicas."""
         self._offline: dict[str, dict[TopicPartition, None]] = {}
         """Host -> replicas on its failed log directories, in this life of its."""
-        self._deleted: dict[TopicPartition, PartitionTruth] = {}
-        """Partitions that were deleted last."""
-        self._former: dict[tuple[str, TopicPartition], PartitionTruth] = {}
-        """Brokers with a log of a deleted partition -> that one; some take part in it still (``Panel.former``)."""
         self.on = {
             BecameLeader: self._led,
             BecameFollower: self._followed,
             RecordsAppended: self._appended,
             RecordsReplicated: self._replicated,
+            Truncated: self._cut,
             HighWatermarkAdvanced: self._advanced,
             RecordsAcknowledged: self._acknowledged,
             OffsetCommitted: self._offset_committed,
@@ -90,7 +87,6 @@ class Replicas(Checker):
             ReplicaStopped: self._stopped,
             NodeWritten: self._written,
             HostDown: self._down,
-            HostStarted: self._started,
             TopicReplicated: self._topic,
             TopicFilled: self._filled,
             UncleanElectionAsked: self._asked_uncleanly,
@@ -101,67 +97,160 @@ class Replicas(Checker):
 
     def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
         if fact.unclean:
-            self._unclean[fact.topic] = None
+            self._unclean[fact.topic] = True
 
     def _filled(self, seen: Seen, fact: TopicFilled) -> None:
         for number in range(fact.partitions):
-            self._truth(fact.topic, number).committed.append(0, fact.records, FIRST_TERM)
+            self._truth((fact.topic, number)).committed.append(0, fact.records, FIRST_TERM)
 
     def _asked_uncleanly(self, seen: Seen, fact: UncleanElectionAsked) -> None:
         self._asked.update(dict.fromkeys((fact.topic, number) for number in fact.partitions))
 
-    def _truth(self, topic: str, partition: int) -> PartitionTruth:
-        truth = self._partitions.get((topic, partition))
+    def _truth(self, at: TopicPartition) -> PartitionTruth:
+        truth = self._partitions.get(at)
         if truth is None:
-            truth = self._partitions[topic, partition] = PartitionTruth()
-            deleted = self._deleted.get((topic, partition))
-            truth.former = deleted.committed if deleted is not None else None  # its readers may still be at work
+            truth = self._partitions[at] = PartitionTruth(self._former.get(at))
         return truth
-
-    def _truth_of(self, seen: Seen, at: TopicPartition) -> PartitionTruth:
-        """The partition that a broker speaks of: of now, or of a deleted topic."""
-        if not self.panel.former.has(seen.actor, at):
-            return self._truth(*at)
-        truth = self._former.get((seen.actor, at))
-        if truth is None:
-            truth = self._former[seen.actor, at] = self._deleted.setdefault(at, PartitionTruth())
-        return truth
-
-    def _copy(self, host: str, at: TopicPartition) -> Copy:
-        return self.panel.copies.on_host(host, at)
 
     def _log(self, host: str, at: TopicPartition) -> EpochLog:
         return self.panel.copies.on_host(host, at).log
 
-    def _joins(self, seen: Seen, at: TopicPartition) -> None:
-        """A log that was left over of a deleted topic is one of the topic that was created again from now on."""
-        if (seen.actor, at) not in self._former or self.panel.former.has(seen.actor, at):
-            return
-        left_over = self._former.pop((seen.actor, at)).members.pop(seen.actor, None)
-        if left_over is not None:
-            self._truth(*at).members.setdefault(seen.actor, left_over)
+    # --- logs --------------------------------------------------------------------------------------------------
 
-    # --- roles -------------------------------------------------------------------------------------------------
+    def _takes_part(
+        self, seen: Seen, fact: BecameLeader | BecameFollower | RecordsAppended | RecordsReplicated
+    ) -> bool:
+        """KIP-112 and append-gap. False: what it does is about the log of a deleted topic, which nobody leads."""
+        at, name = (fact.topic, fact.partition), f"{fact.topic}-{fact.partition}"
+        if at in self._offline.get(seen.actor, ()):
+            text = f"{seen.actor} takes part in {name}, whose log there lies in a directory that failed (KIP-112)"
+            self.violation(seen, "failed-log-dir", (name, seen.actor), text)
+        gap = self.panel.copies.on_host(seen.actor, at).gap
+        if gap is not None and not isinstance(fact, BecameFollower):
+            where = fact.end_offset if isinstance(fact, BecameLeader) else fact.base_offset
+            text = f"{seen.actor} goes on with {name} at {where}; by its disk and what it wrote its log ends at {gap}"
+            self.violation(seen, "append-gap", (name, seen.actor), text)
+        return not self.panel.former.has(seen.actor, at)
+
+    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
+        if (fact.topic, fact.partition) in self._partitions:  # else nobody replicates it
+            self._takes_part(seen, fact)
+
+    def _followed(self, seen: Seen, fact: BecameFollower) -> None:
+        if self._takes_part(seen, fact):
+            self._truth((fact.topic, fact.partition)).member(seen.actor).epoch = fact.leader_epoch
+
+    def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
+        if fact.deleted:
+            self._truth((fact.topic, fact.partition)).members.pop(seen.actor, None)
+
+    def _dir_failed(self, seen: Seen, fact: LogDirFailed) -> None:
+        self._offline.setdefault(seen.actor, {}).update(dict.fromkeys(fact.partitions))
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._offline.pop(fact.host, None)
+
+    def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
+        """I6."""
+        at, before = (fact.topic, fact.partition), fact.base_offset - 1
+        if not self._takes_part(seen, fact):
+            return
+        copy, log = self.panel.copies.on_host(seen.actor, at), self._leaders_log(seen.actor, at)
+        if log is None or not max(copy.log.start, log.start) <= before < log.end:
+            return  # one of them does not have it any more
+        ours, theirs = copy.log.term_at(before), log.term_at(before)
+        if ours != theirs and not self.panel.copies.may_differ(at, before, ours, theirs):
+            name = f"{fact.topic}-{fact.partition}"
+            text = (
+                f"{seen.actor} goes on with {name} behind offset {before}, which it has from epoch {ours[0]}, "
+                f"its leader {copy.following} from epoch {theirs[0]} (I6)"
+            )
+            self.violation(seen, "logs-differ", (name, seen.actor, copy.following), text)
+
+    def _leaders_log(self, host: str, at: TopicPartition) -> EpochLog | None:
+        """The log that a follower copies, if its leader takes part in the same leader epoch."""
+        members, leader = self._truth(at).members, self.panel.copies.on_host(host, at).following
+        same = leader in members and host in members and members[leader].epoch == members[host].epoch
+        return self._log(leader, at) if same else None
+
+    def _cut(self, seen: Seen, fact: Truncated) -> None:
+        """I6. Without any epoch to go by, a follower keeps what is below its high watermark
+        (``AbstractFetcherThread.truncateToHighWatermark`` 3.4).
+        """
+        at, name = (fact.topic, fact.partition), f"{fact.topic}-{fact.partition}"
+        log = self._leaders_log(seen.actor, at)
+        if log is None or fact.why == "high-watermark" or self.panel.former.has(seen.actor, at):
+            return
+        cut_off = self.panel.copies.on_host(seen.actor, at).cut_off
+        needless = minus(cut_off, minus(cut_off, log.runs_from(0)))
+        if needless:
+            text = (
+                f"{seen.actor} cuts its log of {name} at {fact.end_offset}, and its leader has record {needless[0][0]}"
+            )
+            self.violation(seen, "cut-too-much", (name, seen.actor), f"{text}, too (I6)")
+
+    def finish(self, at_us: int) -> None:
+        """I6: who is in sync has deleted what its leader deleted."""
+        for at, leader in self.panel.leaders.items():
+            copy = self.panel.copies.on_host(leader, at)
+            for host in map(broker_host, self.panel.states[at].isr):
+                start, able_us = self._log(host, at).start, self.panel.disturbances.undisturbed_since_us((leader, host))
+                if start >= copy.log.start or able_us is None or self.panel.now is None:
+                    continue
+                if at_us - max(able_us, copy.start_us) > STARTS_LATE_US and self.panel.runs(host):
+                    name, seen = f"{at[0]}-{at[1]}", self.panel.now._replace(at_us=at_us)
+                    text = f"{host} has {name} from {start} on, its leader {leader} from {copy.log.start} on (I6)"
+                    self.violation(seen, "start-behind", (name, host), text, liveness=True)
+
+    # --- what a copy lacks -------------------------------------------------------------------------------------
+
+    def _reasons(
+        self, at: TopicPartition, truth: PartitionTruth, host: str, missing: list[Run]
+    ) -> tuple[list[tuple[Run, str]], list[Run]]:
+        """Why a copy may lack these committed records: (run, reason of the atlas); and those without a reason."""
+        copies, reasons, rest = self.panel.copies, [], missing
+        copy, settled = copies.on_host(host, at), truth.members[host].settled if host in truth.members else []
+        lost = [(run, why) for run, why in copy.lost if run not in settled]
+        if truth.unclean_epoch >= 0:
+            lost = [*[(run, UNCLEAN) for run in truth.unclean_lacks], *lost]
+        if missing:
+            lost += [
+                ((max(first, begin), min(last, end), term), DIVERGED)
+                for begin, end, term in missing
+                for first, last, other in copy.log.runs_from(begin)
+                if first < end and copies.may_differ(at, max(first, begin), term, other)
+            ]
+        for run, why in lost:
+            left = minus(rest, [run])
+            reasons += [(piece, why) for piece in minus(rest, left)]
+            rest = left
+        return reasons, rest
+
+    def _check_in_sync(self, seen: Seen, at: TopicPartition, truth: PartitionTruth, host: str) -> bool:
+        """I4: who is in the ISR lacks nothing that is committed without a reason. True: nothing at all."""
+        missing = truth.committed.without(self._log(host, at))
+        unexcused = self._reasons(at, truth, host, missing)[1]
+        if unexcused:
+            name = f"{at[0]}-{at[1]}"
+            text = f"{host} is in the ISR of {name} without records {unexcused[0][0]} to {unexcused[-1][1] - 1}"
+            self.violation(seen, "isr-without-committed", (name, host), f"{text}, which are committed (I4)")
+        return not missing
+
+    # --- leaders -----------------------------------------------------------------------------------------------
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        at = (fact.topic, fact.partition)
-        self._check_on_disk(seen, fact)
-        self._joins(seen, at)
-        truth = self._truth_of(seen, at)
-        member, copy = truth.member(seen.actor), self._copy(seen.actor, at)
-        member.leads, member.following, member.epoch, member.watermark = (
-            True,
-            "",
-            fact.leader_epoch,
-            fact.high_watermark,
-        )
-        name = f"{fact.topic}-{fact.partition}"
-        self._check_end(seen, name, copy, fact.end_offset)
+        """I5."""
+        at, name = (fact.topic, fact.partition), f"{fact.topic}-{fact.partition}"
+        self._watermarks[seen.actor, at] = fact.high_watermark
+        if not self._takes_part(seen, fact):
+            return
+        truth, log = self._truth(at), self._log(seen.actor, at)
+        truth.member(seen.actor).epoch = fact.leader_epoch
         if fact.leader_epoch < max(truth.committed_epoch, truth.unclean_epoch):
             return  # it is deposed already
-        missing = truth.committed.without(copy.log)
+        missing = truth.committed.without(log)
         if missing:
-            reasons, unexcused = self._reasons(at, truth, member, copy, missing)
+            reasons, unexcused = self._reasons(at, truth, seen.actor, missing)
             self._tell_losses(seen, name, reasons)
             truth.lose(missing)
             if reasons:
@@ -172,44 +261,10 @@ class Replicas(Checker):
                     f"{unexcused[-1][1] - 1}, which were committed (I5)"
                 )
                 self.violation(seen, "committed-lost", (name, seen.actor), text)
-            truth.goes_on_with(copy.log, missing)
-        for first, last, _ in truth.broken_promises(copy.log):
+            truth.goes_on_with(log, missing)
+        for first, last, _ in truth.broken_promises(log):
             self.losses.append(Loss(seen.at_us, name, first, last - 1, LEADER_ONLY))
         truth.unclean_epoch = -1
-
-    def _check_end(self, seen: Seen, name: str, copy: Copy, end: int) -> None:
-        """What a broker says of its log's end is compared with what it appended, copied, cut and found on its disk."""
-        if copy.gap is not None:
-            text = (
-                f"{seen.actor} says that its log of {name} ends at {end}; by its disk and what it copied and appended"
-            )
-            self.violation(seen, "append-gap", (name, seen.actor), f"{text} it ends at {copy.gap}")
-
-    def _reasons(
-        self, at: TopicPartition, truth: PartitionTruth, member: ReplicaRole, copy: Copy, missing: list[Run]
-    ) -> tuple[list[tuple[Run, str]], list[Run]]:
-        """Why a replica may lack these committed records: (run, reason of the atlas); and those without a reason."""
-        reasons: list[tuple[Run, str]] = []
-        rest = missing
-        lost = [(run, why) for run, why in copy.lost if run not in member.settled]
-        if truth.unclean_epoch >= 0:
-            lost = [*[(run, UNCLEAN) for run in truth.unclean_lacks], *lost]
-        for run, why in lost:
-            left = minus(rest, [run])
-            reasons += [(piece, why) for piece in minus(rest, left)]
-            rest = left
-        if rest:
-            differs = [
-                (max(first, run[0]), min(last, run[1]), run[2])
-                for run in rest
-                for first, last, _ in copy.log.runs_from(run[0])
-                if first < run[1]
-            ]
-            for piece in differs:
-                if self.panel.copies.may_differ(at, piece[0], piece[2], copy.log.term_at(piece[0])):
-                    reasons.append((piece, DIVERGED))
-                    rest = minus(rest, [piece])
-        return reasons, rest
 
     def _tell_losses(self, seen: Seen, name: str, reasons: list[tuple[Run, str]]) -> None:
         told: list[tuple[int, int, str]] = []
@@ -219,132 +274,93 @@ class Replicas(Checker):
             told.append((first, last, why))
         self.losses += [Loss(seen.at_us, name, first, last - 1, why) for first, last, why in told]
 
-    def _followed(self, seen: Seen, fact: BecameFollower) -> None:
-        at = (fact.topic, fact.partition)
-        self._check_on_disk(seen, fact)
-        self._joins(seen, at)
-        member = self._truth_of(seen, at).member(seen.actor)
-        member.leads, member.epoch, member.following = False, fact.leader_epoch, broker_host(fact.leader)
-
-    def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
-        at = (fact.topic, fact.partition)
-        former = self._former.pop((seen.actor, at), None)
-        truth = self._truth(*at) if former is None else former
-        if fact.deleted:
-            truth.members.pop(seen.actor, None)
-        else:
-            truth.member(seen.actor).leads = False
-
-    def _dir_failed(self, seen: Seen, fact: LogDirFailed) -> None:
-        self._offline.setdefault(seen.actor, {}).update(dict.fromkeys(fact.partitions))
-
-    def _check_on_disk(
-        self, seen: Seen, fact: BecameLeader | BecameFollower | RecordsAppended | RecordsReplicated
-    ) -> None:
-        """KIP-112: a replica takes part in nothing until its broker starts with the directory repaired."""
-        if (fact.topic, fact.partition) in self._offline.get(seen.actor, {}):
-            name = f"{fact.topic}-{fact.partition}"
-            text = f"{seen.actor} takes part in {name}, whose log there lies in a directory that failed (KIP-112)"
-            self.violation(seen, "failed-log-dir", (name, seen.actor), text)
-
-    # --- logs --------------------------------------------------------------------------------------------------
-
-    def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        at = (fact.topic, fact.partition)
-        truth = self._truth_of(seen, at) if self.panel.former.has(seen.actor, at) else self._partitions.get(at)
-        member = truth.members.get(seen.actor) if truth is not None else None
-        if member is None or not member.leads:
-            return  # no replication here
-        if self._offline:
-            self._check_on_disk(seen, fact)
-        copy = self._copy(seen.actor, at)
-        if copy.gap is not None:
-            name = f"{fact.topic}-{fact.partition}"
-            text = f"{seen.actor} appended to {name} at {fact.base_offset}, whose log there ends at {copy.gap}"
-            self.violation(seen, "append-gap", (name, seen.actor), text)
-
-    def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
-        if self._offline:
-            self._check_on_disk(seen, fact)
-        at = (fact.topic, fact.partition)
-        truth, copy = self._truth_of(seen, at), self._copy(seen.actor, at)
-        member = truth.member(seen.actor)
-        if copy.gap is not None:
-            name = f"{fact.topic}-{fact.partition}"
-            text = f"{seen.actor} copied records of {name} from {fact.base_offset}; its log ends at {copy.gap}"
-            self.violation(seen, "append-gap", (name, seen.actor), text)
-            return
-        leader = truth.members.get(member.following)
-        before = fact.base_offset - 1
-        if leader is None or leader.epoch != member.epoch:
-            return
-        log = self._log(member.following, at)
-        if not max(copy.log.start, log.start) <= before < log.end:
-            return  # one of them does not have it any more
-        ours, theirs = copy.log.term_at(before), log.term_at(before)
-        if ours != theirs and not self.panel.copies.may_differ(at, before, ours, theirs):
-            name = f"{fact.topic}-{fact.partition}"
-            text = (
-                f"{seen.actor} goes on with {name} behind offset {before}, which it has from epoch {ours[0]}, "
-                f"its leader {member.following} from epoch {theirs[0]} (I6)"
-            )
-            self.violation(seen, "logs-differ", (name, seen.actor, member.following), text)
-
-    # --- watermarks --------------------------------------------------------------------------------------------
-
     def _advanced(self, seen: Seen, fact: HighWatermarkAdvanced) -> None:
-        at = (fact.topic, fact.partition)
-        truth = self._truth_of(seen, at)
-        member, log = truth.member(seen.actor), self._log(seen.actor, at)
-        state = self.panel.states.get(at) if not self.panel.former.has(seen.actor, at) else None
+        """I7, I8 and I4."""
+        at, name, watermark = (fact.topic, fact.partition), f"{fact.topic}-{fact.partition}", fact.high_watermark
+        is_former, log = self.panel.former.has(seen.actor, at), self._log(seen.actor, at)
+        state = None if is_former else self.panel.states.get(at)
+        truth = PartitionTruth() if is_former else self._truth(at)
         is_deposed = state is not None and fact.leader_epoch < state.leader_epoch
         if is_deposed and truth.deposed_from(fact.leader_epoch) <= log.end:
             # deposed by an election with losses, and does not know it: what only it has is lost already
-            shown = [(first, min(last, fact.high_watermark), term) for first, last, term in log.runs_from(0)]
-            truth.lose([run for run in shown if run[0] < run[1] and not truth.committed.holds(*run)])
+            shown = [(first, min(last, watermark), term) for first, last, term in log.runs_from(0)]
+            truth.lose([run for run in shown if run[0] < run[1] and truth.unknown(run)])
             return
-        if fact.high_watermark < member.watermark:
-            name = f"{fact.topic}-{fact.partition}"
-            text = f"{seen.actor}'s high watermark of {name} went back from {member.watermark} to {fact.high_watermark}"
-            self.violation(seen, "watermark-back", (name, seen.actor), f"{text} (I7)")
-        member.watermark = fact.high_watermark
-        truth.committed_epoch = max(truth.committed_epoch, fact.leader_epoch)
-        committed = truth.committed
+        before = self._watermarks.get((seen.actor, at), -1)
+        if watermark < before:
+            text = f"{seen.actor}'s high watermark of {name} went back from {before} to {watermark} (I7)"
+            self.violation(seen, "watermark-back", (name, seen.actor), text)
+        self._watermarks[seen.actor, at] = watermark
+        committed = self._former.setdefault(at, EpochLog()) if is_former else truth.committed
         same = committed.same_until(log)
-        if same < committed.end and same < fact.high_watermark:
-            name = f"{fact.topic}-{fact.partition}"
-            text = (
-                f"{seen.actor} shows record {same} of {name} from epoch {log.epoch_at(same)}; "
-                f"readers had it from epoch {committed.epoch_at(same)} (I8)"
-            )
-            self.violation(seen, "another-record", (name, seen.actor), text)
+        if same < min(committed.end, watermark) and not is_former:
+            ours, theirs = log.term_at(same)[0], committed.term_at(same)[0]
+            text = f"{seen.actor} shows record {same} of {name} from epoch {ours}; readers had it from epoch {theirs}"
+            self.violation(seen, "another-record", (name, seen.actor), f"{text} (I8)")
             committed.cut(same)
-        if fact.high_watermark > committed.end:
-            committed.grow_from(log, fact.high_watermark)
-        if state is not None:
-            self._check_in_sync(seen, at, truth, state.isr, fact)
+        if watermark > committed.end:
+            committed.grow_from(log, watermark)
+        truth.committed_epoch = max(truth.committed_epoch, fact.leader_epoch)
+        if state is None or fact.leader_epoch < max([member.epoch for member in truth.members.values()], default=-1):
+            return  # it does not know yet that it is deposed: its ISR is not the store's
+        if committed.end < watermark:
+            text = f"{seen.actor}'s high watermark of {name} is {watermark}, and its log ends at {log.end} (I4)"
+            self.violation(seen, "isr-without-committed", (name, seen.actor), text)
+        for host in map(broker_host, state.isr):
+            if self._log(host, at).end < watermark:
+                self._check_in_sync(seen, at, truth, host)
 
-    def _check_in_sync(
-        self, seen: Seen, at: TopicPartition, truth: PartitionTruth, isr: tuple[int, ...], fact: HighWatermarkAdvanced
+    # --- the store ---------------------------------------------------------------------------------------------
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        at, settings = self.panel.written, fact.what != "deleted"
+        if at is None:
+            if fact.path.startswith(TOPIC_CONFIGS + "/") and settings:
+                self._configured(fact.path.rpartition("/")[2], read_config(fact.data).get(UNCLEAN_ELECTION_ENABLE, ""))
+            elif fact.path == BROKER_DEFAULTS and settings:
+                self._unclean_by_default = read_config(fact.data).get(UNCLEAN_ELECTION_ENABLE) == "true"
+        elif fact.what == "deleted":
+            if at in self._partitions:
+                self._former[at] = self._partitions.pop(at).committed  # its readers may still be at work
+        else:
+            self._state_written(seen, fact.client, at, self.panel.states[at], self.panel.state_before)
+            self._asked.pop(at, None)
+
+    def _configured(self, topic: str, unclean: str) -> None:
+        if unclean:
+            self._unclean[topic] = unclean == "true"
+        elif not self._unclean.get(topic):
+            self._unclean.pop(topic, None)
+
+    def _state_written(
+        self, seen: Seen, client: str, at: TopicPartition, state: PartitionState, before: PartitionState | None
     ) -> None:
-        """I4. The leader that does not know yet that it is deposed is not asked: its ISR is not the store's."""
-        watermark = fact.high_watermark
-        if fact.leader_epoch < max([member.epoch for member in truth.members.values()]):
-            return
-        for node in isr:
-            host = broker_host(node)
-            member = truth.members.get(host)
-            copy = self._copy(host, at) if member is not None else None
-            end = copy.log.end if copy is not None else 0
-            if end >= watermark:
-                continue
-            if copy is not None and member is not None and truth.committed.end >= watermark:
-                missing = [(max(first, end), last, term) for first, last, term in truth.committed.without(copy.log)]
-                if not self._reasons(at, truth, member, copy, [run for run in missing if run[0] < run[1]])[1]:
-                    continue
+        truth = self._truth(at)
+        if before is not None and self.panel.was_elected and not set(state.isr) <= set(before.isr):
+            self._elected_uncleanly(seen, client, at, state, before.isr)
+        elif truth.unclean_epoch < 0:
+            stays = before.isr if before is not None and before.leader == state.leader else ()
+            for node in state.isr:
+                host = broker_host(node)
+                has_all = host in truth.members and self._check_in_sync(seen, at, truth, host)
+                if has_all and node not in stays:  # else its leader counts it with what it saw it fetch before
+                    truth.member(host).settled = [run for run, _ in self.panel.copies.on_host(host, at).lost]
+
+    def _elected_uncleanly(
+        self, seen: Seen, client: str, at: TopicPartition, state: PartitionState, before: tuple[int, ...]
+    ) -> None:
+        """A controller takes members out of an ISR; it brings somebody in only by an unclean election."""
+        truth, leader = self._truth(at), broker_host(state.leader)
+        if not self._unclean.get(at[0], self._unclean_by_default) and at not in self._asked:
             name = f"{at[0]}-{at[1]}"
-            text = f"{host} is in the ISR of {name} with a log to {end}; {seen.actor}'s high watermark"
-            self.violation(seen, "isr-without-committed", (name, host), f"{text} is {fact.high_watermark} (I4)")
+            text = f"{client} made {leader} the leader of {name}, which was not in its ISR {before}; the topic forbids"
+            self.violation(seen, "unclean-forbidden", (name, client), f"{text} unclean elections (I5)")
+        log = self._log(leader, at)
+        truth.unclean_epoch = state.leader_epoch
+        truth.unclean_lacks = truth.committed.without(log)
+        truth.led_with_losses(truth.committed.same_until(log), state.leader_epoch)
+
+    # --- producers, coordinators and readers -------------------------------------------------------------------
 
     def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
         if fact.acks == -1:
@@ -353,37 +369,27 @@ class Replicas(Checker):
             self._asked_less[seen.actor] = None
 
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
-        truth = self._partitions.get((fact.topic, fact.partition))
-        if truth is None or not truth.members:
-            return
-        end = fact.base_offset + fact.count
-        if truth.may_have_been_told(fact.base_offset, end):
-            return
-        if seen.actor in self._asked_less:
-            at = (fact.topic, fact.partition)
+        at, end = (fact.topic, fact.partition), fact.base_offset + fact.count
+        if seen.actor not in self._asked_less:
+            self._check_told(seen, at, fact.base_offset, end)
+        elif (truth := self._partitions.get(at)) and not truth.may_have_been_told(fact.base_offset, end):
             truth.promise(fact.base_offset, end, [self._log(host, at) for host in truth.members])
-            return
-        name = f"{fact.topic}-{fact.partition}"
-        text = f"{seen.actor} was told that all have {name} to {end - 1}; committed is {truth.committed.end - 1} (I5)"
-        self.violation(seen, "acknowledged-uncommitted", (name, seen.actor), text)
 
     def _offset_committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         at = self.panel.log_of(fact.group) if fact.position >= 0 else None
-        truth = self._partitions.get(at) if at is not None else None
-        if truth is None or not truth.members:
-            return
-        end = fact.position + 1
-        if not truth.may_have_been_told(fact.position, end):
-            assert at is not None
-            name = f"{at[0]}-{at[1]}"
-            text = f"{seen.actor} takes record {fact.position} of {name} for written by all; committed is"
-            self.violation(
-                seen, "acknowledged-uncommitted", (name, seen.actor), f"{text} {truth.committed.end - 1} (I5)"
-            )
+        if at is not None:
+            self._check_told(seen, at, fact.position, fact.position + 1)
 
-    # --- readers -----------------------------------------------------------------------------------------------
+    def _check_told(self, seen: Seen, at: TopicPartition, first: int, end: int) -> None:
+        """I5: what somebody takes for written by all is committed."""
+        truth = self._partitions.get(at)
+        if truth is not None and truth.members and not truth.may_have_been_told(first, end):
+            name, committed = f"{at[0]}-{at[1]}", truth.committed.end - 1
+            text = f"{seen.actor} takes records to {end - 1} of {name} for written by all; committed is {committed}"
+            self.violation(seen, "acknowledged-uncommitted", (name, seen.actor), f"{text} (I5)")
 
     def _processed(self, seen: Seen, fact: Processed | RangeProcessed) -> None:
+        """I8."""
         at = (fact.topic, fact.partition)
         truth = self._partitions.get(at)
         if truth is None or not truth.members:
@@ -395,91 +401,7 @@ class Replicas(Checker):
             name, committed, term = f"{at[0]}-{at[1]}", truth.committed, run[2]
             first, last = unknown[0][0], unknown[-1][1] - 1
             text = f"{seen.actor} read records {first} to {last} of {name} from epoch {term[0]}"
-            there = committed.epoch_at(first)
+            there = committed.term_at(first)[0]
             known = f"committed there is one of epoch {there}" if there not in (-1, term[0]) else ""
-            known = known or f"of that epoch it is committed to {min(committed.end_of(term), committed.end) - 1}"
+            known = known or f"of that epoch it is committed to {committed.span_of(term)[1] - 1}"
             self.violation(seen, "read-uncommitted", (name, seen.actor), f"{text}; {known} (I8)")
-
-    # --- the store ---------------------------------------------------------------------------------------------
-
-    def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        at = self.panel.written
-        if at is None:
-            if fact.path.startswith(TOPIC_CONFIGS + "/") and fact.what != "deleted":
-                self._configured(fact.path.rpartition("/")[2], read_config(fact.data).get(UNCLEAN_ELECTION_ENABLE, ""))
-            elif fact.path == BROKER_DEFAULTS and fact.what != "deleted":
-                self._unclean_by_default = read_config(fact.data).get(UNCLEAN_ELECTION_ENABLE) == "true"
-            return
-        if fact.what == "deleted":
-            gone = self._partitions.pop(at, None)
-            if gone is not None:
-                self._deleted[at] = gone
-                for host in gone.members:
-                    self._former.setdefault((host, at), gone)
-            return
-        state, before = self.panel.states[at], self.panel.state_before
-        truth = self._truth(*at)
-        if before is not None and self.panel.was_elected and not set(state.isr) <= set(before.isr):
-            self._elected_uncleanly(seen, fact.client, at, state, before.isr)
-        elif truth.unclean_epoch < 0:
-            self._check_written(seen, fact.client, at, state, before)
-        self._asked.pop(at, None)
-
-    def _configured(self, topic: str, unclean: str) -> None:
-        self._clean.pop(topic, None)
-        if unclean == "true":
-            self._unclean[topic] = None
-        elif unclean == "false":
-            self._unclean.pop(topic, None)
-            self._clean[topic] = None
-
-    def _elected_uncleanly(
-        self, seen: Seen, client: str, at: TopicPartition, state: PartitionState, before: tuple[int, ...]
-    ) -> None:
-        """A controller takes members out of an ISR; it brings somebody in only by an unclean election."""
-        truth, leader = self._truth(*at), broker_host(state.leader)
-        allowed = at[0] in self._unclean or (self._unclean_by_default and at[0] not in self._clean)
-        if not allowed and at not in self._asked:
-            name = f"{at[0]}-{at[1]}"
-            text = f"{client} made {leader} the leader of {name}, which was not in its ISR {before}; the topic forbids"
-            self.violation(seen, "unclean-forbidden", (name, client), f"{text} unclean elections (I5)")
-        log = self._log(leader, at)
-        truth.unclean_epoch = state.leader_epoch
-        truth.unclean_lacks = truth.committed.without(log)
-        truth.led_with_losses(truth.committed.same_until(log), state.leader_epoch)
-
-    def _check_written(
-        self, seen: Seen, client: str, at: TopicPartition, state: PartitionState, before: PartitionState | None
-    ) -> None:
-        truth = self._truth(*at)
-        stays = before.isr if before is not None and before.leader == state.leader else ()
-        for node in state.isr:
-            host = broker_host(node)
-            member = truth.members.get(host)
-            if member is None:
-                continue
-            copy = self._copy(host, at)
-            missing = truth.committed.without(copy.log)
-            if not missing:
-                if node not in stays:  # else its leader counts it with what it saw it fetch before
-                    member.settled = [run for run, _ in copy.lost]
-            elif unexcused := self._reasons(at, truth, member, copy, missing)[1]:
-                name, first = f"{at[0]}-{at[1]}", unexcused[0][0]
-                text = f"{client} has {host} in the ISR of {name}, whose log has what is committed to {first - 1} only;"
-                self.violation(
-                    seen, "isr-without-committed", (name, host), f"{text} committed is {truth.committed.end - 1} (I4)"
-                )
-
-    # --- hosts -------------------------------------------------------------------------------------------------
-
-    def _down(self, seen: Seen, fact: HostDown) -> None:
-        self._offline.pop(fact.host, None)
-        self._former = {key: truth for key, truth in self._former.items() if key[0] != fact.host}
-        for truth in self._partitions.values():
-            member = truth.members.get(fact.host)
-            if member is not None:
-                member.leads = False
-
-    def _started(self, seen: Seen, fact: HostStarted) -> None:
-        if not fact.kept_disk:
-            self._former = {key: truth for key, truth in self._former.items() if key[0] != fact.host}

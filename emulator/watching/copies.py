@@ -11,7 +11,7 @@ from kemu.actors.broker.replica_log import JOURNALS
 from kemu.emulator.facts import DiskFound, DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost
 from kemu.emulator.findings import EMPTY_DISK, LOST_TAIL, UNFLUSHED
 from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, Term, lacking, minus
-from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.names import TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import PartitionHosted, RecordsAppended
 from kemu.protocol.notes.replication import (
     BecameFollower,
@@ -25,34 +25,48 @@ from kemu.protocol.notes.replication import (
 
 
 class Copy:
-    """One broker's copy of a partition."""
+    """One broker's copy of a partition, and its part in it."""
 
-    __slots__ = ("epoch", "gap", "leads", "led", "log", "lost")
+    __slots__ = ("cut_off", "epoch", "following", "gap", "leads", "led", "log", "lost", "start_us")
 
     def __init__(self) -> None:
         self.log = EpochLog()
+        """Another one when its broker leads no more, or finds another end: what it had as leader stays known."""
+        self.start_us = 0
+        """When its start moved last."""
+        self.cut_off: list[Run] = []
+        """What its broker cut off last."""
         self.epoch = -1
         """The last leader epoch it took part in."""
         self.leads = False
         self.led = -1
         """The last leader epoch in which it led."""
+        self.following = ""
+        """Host of the leader that it followed last."""
         self.lost: list[tuple[Run, str]] = []
         """What a fault took from its disk and it does not have again, with the reason of the atlas."""
         self.gap: int | None = None
         """Where its broker says that the log ends, or goes on, if it does not; None: it agrees."""
 
-    def append(self, base: int, count: int, term: Term) -> None:
-        """Records behind the end, if they are."""
-        if not self.log.append(base, count, term):
-            self.gap = self.log.end
-            self.log.end_at(base, term)
-            self.log.append(base, count, term)
-        if self.lost:
-            self.has_again([(base, base + count, term)])
+    def lead_no_more(self) -> None:
+        """What it has as leader stays as it is, for those who look back."""
+        if self.leads:
+            self.leads, self.log = False, self.log.copy()
 
-    def has_again(self, runs: list[Run]) -> None:
-        """These are no longer lost."""
-        self.lost = [(left, why) for run, why in self.lost for left in minus([run], runs)]
+    def append(self, base: int, count: int, term: Term) -> None:
+        """Records behind the end; if they are not, the gap is told."""
+        self.ends_at(base, term)
+        self.log.append(base, count, term)
+        if self.lost:
+            again = [(base, base + count, term)]
+            self.lost = [(left, why) for run, why in self.lost for left in minus([run], again)]
+
+    def ends_at(self, end: int, term: Term = FIRST_TERM) -> None:
+        """Its broker says so."""
+        self.gap = None if self.log.end == end else self.log.end
+        if self.gap is not None:
+            self.log = self.log.copy()
+            self.log.end_at(end, term)
 
 
 class Taken:
@@ -81,7 +95,7 @@ class Copies:
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             BecameLeader: self._led,
             BecameFollower: self._followed,
-            PartitionHosted: self._hosted,
+            PartitionHosted: self._led,
             RecordsAppended: self._appended,
             RecordsReplicated: self._replicated,
             Truncated: self._truncated,
@@ -122,62 +136,52 @@ class Copies:
     def _copy(self, seen: Seen, fact: Any) -> Copy:
         return self.on_host(host_of(seen.actor), (fact.topic, fact.partition))
 
-    def _led(self, seen: Seen, fact: BecameLeader) -> None:
+    def _led(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
         copy = self._copy(seen, fact)
         copy.leads, copy.led, copy.epoch = True, fact.leader_epoch, fact.leader_epoch
-        self._ends_at(copy, fact.end_offset)
+        copy.ends_at(fact.end_offset)
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
         copy = self._copy(seen, fact)
-        copy.leads, copy.epoch = False, fact.leader_epoch
-
-    def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
-        copy = self._copy(seen, fact)
-        copy.leads, copy.led, copy.epoch = True, fact.leader_epoch, fact.leader_epoch
-        self._ends_at(copy, fact.end_offset)
-
-    def _ends_at(self, copy: Copy, end: int) -> None:
-        copy.gap = None
-        if copy.log.end != end:
-            copy.gap = copy.log.end
-            copy.log.end_at(end, FIRST_TERM)
+        copy.lead_no_more()
+        copy.epoch, copy.following = fact.leader_epoch, broker_host(fact.leader)
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         copy = self._copy(seen, fact)
-        copy.gap = None
         copy.append(fact.base_offset, fact.count, (max(copy.epoch, 0), seen.life))
 
     def _replicated(self, seen: Seen, fact: RecordsReplicated) -> None:
-        copy = self._copy(seen, fact)
-        copy.gap = None
-        copy.append(fact.base_offset, fact.count, (fact.leader_epoch, fact.life))
+        self._copy(seen, fact).append(fact.base_offset, fact.count, (fact.leader_epoch, fact.life))
 
     def _truncated(self, seen: Seen, fact: Truncated) -> None:
-        self._copy(seen, fact).log.cut(fact.end_offset)
+        copy = self._copy(seen, fact)
+        copy.cut_off = copy.log.runs_from(fact.end_offset)
+        copy.log.cut(fact.end_offset)
 
     def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
-        log = self._copy(seen, fact).log
+        copy = self._copy(seen, fact)
+        copy.start_us, log = seen.at_us, copy.log
         if fact.start_offset == fact.end_offset != log.end:
-            log.begin_at(fact.start_offset)  # the log was emptied
+            log.restore(fact.start_offset, fact.end_offset, ())  # the log was emptied
         else:
             log.start_at(fact.start_offset)
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
-        self._ends_at(self._copy(seen, fact), fact.end_offset)
+        self._copy(seen, fact).ends_at(fact.end_offset)
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         copies = self._copies.get((fact.topic, fact.partition), {})
         if fact.deleted:
             copies.pop(host_of(seen.actor), None)
         elif (copy := copies.get(host_of(seen.actor))) is not None:
-            copy.leads = False
+            copy.lead_no_more()
 
     # --- hosts and their disks ---------------------------------------------------------------------------------
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         for copies in self._copies.values():
             if (copy := copies.get(fact.host)) is not None:
-                copy.leads = False
+                copy.lead_no_more()
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         if not fact.kept_disk:

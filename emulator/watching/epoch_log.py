@@ -50,11 +50,6 @@ class EpochLog:
                 self.end = start
                 self.terms, self.starts = [], []
 
-    def begin_at(self, start: int) -> None:
-        """All of it is deleted; it goes on from here."""
-        self.start = self.end = start
-        self.terms, self.starts = [], []
-
     def cut(self, end: int) -> None:
         """Forget everything from here on."""
         if end < self.end:
@@ -76,24 +71,11 @@ class EpochLog:
             return NO_TERM
         return self.terms[bisect_right(self.starts, offset) - 1]
 
-    def epoch_at(self, offset: int) -> int:
-        """The leader epoch of a record; -1 where there is none."""
-        return self.term_at(offset)[0]
-
     def restore(self, start: int, end: int, runs: Iterable[tuple[int, Term]]) -> None:
         """The log as it lies on a disk: (first offset, term) of each run, ascending."""
         self.start, self.end = start, end
         rows = list(runs)
         self.starts, self.terms = [first for first, _ in rows], [term for _, term in rows]
-
-    def holds(self, first: int, last: int, term: Term) -> bool:
-        """Whether records ``first .. last - 1`` are there and of this term."""
-        first = max(first, self.start)
-        return first >= last or (last <= self.end and self.term_at(first) == term == self.term_at(last - 1))
-
-    def end_of(self, term: Term) -> int:
-        """Behind the last record of a term; 0 when there is none."""
-        return self.span_of(term)[1]
 
     def span_of(self, term: Term) -> tuple[int, int]:
         """The records of a term: (first, last + 1); (0, 0) when there are none."""
@@ -103,16 +85,15 @@ class EpochLog:
         first = max(self.starts[index], self.start)
         return first, self.starts[index + 1] if index + 1 < len(self.starts) else self.end
 
-    def run_end(self, offset: int) -> int:
-        """Behind the last record from here on that one term appended."""
-        index = bisect_right(self.starts, offset)
-        return self.starts[index] if index < len(self.starts) else self.end
-
     def runs_from(self, offset: int) -> list[Run]:
         """What there is from an offset on, by terms."""
-        behind = [*self.starts[1:], self.end]
-        rows, since = zip(self.starts, behind, self.terms, strict=False), max(offset, self.start)
-        return [(max(first, since), last, term) for first, last, term in rows if last > since]
+        since = max(offset, self.start)
+        if since >= self.end:
+            return []
+        index = bisect_right(self.starts, since) - 1
+        starts, terms = self.starts[index:], self.terms[index:]
+        starts[0] = since
+        return list(zip(starts, [*starts[1:], self.end], terms, strict=True))
 
     def without(self, other: "EpochLog") -> list[Run]:
         """What another log has not; what is deleted there was there."""
@@ -122,53 +103,37 @@ class EpochLog:
     def copy(self) -> "EpochLog":
         """One of its own."""
         other = EpochLog()
-        other.start, other.end = self.start, self.end
-        other.terms, other.starts = list(self.terms), list(self.starts)
+        other.restore(self.start, self.end, zip(self.starts, self.terms, strict=True))
         return other
 
     def grow_from(self, other: "EpochLog", end: int) -> None:
         """Take over what another log has behind our end, up to here. What we know of before stays."""
         if not self.starts or other.start > self.end:
             self.start_at(other.start)
-        if other.starts and other.starts[-1] <= self.end < end <= other.end:  # of one term: nearly always
-            self.append(self.end, end - self.end, other.terms[-1])
-            return
-        for index in range(max(0, bisect_right(other.starts, self.end) - 1), len(other.starts)):
-            behind = other.starts[index + 1] if index + 1 < len(other.starts) else other.end
-            first, last = max(other.starts[index], self.end), min(behind, end)
-            if first < last:
-                self.append(first, last - first, other.terms[index])
+        for first, last, term in other.runs_from(self.end):
+            if first < end:
+                self.append(first, min(last, end) - first, term)
 
-    def same_until(self, other: "EpochLog", since: int = 0) -> int:
-        """The first offset (from one on) at which two logs differ, or one of them ends. What is deleted is the same."""
-        at, end = max(self.start, other.start, since), min(self.end, other.end)
-        if at >= end:
-            return end
-        mine, theirs = bisect_right(self.starts, at) - 1, bisect_right(other.starts, at) - 1
-        while self.terms[mine] == other.terms[theirs]:
-            ours_behind = self.starts[mine + 1] if mine + 1 < len(self.starts) else self.end
-            theirs_behind = other.starts[theirs + 1] if theirs + 1 < len(other.starts) else other.end
-            at = min(ours_behind, theirs_behind)
-            if at >= end:
-                return end
-            mine += at == ours_behind
-            theirs += at == theirs_behind
-        return at
+    def same_until(self, other: "EpochLog") -> int:
+        """The first offset at which two logs differ, or one of them ends. What is deleted is the same."""
+        at, end = max(self.start, other.start), min(self.end, other.end)
+        while at < end:
+            (behind, term), (theirs_behind, theirs) = self._run_at(at), other._run_at(at)
+            if term != theirs:
+                return at
+            at = min(behind, theirs_behind)
+        return end
+
+    def _run_at(self, offset: int) -> tuple[int, Term]:
+        """Of the run that a record is in: (last + 1, term)."""
+        index = bisect_right(self.starts, offset)
+        return self.starts[index] if index < len(self.starts) else self.end, self.terms[index - 1]
 
 
 def lacking(runs: Iterable[Run], log: EpochLog) -> list[Run]:
     """What of these a log has not; what is deleted there was there."""
-    missing: list[Run] = []
-    for first, last, term in runs:
-        begin = max(first, log.start)
-        start, end = log.span_of(term)
-        start, end = max(begin, start), min(last, end)
-        if start >= end:
-            missing += [(begin, last, term)] if begin < last else []
-            continue
-        missing += [(begin, start, term)] if begin < start else []
-        missing += [(end, last, term)] if end < last else []
-    return missing
+    kept = [(max(first, log.start), last, term) for first, last, term in runs if last > log.start]
+    return minus(kept, log.runs_from(0))
 
 
 def minus(runs: Iterable[Run], others: Iterable[Run]) -> list[Run]:

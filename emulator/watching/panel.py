@@ -610,6 +610,13 @@ class Panel:
             self.led = [at]
 
     def _replicas_written(self, topic: str, assignments: dict[int, ReplicaAssignment]) -> None:
+        """The node has all partitions of the topic. A controller may write it without those that it has not read yet
+        (``KafkaController.updateReplicaAssignmentForPartition`` 3.4): the topic does not have these then.
+        """
+        for at in [at for at in self.assigned if at[0] == topic and at[1] not in assignments]:
+            del self.assigned[at]
+        if topic in self.topics:
+            self.topics[topic] = len(assignments)
         for number, assignment in assignments.items():
             at = (topic, number)
             before = self.assigned.get(at)

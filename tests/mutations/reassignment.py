@@ -74,4 +74,11 @@ MUTATIONS = [
         "reassignment/unnamed",  # Q5: of what is queued nobody says what it waits for
         ("drain-a-broker:1",),
     ),
+    Mutation(
+        "protocol/reassign/requests.py",
+        "    if current is None or deleted:\n",
+        "    if current is not None or deleted:\n",
+        "reassignment/refused",  # Q5: a partition that is there is refused as if it were not
+        ("moved.toml:1",),
+    ),
 ]

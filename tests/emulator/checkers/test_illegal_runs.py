@@ -345,7 +345,7 @@ def test_a_commit_that_counts_before_all_have_its_record(story):
     story.process("c1", 0, 0, 8)
     story.committed("c1", 0, 8, position=20)
 
-    caught(story, "replicas", "takes record 20 of __consumer_offsets-0 for written by all; committed is -1 (I5)")
+    caught(story, "replicas", "takes records to 20 of __consumer_offsets-0 for written by all; committed is -1 (I5)")
 
 
 # --- no-lost-record ------------------------------------------------------------------------------------------------

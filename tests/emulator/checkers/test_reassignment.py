@@ -7,7 +7,11 @@ from kemu.emulator.checkers.leadership import LeadershipChecker
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.facts import FaultApplied, FaultEnded
-from kemu.protocol.nodes import ReplicaAssignment, broker_path, state_path, topic_data, topic_path
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, with_actions
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.nodes import ReplicaAssignment, broker_path, delete_path, state_path, topic_data, topic_path
+from kemu.protocol.notes.groups import AdminAnswered
 from kemu.protocol.notes.replication import (
     BecameController,
     BrokersChanged,
@@ -318,3 +322,63 @@ def test_a_broker_may_obey_late_that_it_lost_a_replica_that_it_has_again(order: 
 
     kinds = [each.kind for each in story.judged(ReassignmentChecker())[0]]
     assert ("deleted-assigned" in kinds) is told_since
+
+
+def test_a_partition_that_its_topics_node_has_no_more_is_another_one_when_it_comes_again() -> None:
+    """A controller writes the node without partitions that it has not read yet, and an admin asks for them again
+    (``KafkaController.updateReplicaAssignmentForPartition`` 3.4 writes what is in memory, whatever the version).
+    """
+    story = begun()
+    for replicas in ((0, 1, 2), None, (2, 1, 3)):
+        rows = {0: ReplicaAssignment(BROKERS)}
+        if replicas is not None:
+            rows[1] = ReplicaAssignment(replicas)
+        story.node(topic_path(TOPIC), topic_data(rows), what="set")
+
+    assert [each.text for each in story.judged(ReassignmentChecker())[0]] == []
+
+
+def test_a_partition_that_is_there_gets_no_other_replicas_without_a_step() -> None:
+    story = begun()
+    for replicas in ((0, 1, 2), (2, 1, 3)):
+        rows = {0: ReplicaAssignment(BROKERS), 1: ReplicaAssignment(replicas)}
+        story.node(topic_path(TOPIC), topic_data(rows), what="set")
+
+    assert [each.kind for each in story.judged(ReassignmentChecker())[0]] == ["not-of-the-step"]
+
+
+@pytest.mark.parametrize("profile", ["kafka-2.4", "kafka-3.4"])
+def test_a_topic_that_grows_as_its_partitions_begin_to_move_is_judged_by_what_its_node_has(profile: str) -> None:
+    """The controller takes up the reassignment between the write of the new partitions and its look at them."""
+    scenario = with_actions(load_scenario("move-to-new-brokers"), ["grow-topic topic=orders partitions=9 at=20.002s"])
+    result = run(scenario, seed=1, profile=profile, drive="bare")
+
+    assert [each.text for each in result.violations if each.checker == "reassignment"] == []
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "deleted", "error", "is_caught"),
+    [
+        (11, False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
+        (1, False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (11, True, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (11, False, ErrorCode.INVALID_REPLICA_ASSIGNMENT, False),
+    ],
+    ids=["it is there", "it is new", "it is to be deleted", "refused for something else"],
+)
+def test_no_reassignment_is_refused_for_a_partition_that_is_there(
+    waits_s: int, deleted: bool, error: ErrorCode, is_caught: bool
+) -> None:
+    """``KafkaController.alterPartitionReassignments`` 2.8."""
+    story = begun()
+    story.start(STORE)
+    story.start("b0")
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment(BROKERS)}), what="set")
+    if deleted:
+        story.node(delete_path(TOPIC))
+    story.wait(waits_s)
+    refused = AdminAnswered(group="", api="AlterPartitionReassignments", error=error, text="t-0: no such partition")
+    story.by("admin", refused)
+
+    assert ("refused" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is is_caught

@@ -120,7 +120,7 @@ def test_a_follower_with_other_records_has_no_excuse_if_no_disk_lost_them_or_an_
     story.write_state(1, (1, 2), epoch=epoch, client="b1")
 
     said = [(each.kind, each.text) for each in story.judged()[0]]
-    text = "b1 has b2 in the ISR of t-0, whose log has what is committed to 7 only; committed is 13 (I4)"
+    text = "b2 is in the ISR of t-0 without records 8 to 11, which are committed (I4)"
     assert ("isr-without-committed", text) in said
 
 

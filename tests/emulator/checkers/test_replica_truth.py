@@ -49,19 +49,20 @@ def test_a_log_that_is_cut_has_what_is_below_the_cut(runs, end):
     ]
 
 
-@given(RUNS, st.integers(0, 20), st.integers(1, 8), st.integers(0, 6))
-def test_a_log_holds_records_when_all_of_them_are_of_the_epoch(runs, first, count, epoch):
-    log, records = log_of(runs)
-
-    assert log.holds(first, first + count, of(epoch)) == (records[first : first + count] == [epoch] * count)
-
-
 @given(RUNS, st.integers(0, 18))
-def test_the_end_of_an_epoch_is_behind_its_last_record(runs, epoch):
+def test_the_records_of_a_term_are_from_its_first_to_its_last(runs, epoch):
     log, records = log_of(runs)
-    last = max([offset for offset, each in enumerate(records) if each == epoch], default=-1)
+    of_it = [offset for offset, each in enumerate(records) if each == epoch]
 
-    assert log.end_of(of(epoch)) == last + 1
+    assert log.span_of(of(epoch)) == ((of_it[0], of_it[-1] + 1) if of_it else (0, 0))
+
+
+@given(RUNS, st.integers(0, 20))
+def test_what_there_is_from_an_offset_on_is_each_record_behind_it(runs, offset):
+    log, records = log_of(runs)
+
+    found = [(at, term) for first, last, term in log.runs_from(offset) for at in range(first, last)]
+    assert found == [(at, of(each)) for at, each in enumerate(records) if at >= offset]
 
 
 @given(RUNS, RUNS)
