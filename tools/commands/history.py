@@ -121,7 +121,7 @@ def _of_trace(trace: "Trace") -> RunHistory:
 
     judging = Judging(checkers_for(scenario), expect=scenario.expect)
     listening = History(judging.panel)
-    for seen in facts_of_records(watched()):
+    for seen in facts_of_records(watched(), judging.wants):
         judging.see(seen)
         listening.see(seen)
     if not isinstance(end, Footer):
