@@ -192,6 +192,8 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "two-children",
         ),
         "agreement": ("disagreement",),
+        "pace": ("overdue", "too-many", "too-soon"),
+        "requests": ("answered-unasked", "out-of-order", "unanswered", "waits-for-ever"),
     }
 )
 """Checker -> the ways its rule can be broken."""

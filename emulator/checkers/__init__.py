@@ -52,16 +52,19 @@ from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
 from kemu.emulator.checkers.membership import MembershipRules
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.one_owner import OneOwner
+from kemu.emulator.checkers.pace import Pace
 from kemu.emulator.checkers.processing import Processing
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.checkers.recovery import ClusterRecovery
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.checkers.replication_duties import ReplicationDuties
+from kemu.emulator.checkers.requests import Requests
 from kemu.emulator.checkers.takeover import Takeover
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.checkers.useless_work import UselessWork
 from kemu.emulator.scenario.members import AS_ITS_GROUP
 from kemu.emulator.text.kafka_keys import configured
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.config import BrokerConfig, ProducerConfig
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.topic_pattern import TopicPattern
@@ -93,6 +96,8 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "reassignment": ReassignmentChecker,
     "tasks": Tasks,
     "catch-up": CatchUpChecker,
+    "requests": Requests,
+    "pace": Pace,
 }
 """Name -> how to make one with its defaults."""
 OF_REPLICAS = (Replicas, ClusterRecovery, Isr, Takeover, ReplicationDuties)
@@ -114,8 +119,8 @@ def make_checkers(
     return tuple(bounded[name] if name in bounded else make() for name, make in CHECKERS.items())
 
 
-def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
-    """All checkers, with the bound and the subscriptions of this scenario."""
+def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]:
+    """All checkers, with the bound and the subscriptions of this scenario; ``profile``: of its run, if another."""
     topics = {name: group.subscription for name, group in scenario.groups.items()}
     liveness = Liveness(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
     exactly_once = [
@@ -125,6 +130,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
     ]
     tasks = Tasks(scenario.stable_within_us, exactly_once)
     retention_us = configured(BrokerConfig(), scenario.brokers.config).offsets_retention_minutes * 60_000_000
+    settings = Settings(scenario, profile or scenario.profile or DEFAULT_PROFILE)
     of_groups = (
         liveness,
         GroupDuties(times_of(scenario)),
@@ -132,6 +138,8 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
         BoundedWaits(_timeouts(scenario)),
         UselessWork(_heartbeat_intervals_us(scenario)),
+        Requests(settings),
+        Pace(settings),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())

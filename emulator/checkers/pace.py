@@ -1,0 +1,327 @@
+"""How often requests are sent: a table of who sends which one, how many at a time, and how long after the last.
+
+========================  =====================================  ================================================
+request                   at a time                              from one to the next, after a good answer
+========================  =====================================  ================================================
+Heartbeat                                                        heartbeat.interval.ms, from SyncGroup to JoinGroup
+                                                                 or LeaveGroup; after an error retry.backoff.ms
+Ping (store)                                                     a third of the session timeout
+Fetch of a consumer       1 to a leader
+Fetch of a follower       1 to a leader                          at once, unless orders or errors come between
+JoinGroup, SyncGroup      1 of a member
+OffsetFetch, Metadata     1 of a client
+AlterIsr                  1 of a broker
+orders of a controller    1 to a broker                          at once again, where a connection broke
+========================  =====================================  ================================================
+
+Kinds: ``too-many`` (at a time), ``too-soon``, ``overdue``. Two in a row too soon are let go: a host's rhythm is
+moved once, when hours have passed that are not emulated. Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``,
+``Fetcher``, ``AbstractFetcherThread``, ``DefaultMetadataUpdater``, ``RequestSendThread``; ZooKeeper ``ClientCnxn``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from attrs import frozen
+
+from kemu.actors.machine import Hangup, LinkDown, Received, Send
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import HostDown, Seen, received, sent
+from kemu.emulator.watching.settings import Settings
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    AlterIsr,
+    AlterIsrReply,
+    LeaderAndIsr,
+    LeaderAndIsrReply,
+    StopReplica,
+    StopReplicaReply,
+    UpdateMetadata,
+    UpdateMetadataReply,
+)
+from kemu.protocol.messages.data import Fetch, FetchReply, Metadata, MetadataReply
+from kemu.protocol.messages.group import (
+    Heartbeat,
+    HeartbeatReply,
+    JoinGroup,
+    JoinGroupReply,
+    LeaveGroup,
+    OffsetCommitReply,
+    OffsetFetch,
+    OffsetFetchReply,
+    SyncGroup,
+    SyncGroupReply,
+)
+from kemu.protocol.messages.ranges import RangeCommitReply
+from kemu.protocol.messages.store import CloseSession, OpenSession, OpenSessionReply, Ping, PingReply, StoreCode
+from kemu.protocol.names import ActorName, host_of, role_of
+from kemu.protocol.notes.groups import MemberBecame, MemberFailed
+
+_US = 1_000
+SLACK_US = 1_500_000
+"""How much later than due a request may be: a thread wakes late, the one before it is still written."""
+LOOK_US = 1_000_000
+EARLY = 3
+"""So many in a row are too soon."""
+_NEVER_US = 1 << 62
+
+
+class Span(NamedTuple):
+    """How long after the last request the next one comes: not before, and not later than."""
+
+    least_us: int
+    most_us: int
+
+
+@frozen(kw_only=True)
+class Row:
+    """A request whose pace is known.
+
+    ``line``: what is paced, of an actor that sends it and whom it is sent to; None: it is not paced here.
+    ``span``: after a good answer, counted from when the request before was sent; ``again_us``: the least after an
+    answer with an error, counted from that. ``begins``: a reply that starts the rhythm, if it is good; ``ends``:
+    requests and replies of the same actor that end it.
+    """
+
+    replies: type
+    line: Callable[[ActorName, ActorName], tuple[str, ...] | None]
+    at_a_time: int = 0
+    span: Callable[[Settings, ActorName], Span | None] | None = None
+    again_us: Callable[[Settings, ActorName], int] | None = None
+    begins: type | None = None
+    ends: tuple[type, ...] = ()
+
+
+def _of_actor(*roles: str) -> Callable[[ActorName, ActorName], tuple[str, ...] | None]:
+    return lambda actor, peer: (actor,) if role_of(actor) in roles else None
+
+
+def _to_peer(*roles: str) -> Callable[[ActorName, ActorName], tuple[str, ...] | None]:
+    return lambda actor, peer: (actor, peer) if role_of(actor) in roles else None
+
+
+def _heartbeats(settings: Settings, actor: ActorName) -> Span | None:
+    config = settings.consumer(actor)
+    if config is None:
+        return None
+    interval_us = max(1, config.heartbeat_interval_ms) * _US
+    return Span(interval_us, interval_us + max(1, config.retry_backoff_ms) * _US + SLACK_US)
+
+
+def _backoff_us(settings: Settings, actor: ActorName) -> int:
+    config = settings.consumer(actor)
+    return 0 if config is None else config.retry_backoff_ms * _US
+
+
+def _pings(settings: Settings, actor: ActorName) -> Span:
+    third_us = settings.controller.zookeeper_session_timeout_ms * _US // 3
+    return Span(third_us, third_us + SLACK_US)
+
+
+ROWS: Mapping[type, Row] = {
+    Heartbeat: Row(
+        replies=HeartbeatReply,
+        line=_of_actor("member"),
+        span=_heartbeats,
+        again_us=_backoff_us,
+        begins=SyncGroupReply,
+        ends=(JoinGroup, LeaveGroup),
+    ),
+    Ping: Row(
+        replies=PingReply,
+        line=_of_actor("broker", "controller"),
+        span=_pings,
+        begins=OpenSessionReply,
+        ends=(OpenSession, CloseSession),
+    ),
+    JoinGroup: Row(replies=JoinGroupReply, line=_of_actor("member"), at_a_time=1),
+    SyncGroup: Row(replies=SyncGroupReply, line=_of_actor("member"), at_a_time=1),
+    OffsetFetch: Row(replies=OffsetFetchReply, line=_of_actor("member"), at_a_time=1),
+    Metadata: Row(replies=MetadataReply, line=_of_actor("member", "producer", "admin"), at_a_time=1),
+    AlterIsr: Row(replies=AlterIsrReply, line=_of_actor("broker"), at_a_time=1),
+    Fetch: Row(replies=FetchReply, line=_to_peer("member", "broker"), at_a_time=1),
+    LeaderAndIsr: Row(replies=LeaderAndIsrReply, line=_to_peer("controller"), at_a_time=1),
+    StopReplica: Row(replies=StopReplicaReply, line=_to_peer("controller"), at_a_time=1),
+    UpdateMetadata: Row(replies=UpdateMetadataReply, line=_to_peer("controller"), at_a_time=1),
+}
+
+
+class _Line:
+    """One sender's requests of a kind."""
+
+    __slots__ = ("answered_us", "due_us", "early", "good", "in_flight", "sent_us", "span")
+
+    def __init__(self) -> None:
+        self.span: Span | None = None
+        self.in_flight: dict[int, str] = {}
+        """Request id -> whom it was sent to."""
+        self.sent_us = -1
+        self.answered_us = -1
+        self.good = False
+        """Whether the last answer was good, or the rhythm has just begun."""
+        self.due_us = _NEVER_US
+        self.early = 0
+
+
+class Pace(Checker):
+    """See the module. ``settings``: those in force; None: it is shown nothing."""
+
+    name = "pace"
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__()
+        self._lines: dict[tuple[type, tuple[str, ...]], _Line] = {}
+        self._looks_us = 0
+        self._last = Seen(0, 0, "", 0, None)
+        if settings is None:
+            return
+        self._settings = settings
+        self.on = {
+            Hangup: self._gone,
+            LinkDown: self._gone,
+            HostDown: self._down,
+            MemberFailed: self._failed,
+            MemberBecame: self._became,
+            received(OffsetCommitReply): self._commit_answered,
+            received(RangeCommitReply): self._commit_answered,
+        }
+        begins = {row.begins: kind for kind, row in ROWS.items() if row.begins is not None}
+        ended = [(message, kind) for kind, row in ROWS.items() for message in row.ends]
+        for kind, row in ROWS.items():
+            self.on[sent(kind)] = self._asks
+            self.on[received(row.replies)] = self._answered_as(kind)
+        for reply, kind in begins.items():
+            self.shown_to({received(reply): self._begun_as(kind)})
+        for message, kind in ended:
+            self.shown_to({sent(message): self._ended_as(kind)})
+        self.shown_to(settings.on)
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    def _asks(self, seen: Seen, fact: Send) -> None:
+        kind = type(fact.message)
+        row = ROWS[kind]
+        about = row.line(seen.actor, fact.to)
+        if about is None:
+            return
+        line = self._lines.get((kind, about))
+        if line is None:
+            line = self._lines[kind, about] = _Line()
+            line.span = None if row.span is None else row.span(self._settings, seen.actor)
+        if row.at_a_time and len(line.in_flight) >= row.at_a_time:
+            text = f"while {len(line.in_flight)} sent before have no answer"
+            self._say(seen, "too-many", seen.actor, kind, text)
+        if line.span is not None and line.sent_us >= 0:
+            self._is_due(seen, row, kind, line)
+        line.in_flight[fact.request_id] = fact.to
+        line.sent_us, line.good, line.due_us = seen.at_us, False, _NEVER_US
+
+    def _is_due(self, seen: Seen, row: Row, kind: type, line: _Line) -> None:
+        assert line.span is not None
+        after_us = seen.at_us - line.sent_us
+        if line.good and after_us < line.span.least_us * 9 // 10:
+            line.early += 1
+            if line.early >= EARLY:
+                text = f"{after_us / 1e6:.3f} s after the one before it, instead of {line.span.least_us / 1e6:.3f} s"
+                self._say(seen, "too-soon", seen.actor, kind, text)
+                line.early = 0
+        elif line.good:
+            line.early = 0
+        elif line.answered_us >= line.sent_us and row.again_us is not None:
+            after_us, least_us = seen.at_us - line.answered_us, row.again_us(self._settings, seen.actor)
+            if after_us < least_us * 3 // 4:
+                text = f"{after_us / 1e6:.3f} s after an error, instead of {least_us / 1e6:.3f} s"
+                self._say(seen, "too-soon", seen.actor, kind, text)
+
+    def _answered_as(self, kind: type) -> Callable[[Seen, Received], None]:
+        row = ROWS[kind]
+
+        def answered(seen: Seen, fact: Received) -> None:
+            about = row.line(seen.actor, fact.peer)
+            line = self._lines.get((kind, about)) if about is not None else None
+            if line is None or line.in_flight.pop(fact.request_id, None) is None:
+                return
+            line.answered_us = seen.at_us
+            if line.span is not None and line.sent_us >= 0:
+                line.good = _is_good(fact.message)
+                line.due_us = line.sent_us + line.span.most_us if line.good else _NEVER_US
+                if seen.at_us >= self._looks_us:
+                    self._look(seen)
+
+        return answered
+
+    def _begun_as(self, kind: type) -> Callable[[Seen, Received], None]:
+        row = ROWS[kind]
+
+        def begun(seen: Seen, fact: Received) -> None:
+            about = row.line(seen.actor, fact.peer)
+            if about is not None and _is_good(fact.message):
+                assert row.span is not None
+                line = self._lines[kind, about] = _Line()
+                line.span = row.span(self._settings, seen.actor)
+                line.sent_us, line.good = seen.at_us, True
+                line.due_us = _NEVER_US if line.span is None else seen.at_us + line.span.most_us
+
+        return begun
+
+    def _ended_as(self, kind: type) -> Callable[[Seen, Send], None]:
+        return lambda seen, fact: self._end(kind, seen.actor)
+
+    def _end(self, kind: type, actor: ActorName) -> None:
+        for key in [key for key in self._lines if key[0] is kind and key[1][0] == actor]:
+            self._lines[key].due_us, self._lines[key].sent_us = _NEVER_US, -1
+
+    def _commit_answered(self, seen: Seen, fact: Received) -> None:
+        """An error may be the end of a membership."""
+        if any(outcome.error is not ErrorCode.NONE for outcome in fact.message.outcomes):
+            self._end(Heartbeat, seen.actor)
+
+    def _failed(self, seen: Seen, fact: MemberFailed) -> None:
+        self._end(Heartbeat, seen.actor)
+
+    def _became(self, seen: Seen, fact: MemberBecame) -> None:
+        if fact.new in ("CLOSED", "FAILED"):
+            self._end(Heartbeat, seen.actor)
+
+    # --- connections and hosts ---------------------------------------------------------------------------------
+
+    def _gone(self, seen: Seen, fact: Hangup | LinkDown) -> None:
+        for (_, about), line in self._lines.items():
+            if about[0] == seen.actor:
+                gone = [number for number, peer in line.in_flight.items() if peer == fact.peer]
+                for number in gone:
+                    del line.in_flight[number]
+                line.due_us, line.sent_us = _NEVER_US, -1
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._lines = {key: line for key, line in self._lines.items() if host_of(key[1][0]) != fact.host}
+
+    # --- time --------------------------------------------------------------------------------------------------
+
+    def finish(self, at_us: int) -> None:
+        """Look for the last time."""
+        self._look(self._last._replace(at_us=at_us))
+
+    def _look(self, seen: Seen) -> None:
+        self._looks_us, self._last = seen.at_us + LOOK_US, seen
+        for (kind, about), line in self._lines.items():
+            if line.due_us < seen.at_us:
+                runs_us = self.panel.disturbances.runs_since_us(host_of(about[0]))
+                assert line.span is not None
+                if runs_us is not None and seen.at_us > max(line.due_us, runs_us + line.span.most_us):
+                    text = f"for {(seen.at_us - line.sent_us) / 1e6:.3f} s, although one is due after"
+                    text += f" {line.span.least_us / 1e6:.3f} s"
+                    self._say(seen, "overdue", about[0], kind, text, liveness=True)
+                    line.due_us = _NEVER_US
+
+    def _say(self, seen: Seen, kind: str, actor: str, request: type, text: str, *, liveness: bool = False) -> None:
+        verb = "sent no" if liveness else "sent a"
+        text = f"{actor} {verb} {request.__name__} {text}"
+        self.violation(seen, kind, (actor, request.__name__), text, liveness=liveness)
+
+
+def _is_good(reply: Any) -> bool:
+    """Whether nothing went wrong; a rebalance is news, no error (``Heartbeat.receiveHeartbeat``)."""
+    if isinstance(reply, PingReply | OpenSessionReply):
+        return reply.code is StoreCode.OK
+    return reply.error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
