@@ -39,13 +39,14 @@ from kemu.protocol.messages.control import (
     UpdateMetadata,
     UpdateMetadataReply,
 )
-from kemu.protocol.messages.data import Fetch, FetchReply, Metadata, MetadataReply
+from kemu.protocol.messages.data import Fetch, FetchReply, Metadata, MetadataReply, Produce, ProduceReply
 from kemu.protocol.messages.group import (
     Heartbeat,
     HeartbeatReply,
     JoinGroup,
     JoinGroupReply,
     LeaveGroup,
+    OffsetCommit,
     OffsetCommitReply,
     OffsetFetch,
     OffsetFetchReply,
@@ -60,6 +61,12 @@ from kemu.protocol.notes.groups import MemberBecame, MemberFailed
 _US = 1_000
 SLACK_US = 1_500_000
 """How much later than due a request may be: a thread wakes late, the one before it is still written."""
+WRITE_US = 5_000_000
+"""What a follower may take to write what it fetched."""
+ALTER_AGAIN_US, ALTER_LOST_US = 50_000, 100_000
+"""Source: ``DefaultAlterPartitionManager``, ``BrokerToControllerRequestThread`` (2.7 to 3.9)."""
+MAX_IN_FLIGHT = 5
+"""``max.in.flight.requests.per.connection``."""
 LOOK_US = 1_000_000
 EARLY = 3
 """So many in a row are too soon."""
@@ -79,8 +86,8 @@ class Row:
 
     ``line``: what is paced, of an actor that sends it and whom it is sent to; None: it is not paced here.
     ``span``: after a good answer, counted from when the request before was sent; ``again_us``: the least after an
-    answer with an error, counted from that. ``begins``: a reply that starts the rhythm, if it is good; ``ends``:
-    requests and replies of the same actor that end it.
+    answer with an error, ``lost_us``: after a connection broke that owed one, counted from that. ``begins``: a reply
+    that starts the rhythm, if it is good; ``ends``: requests that end it, sent or received by the same actor.
     """
 
     replies: type
@@ -88,6 +95,7 @@ class Row:
     at_a_time: int = 0
     span: Callable[[Settings, ActorName], Span | None] | None = None
     again_us: Callable[[Settings, ActorName], int] | None = None
+    lost_us: Callable[[Settings, ActorName], int] | None = None
     begins: type | None = None
     ends: tuple[type, ...] = ()
 
@@ -118,6 +126,27 @@ def _pings(settings: Settings, actor: ActorName) -> Span:
     return Span(third_us, third_us + SLACK_US)
 
 
+def _interval_commits(settings: Settings, actor: ActorName) -> Span | None:
+    """Of a member that commits by interval alone; when it must, ``group-progress`` knows."""
+    config = settings.consumer(actor)
+    if config is None or not config.enable_auto_commit or config.emulated_commit_after_poll:
+        return None
+    if config.enable_parallel_rebalance or settings.is_streams(actor):
+        return None
+    return Span(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
+
+
+def _follower_fetches(settings: Settings, actor: ActorName) -> Span | None:
+    """The next one leaves when what came is written."""
+    if role_of(actor) != "broker":
+        return None
+    return Span(0, settings.replicas.replica_fetch_wait_max_ms * _US + WRITE_US)
+
+
+def _fetch_backoff_us(settings: Settings, actor: ActorName) -> int:
+    return settings.replicas.replica_fetch_backoff_ms * _US if role_of(actor) == "broker" else 0
+
+
 ROWS: Mapping[type, Row] = {
     Heartbeat: Row(
         replies=HeartbeatReply,
@@ -138,8 +167,29 @@ ROWS: Mapping[type, Row] = {
     SyncGroup: Row(replies=SyncGroupReply, line=_of_actor("member"), at_a_time=1),
     OffsetFetch: Row(replies=OffsetFetchReply, line=_of_actor("member"), at_a_time=1),
     Metadata: Row(replies=MetadataReply, line=_of_actor("member", "producer", "admin"), at_a_time=1),
-    AlterIsr: Row(replies=AlterIsrReply, line=_of_actor("broker"), at_a_time=1),
-    Fetch: Row(replies=FetchReply, line=_to_peer("member", "broker"), at_a_time=1),
+    OffsetCommit: Row(
+        replies=OffsetCommitReply,
+        line=_of_actor("member"),
+        span=_interval_commits,
+        again_us=_backoff_us,
+        ends=(JoinGroup, LeaveGroup),
+    ),
+    AlterIsr: Row(
+        replies=AlterIsrReply,
+        line=_of_actor("broker"),
+        at_a_time=1,
+        again_us=lambda settings, actor: ALTER_AGAIN_US,
+        lost_us=lambda settings, actor: ALTER_LOST_US,
+    ),
+    Fetch: Row(
+        replies=FetchReply,
+        line=_to_peer("member", "broker"),
+        at_a_time=1,
+        span=_follower_fetches,
+        lost_us=_fetch_backoff_us,
+        ends=(LeaderAndIsr, StopReplica),
+    ),
+    Produce: Row(replies=ProduceReply, line=_to_peer("producer"), at_a_time=MAX_IN_FLIGHT),
     LeaderAndIsr: Row(replies=LeaderAndIsrReply, line=_to_peer("controller"), at_a_time=1),
     StopReplica: Row(replies=StopReplicaReply, line=_to_peer("controller"), at_a_time=1),
     UpdateMetadata: Row(replies=UpdateMetadataReply, line=_to_peer("controller"), at_a_time=1),
@@ -149,7 +199,7 @@ ROWS: Mapping[type, Row] = {
 class _Line:
     """One sender's requests of a kind."""
 
-    __slots__ = ("answered_us", "due_us", "early", "good", "in_flight", "sent_us", "span")
+    __slots__ = ("answered_us", "due_us", "early", "good", "in_flight", "lost_us", "sent_us", "span")
 
     def __init__(self) -> None:
         self.span: Span | None = None
@@ -157,6 +207,8 @@ class _Line:
         """Request id -> whom it was sent to."""
         self.sent_us = -1
         self.answered_us = -1
+        self.lost_us = -1
+        """When the connection broke that owed the last answer."""
         self.good = False
         """Whether the last answer was good, or the rhythm has just begun."""
         self.due_us = _NEVER_US
@@ -171,6 +223,8 @@ class Pace(Checker):
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self._lines: dict[tuple[type, tuple[str, ...]], _Line] = {}
+        self._broke = (-1, "", "")
+        """(step, client, peer) of the last connection that broke: what that step asks anew is given up, too."""
         self._looks_us = 0
         self._last = Seen(0, 0, "", 0, None)
         if settings is None:
@@ -182,7 +236,6 @@ class Pace(Checker):
             HostDown: self._down,
             MemberFailed: self._failed,
             MemberBecame: self._became,
-            received(OffsetCommitReply): self._commit_answered,
             received(RangeCommitReply): self._commit_answered,
         }
         begins = {row.begins: kind for kind, row in ROWS.items() if row.begins is not None}
@@ -190,10 +243,11 @@ class Pace(Checker):
         for kind, row in ROWS.items():
             self.on[sent(kind)] = self._asks
             self.on[received(row.replies)] = self._answered_as(kind)
+        self.shown_to({received(OffsetCommitReply): self._commit_answered})
         for reply, kind in begins.items():
             self.shown_to({received(reply): self._begun_as(kind)})
         for message, kind in ended:
-            self.shown_to({sent(message): self._ended_as(kind)})
+            self.shown_to({sent(message): self._ended_as(kind), received(message): self._ended_as(kind)})
         self.shown_to(settings.on)
 
     # --- requests ----------------------------------------------------------------------------------------------
@@ -211,27 +265,29 @@ class Pace(Checker):
         if row.at_a_time and len(line.in_flight) >= row.at_a_time:
             text = f"while {len(line.in_flight)} sent before have no answer"
             self._say(seen, "too-many", seen.actor, kind, text)
-        if line.span is not None and line.sent_us >= 0:
+        if line.sent_us >= 0:
             self._is_due(seen, row, kind, line)
-        line.in_flight[fact.request_id] = fact.to
-        line.sent_us, line.good, line.due_us = seen.at_us, False, _NEVER_US
+        elif line.lost_us >= 0 and row.lost_us is not None:
+            self._is_again(seen, kind, seen.at_us - line.lost_us, row.lost_us(self._settings, seen.actor))
+        if (seen.seq, seen.actor, fact.to) != self._broke:
+            line.in_flight[fact.request_id] = fact.to
+        line.sent_us, line.lost_us, line.good, line.due_us = seen.at_us, -1, False, _NEVER_US
 
     def _is_due(self, seen: Seen, row: Row, kind: type, line: _Line) -> None:
-        assert line.span is not None
         after_us = seen.at_us - line.sent_us
-        if line.good and after_us < line.span.least_us * 9 // 10:
-            line.early += 1
+        if line.good and line.span is not None:
+            line.early = line.early + 1 if after_us < line.span.least_us * 9 // 10 else 0
             if line.early >= EARLY:
                 text = f"{after_us / 1e6:.3f} s after the one before it, instead of {line.span.least_us / 1e6:.3f} s"
                 self._say(seen, "too-soon", seen.actor, kind, text)
                 line.early = 0
-        elif line.good:
-            line.early = 0
-        elif line.answered_us >= line.sent_us and row.again_us is not None:
-            after_us, least_us = seen.at_us - line.answered_us, row.again_us(self._settings, seen.actor)
-            if after_us < least_us * 3 // 4:
-                text = f"{after_us / 1e6:.3f} s after an error, instead of {least_us / 1e6:.3f} s"
-                self._say(seen, "too-soon", seen.actor, kind, text)
+        elif not line.good and line.answered_us >= line.sent_us and row.again_us is not None:
+            self._is_again(seen, kind, seen.at_us - line.answered_us, row.again_us(self._settings, seen.actor))
+
+    def _is_again(self, seen: Seen, kind: type, after_us: int, least_us: int) -> None:
+        if after_us < least_us * 3 // 4:
+            text = f"{after_us / 1e6:.3f} s after one that failed, instead of {least_us / 1e6:.3f} s"
+            self._say(seen, "too-soon", seen.actor, kind, text)
 
     def _answered_as(self, kind: type) -> Callable[[Seen, Received], None]:
         row = ROWS[kind]
@@ -242,9 +298,10 @@ class Pace(Checker):
             if line is None or line.in_flight.pop(fact.request_id, None) is None:
                 return
             line.answered_us = seen.at_us
-            if line.span is not None and line.sent_us >= 0:
+            if line.sent_us >= 0 and not line.in_flight:
                 line.good = _is_good(fact.message)
-                line.due_us = line.sent_us + line.span.most_us if line.good else _NEVER_US
+            if line.good and line.span is not None:
+                line.due_us = max(line.sent_us + line.span.most_us, seen.at_us + SLACK_US)
                 if seen.at_us >= self._looks_us:
                     self._look(seen)
 
@@ -264,12 +321,13 @@ class Pace(Checker):
 
         return begun
 
-    def _ended_as(self, kind: type) -> Callable[[Seen, Send], None]:
+    def _ended_as(self, kind: type) -> Callable[[Seen, Any], None]:
         return lambda seen, fact: self._end(kind, seen.actor)
 
     def _end(self, kind: type, actor: ActorName) -> None:
         for key in [key for key in self._lines if key[0] is kind and key[1][0] == actor]:
-            self._lines[key].due_us, self._lines[key].sent_us = _NEVER_US, -1
+            line = self._lines[key]
+            line.due_us, line.sent_us, line.lost_us, line.early = _NEVER_US, -1, -1, 0
 
     def _commit_answered(self, seen: Seen, fact: Received) -> None:
         """An error may be the end of a membership."""
@@ -286,12 +344,15 @@ class Pace(Checker):
     # --- connections and hosts ---------------------------------------------------------------------------------
 
     def _gone(self, seen: Seen, fact: Hangup | LinkDown) -> None:
+        self._broke = (seen.seq, seen.actor, fact.peer)
         for (_, about), line in self._lines.items():
             if about[0] == seen.actor:
                 gone = [number for number, peer in line.in_flight.items() if peer == fact.peer]
                 for number in gone:
                     del line.in_flight[number]
                 line.due_us, line.sent_us = _NEVER_US, -1
+                if gone:
+                    line.lost_us = seen.at_us
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._lines = {key: line for key, line in self._lines.items() if host_of(key[1][0]) != fact.host}
@@ -322,6 +383,16 @@ class Pace(Checker):
 
 def _is_good(reply: Any) -> bool:
     """Whether nothing went wrong; a rebalance is news, no error (``Heartbeat.receiveHeartbeat``)."""
-    if isinstance(reply, PingReply | OpenSessionReply):
-        return reply.code is StoreCode.OK
-    return reply.error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+    match reply:
+        case PingReply() | OpenSessionReply():
+            return reply.code is StoreCode.OK
+        case OffsetCommitReply():
+            return all(outcome.error is ErrorCode.NONE for outcome in reply.outcomes)
+        case AlterIsrReply():
+            return reply.error_code is ErrorCode.NONE
+        case FetchReply():
+            return reply.error is ErrorCode.NONE and all(row.error is ErrorCode.NONE for row in reply.partitions)
+        case HeartbeatReply() | SyncGroupReply():
+            return reply.error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+        case _:
+            return True
