@@ -192,8 +192,16 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "two-children",
         ),
         "agreement": ("disagreement",),
+        "fields": ("wrong",),
         "pace": ("overdue", "too-many", "too-soon"),
-        "requests": ("answered-unasked", "out-of-order", "unanswered", "waits-for-ever"),
+        "requests": (
+            "answered-unasked",
+            "gave-up-early",
+            "out-of-order",
+            "two-sessions",
+            "unanswered",
+            "waits-for-ever",
+        ),
     }
 )
 """Checker -> the ways its rule can be broken."""

@@ -41,6 +41,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
+from kemu.emulator.checkers.fields import Fields
 from kemu.emulator.checkers.group_progress import GroupDuties, times_of
 from kemu.emulator.checkers.handover import Handover
 from kemu.emulator.checkers.idempotence import Idempotence
@@ -98,6 +99,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "catch-up": CatchUpChecker,
     "requests": Requests,
     "pace": Pace,
+    "fields": Fields,
 }
 """Name -> how to make one with its defaults."""
 OF_REPLICAS = (Replicas, ClusterRecovery, Isr, Takeover, ReplicationDuties)
@@ -140,6 +142,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
         UselessWork(_heartbeat_intervals_us(scenario)),
         Requests(settings),
         Pace(settings),
+        Fields(settings),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())

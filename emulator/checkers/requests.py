@@ -10,6 +10,10 @@ unanswered        a server that nothing disturbs does not answer the first reque
                   that it has of a connection that stands
 waits-for-ever    a client neither gets an answer nor hangs up                       the client's request timeout; of
                                                                                      JoinGroup the rebalance timeout
+gave-up-early     a broker or its controller part closes a connection that owes an  the same
+                  answer, although its host is not told to end and nothing came
+two-sessions      a client of the store opens a session over a connection that had
+                  one already
 ================  =================================================================  ==================================
 
 ``StoreEvents`` are said unasked; a Produce with acks=0 has no answer; within a broker's process nobody hangs up.
@@ -35,7 +39,7 @@ from kemu.protocol.messages.control import (
 from kemu.protocol.messages.data import Fetch, Produce
 from kemu.protocol.messages.group import JoinGroup, OffsetCommit, SyncGroup
 from kemu.protocol.messages.ranges import RangeCommit
-from kemu.protocol.messages.store import StoreEvents
+from kemu.protocol.messages.store import OpenSession, StoreEvents
 from kemu.protocol.names import STORE, ActorName, host_of, role_of
 from kemu.protocol.wire.schema import MESSAGES, Kind
 
@@ -110,6 +114,10 @@ class Requests(Checker):
         """(client, request id) -> what it waits for."""
         self._joins_us: dict[str, int] = {}
         """Group -> the longest rebalance timeout that any member has sent."""
+        self._got: dict[ActorName, int] = {}
+        """Actor -> the last step in which it received a message."""
+        self._sessions: dict[int, None] = {}
+        """Connections over which a session of the store was opened."""
         self._heard_us: dict[ActorName, int] = {}
         """Client of the store -> when it last heard of it."""
         self._request_us: dict[ActorName, int] = {}
@@ -146,6 +154,7 @@ class Requests(Checker):
         self._asked[actor, fact.request_id] = Asked(seen.at_us + within_us, api, fact.to, seen.at_us, within_us)
 
     def _is_answered(self, seen: Seen, fact: Received) -> None:
+        self._got[seen.actor] = seen.seq
         self._asked.pop((seen.actor, fact.request_id), None)
         if fact.peer == STORE:
             self._heard_us[seen.actor] = seen.at_us
@@ -153,10 +162,29 @@ class Requests(Checker):
             self._look(seen)
 
     def _hears(self, seen: Seen, fact: Received) -> None:
+        self._got[seen.actor] = seen.seq
         self._heard_us[seen.actor] = seen.at_us
 
     def _hung_up(self, seen: Seen, fact: Hangup) -> None:
+        if role_of(seen.actor) in ("broker", "controller") and self._got.get(seen.actor) != seen.seq:
+            self._gave_up(seen, fact.peer)
         self._gone(seen.actor, fact.peer)
+
+    def _gave_up(self, seen: Seen, peer: ActorName) -> None:
+        """Nothing but the time can have told it to."""
+        owed = [each for (client, _), each in self._asked.items() if client == seen.actor and each.peer == peer]
+        oldest = min(owed, key=lambda each: each.asked_us, default=None)
+        if oldest is None or any(each.api == "CloseSession" for each in owed):
+            return
+        from_us = oldest.asked_us
+        if peer == STORE and oldest.api != "OpenSession":
+            from_us = self._heard_us.get(seen.actor, from_us)
+        if seen.at_us - from_us < oldest.within_us * 9 // 10:
+            text = (
+                f"{seen.actor} closed its connection to {peer} {(seen.at_us - from_us) / 1e6:.3f} s after it had asked"
+            )
+            text += f" by {oldest.api}, instead of {oldest.within_us / 1e6:.3f} s"
+            self.violation(seen, "gave-up-early", (seen.actor, peer), text)
 
     def _broke(self, seen: Seen, fact: LinkDown) -> None:
         """Of a client: nobody waits any more. Of a server: nobody will get what it answers."""
@@ -174,6 +202,12 @@ class Requests(Checker):
     def _is_asked(self, seen: Seen, fact: Received) -> None:
         request = fact.message
         kind = type(request)
+        self._got[seen.actor] = seen.seq
+        if kind is OpenSession:
+            if fact.connection in self._sessions:
+                text = f"{fact.peer} opened a session over a connection that had one already"
+                self.violation(seen, "two-sessions", (fact.peer,), text)
+            self._sessions[fact.connection] = None
         if kind is Produce and not request.acks:
             return
         if kind is JoinGroup or kind is SyncGroup:
