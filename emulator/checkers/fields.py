@@ -127,6 +127,9 @@ def _own_registration(fields: "Fields", seen: Seen, message: Any) -> object:
 
 def _led_in(fields: "Fields", seen: Seen, message: AlterIsr) -> object:
     """What it does not lead at all any more was asked for before, and is sent again."""
+    if fields.altering.get(seen.actor) == message:
+        return tuple(row.leader_epoch for row in message.partitions)
+    fields.altering[seen.actor] = message
     found = []
     for row in message.partitions:
         epoch, leads = fields.panel.roles.get((seen.actor, (row.topic_name, row.partition_index)), (-1, False))
@@ -231,7 +234,9 @@ class Fields(Checker):
         self._versions: dict[TopicPartition, dict[int, PartitionState]] = {}
         """What the store had of a partition, by version of its node."""
         self._last_fetch: dict[tuple[ActorName, ActorName], Fetch] = {}
-        """A client at rest sends the same object again and again."""
+        """A client at rest asks the same again and again."""
+        self.altering: dict[ActorName, AlterIsr] = {}
+        """Leader -> what it last asked for: it is sent again as it was until it is answered."""
         self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         """Broker -> partition -> leader and epoch, as it was told."""
         self._questions: dict[tuple[ActorName, int, int], str] = {}
@@ -304,7 +309,8 @@ class Fields(Checker):
     def _fetches(self, seen: Seen, fact: Send) -> None:
         request: Fetch = fact.message
         line = (seen.actor, fact.to)
-        if self._last_fetch.get(line) is request:
+        last = self._last_fetch.get(line)
+        if last is request or last == request:
             return
         self._last_fetch[line] = request
         if role_of(seen.actor) != "broker":

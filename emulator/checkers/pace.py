@@ -171,7 +171,6 @@ ROWS: Mapping[type, Row] = {
         replies=OffsetCommitReply,
         line=_of_actor("member"),
         span=_interval_commits,
-        again_us=_backoff_us,
         ends=(JoinGroup, LeaveGroup),
     ),
     AlterIsr: Row(
