@@ -56,7 +56,7 @@ from kemu.protocol.messages.group import (
 )
 from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, StoreCode, StoreOps
 from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of, role_of
-from kemu.protocol.nodes import BROKER_IDS, CONTROLLER_EPOCH, PartitionState, partition_of_state, read_state
+from kemu.protocol.nodes import BROKER_IDS, CONTROLLER_EPOCH, PartitionState, partition_of_state, read_epoch, read_state
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
 ANY: object = object()
@@ -350,7 +350,7 @@ class Fields(Checker):
             while len(states) > KEPT_VERSIONS:
                 del states[next(iter(states))]
         elif fact.path == CONTROLLER_EPOCH and fact.client and not deleted:
-            self.controller_epochs[host_of(fact.client)] = int(fact.data)
+            self.controller_epochs[host_of(fact.client)] = read_epoch(fact.data)
         elif fact.path.startswith(f"{BROKER_IDS}/") and not deleted:
             host = broker_host(int(fact.path.rpartition("/")[2]))
             self.registrations.setdefault(host, {})[fact.zxid] = None

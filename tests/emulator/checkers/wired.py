@@ -4,7 +4,7 @@ from typing import Any
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import HostStarted, Seen
+from kemu.emulator.facts import HostStarted, RunStarted, Seen
 from kemu.emulator.judging import Judging
 from kemu.emulator.scenario.files import scenario_from_toml
 from kemu.emulator.watching.settings import Settings
@@ -31,6 +31,7 @@ class Wired:
         self._judging = Judging([self.checker])
         self._seq = 0
         self.at_us = 0
+        self.world(RunStarted(groups=("g",), members=(("c1", "g"), ("c2", "g")), brokers=("b0", "b1"), topics=()))
         for host in ("zk", "b0", "b1", "c1", "c2"):
             self.world(HostStarted(host=host, life=1, kept_disk=True))
 
@@ -39,7 +40,8 @@ class Wired:
 
     def _see(self, actor: str, fact: Any) -> None:
         self._seq += 1
-        self._judging.see(Seen(self._seq, self.at_us, actor, 1 if actor else 0, fact))
+        self._judging.panel.see(seen := Seen(self._seq, self.at_us, actor, 1 if actor else 0, fact))
+        self.checker.see(seen)
 
     def wait(self, seconds: float) -> None:
         self.at_us += int(seconds * S)
