@@ -10,13 +10,12 @@ Fetch, ListOffsets, epochs of a       its own id; waits and sizes as set; the le
 follower                              its log's end
 Produce                               acks and timeout as set
 FindCoordinator                       the member's group
-AlterIsr                              the broker's id and registration; the leader epoch that it leads in; an ISR of
-                                      assigned replicas, itself among them
+AlterIsr                              the broker's id and registration; no later leader epoch than it leads in
 LeaderAndIsr, StopReplica,            the sender's id and controller epoch, the receiver's registration; leader, epoch
 UpdateMetadata                        and ISR as the store had them in that version
 OpenSession, Ping, StoreOps           timeout as set; the session of that connection
 Metadata (answer)                     leaders and epochs as the controller told that broker
-OffsetFetch (answer)                  what is committed
+OffsetFetch (answer)                  what is committed, or what a new leader has beyond that
 DescribeGroups (answer)               the protocol type that members joined with
 reassignments (answer)                no unknown partition where the store has one
 ====================================  ==================================================================================
@@ -56,7 +55,15 @@ from kemu.protocol.messages.group import (
 )
 from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, StoreCode, StoreOps
 from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of, role_of
-from kemu.protocol.nodes import BROKER_IDS, CONTROLLER_EPOCH, PartitionState, partition_of_state, read_epoch, read_state
+from kemu.protocol.nodes import (
+    BROKER_IDS,
+    CONTROLLER_EPOCH,
+    DELETE_TOPICS,
+    PartitionState,
+    partition_of_state,
+    read_epoch,
+    read_state,
+)
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
 ANY: object = object()
@@ -126,14 +133,11 @@ def _own_registration(fields: "Fields", seen: Seen, message: Any) -> object:
 
 
 def _led_in(fields: "Fields", seen: Seen, message: AlterIsr) -> object:
-    """What it does not lead at all any more was asked for before, and is sent again."""
-    if fields.altering.get(seen.actor) == message:
-        return tuple(row.leader_epoch for row in message.partitions)
-    fields.altering[seen.actor] = message
+    """What it asked for in an earlier epoch may have waited until now (``unsentIsrUpdates``)."""
     found = []
     for row in message.partitions:
         epoch, leads = fields.panel.roles.get((seen.actor, (row.topic_name, row.partition_index)), (-1, False))
-        found.append(epoch if leads else row.leader_epoch)
+        found.append(min(epoch, row.leader_epoch) if leads else row.leader_epoch)
     return tuple(found)
 
 
@@ -233,10 +237,10 @@ class Fields(Checker):
         """Client of the store -> its session."""
         self._versions: dict[TopicPartition, dict[int, PartitionState]] = {}
         """What the store had of a partition, by version of its node."""
+        self._deleted: dict[str, None] = {}
+        """Topics that anybody ever wanted deleted."""
         self._last_fetch: dict[tuple[ActorName, ActorName], Fetch] = {}
         """A client at rest asks the same again and again."""
-        self.altering: dict[ActorName, AlterIsr] = {}
-        """Leader -> what it last asked for: it is sent again as it was until it is answered."""
         self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         """Broker -> partition -> leader and epoch, as it was told."""
         self._questions: dict[tuple[ActorName, int, int], str] = {}
@@ -351,6 +355,8 @@ class Fields(Checker):
                 del states[next(iter(states))]
         elif fact.path == CONTROLLER_EPOCH and fact.client and not deleted:
             self.controller_epochs[host_of(fact.client)] = read_epoch(fact.data)
+        elif fact.path.startswith(f"{DELETE_TOPICS}/"):
+            self._deleted[fact.path.rpartition("/")[2]] = None
         elif fact.path.startswith(f"{BROKER_IDS}/") and not deleted:
             host = broker_host(int(fact.path.rpartition("/")[2]))
             self.registrations.setdefault(host, {})[fact.zxid] = None
@@ -392,8 +398,8 @@ class Fields(Checker):
             return
         for row in fact.message.offsets:
             right = self.panel.commits.of(group, (row.topic, row.partition))
-            if row.error is ErrorCode.NONE and row.offset != right:
-                self._say(seen, fact, f"offset of {row.topic}-{row.partition}", row.offset, right)
+            if row.error is ErrorCode.NONE and row.offset < right:
+                self._say(seen, fact, f"offset of {row.topic}-{row.partition}", row.offset, f"{right} or more")
 
     def _describes(self, seen: Seen, fact: Send) -> None:
         for group in fact.message.groups:
@@ -406,7 +412,8 @@ class Fields(Checker):
         rows = reply.replica_election_results if isinstance(reply, ElectLeadersReply) else reply.responses
         for row in rows:
             at = (row.topic_name, row.partition_index)
-            if row.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and at in self.panel.states:
+            unknown = row.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if unknown and at in self.panel.states and at[0] not in self._deleted:
                 self._say(seen, fact, f"error of {at[0]}-{at[1]}", row.error_code.name, ErrorCode.NONE.name)
 
     # --- hosts -------------------------------------------------------------------------------------------------
