@@ -137,7 +137,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "state-written",
             "two-leaders",
         ),
-        "useless-work": ("heartbeat-storm", "rejoin-without-cause"),
+        "useless-work": ("rejoin-without-cause",),
         "takeover": ("no-controller", "no-leader", "session-kept"),
         "duties": (
             "dead-in-isr",

@@ -29,7 +29,8 @@ Q5           reassignments end                                                  
 restart      a restarted replica takes no more for committed than ever was                recovery
 ===========  ===========================================================================  ==========================
 
-``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
+``requests``, ``pace`` and ``fields`` watch the wire: answers, how often requests are sent, and what both say, of groups
+and of replication. ``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
 ``emulator.findings``.
 """
 
@@ -139,7 +140,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
         tasks,
         CommitsChecker(_reset_policies(scenario), retention_us, _committing_groups(scenario)),
         BoundedWaits(_timeouts(scenario)),
-        UselessWork(_heartbeat_intervals_us(scenario)),
+        UselessWork([name for name, group in scenario.groups.items() if group.streams is None]),
         Requests(settings),
         Pace(settings),
         Fields(settings),
@@ -195,17 +196,6 @@ def _reset_policies(scenario: "Scenario") -> dict[str, str]:
             for host, own in group.overrides.items():
                 policies[host] = group.consumer(name, host, 0, member=own).auto_offset_reset
     return policies
-
-
-def _heartbeat_intervals_us(scenario: "Scenario") -> dict[str, int]:
-    """``heartbeat.interval.ms`` by group, and by host of members that the scenario sets otherwise; not of Streams."""
-    intervals_us: dict[str, int] = {}
-    for name, group in scenario.groups.items():
-        if group.streams is None:
-            intervals_us[name] = group.consumer(name, "", 0).heartbeat_interval_ms * 1_000
-            for host, own in group.overrides.items():
-                intervals_us[host] = group.consumer(name, host, 0, member=own).heartbeat_interval_ms * 1_000
-    return intervals_us
 
 
 def _committing_groups(scenario: "Scenario") -> tuple[str, ...]:
