@@ -200,8 +200,8 @@ class _Line:
 
     __slots__ = ("answered_us", "due_us", "early", "good", "in_flight", "lost_us", "sent_us", "span")
 
-    def __init__(self) -> None:
-        self.span: Span | None = None
+    def __init__(self, span: Span | None) -> None:
+        self.span = span
         self.in_flight: dict[int, str] = {}
         """Request id -> whom it was sent to."""
         self.sent_us = -1
@@ -222,6 +222,8 @@ class Pace(Checker):
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self._lines: dict[tuple[type, tuple[str, ...]], _Line] = {}
+        self._line_of: dict[tuple[type, ActorName, ActorName], _Line | None] = {}
+        """(request, who sends it, to whom) -> the line that it belongs to."""
         self._broke = (-1, "", "")
         """(step, client, peer) of the last connection that broke: what that step asks anew is given up, too."""
         self._looks_us = 0
@@ -251,20 +253,25 @@ class Pace(Checker):
 
     # --- requests ----------------------------------------------------------------------------------------------
 
+    def _line(self, kind: type, actor: ActorName, peer: ActorName) -> _Line | None:
+        about = ROWS[kind].line(actor, peer)
+        line = None if about is None else self._lines.get((kind, about))
+        if about is not None and line is None:
+            span = ROWS[kind].span
+            line = self._lines[kind, about] = _Line(None if span is None else span(self._settings, actor))
+        self._line_of[kind, actor, peer] = line
+        return line
+
     def _asks(self, seen: Seen, fact: Send) -> None:
-        kind = type(fact.message)
-        row = ROWS[kind]
-        about = row.line(seen.actor, fact.to)
-        if about is None:
-            return
-        line = self._lines.get((kind, about))
+        kind, key = type(fact.message), (type(fact.message), seen.actor, fact.to)
+        line = self._line_of[key] if key in self._line_of else self._line(*key)
         if line is None:
-            line = self._lines[kind, about] = _Line()
-            line.span = None if row.span is None else row.span(self._settings, seen.actor)
+            return
+        row = ROWS[kind]
         if row.at_a_time and len(line.in_flight) >= row.at_a_time:
             text = f"while {len(line.in_flight)} sent before have no answer"
             self._say(seen, "too-many", seen.actor, kind, text)
-        if line.sent_us >= 0:
+        if line.sent_us >= 0 and (line.span is not None or row.again_us is not None):
             self._is_due(seen, row, kind, line)
         elif line.lost_us >= 0 and row.lost_us is not None:
             self._is_again(seen, kind, seen.at_us - line.lost_us, row.lost_us(self._settings, seen.actor))
@@ -292,9 +299,10 @@ class Pace(Checker):
         row = ROWS[kind]
 
         def answered(seen: Seen, fact: Received) -> None:
-            about = row.line(seen.actor, fact.peer)
-            line = self._lines.get((kind, about)) if about is not None else None
+            line = self._line_of.get((kind, seen.actor, fact.peer))
             if line is None or line.in_flight.pop(fact.request_id, None) is None:
+                return
+            if line.span is None and row.again_us is None:
                 return
             line.answered_us = seen.at_us
             if line.sent_us >= 0 and not line.in_flight:
@@ -307,15 +315,11 @@ class Pace(Checker):
         return answered
 
     def _begun_as(self, kind: type) -> Callable[[Seen, Received], None]:
-        row = ROWS[kind]
-
         def begun(seen: Seen, fact: Received) -> None:
-            about = row.line(seen.actor, fact.peer)
-            if about is not None and _is_good(fact.message):
-                assert row.span is not None
-                line = self._lines[kind, about] = _Line()
-                line.span = row.span(self._settings, seen.actor)
-                line.sent_us, line.good = seen.at_us, True
+            line = self._line(kind, seen.actor, fact.peer)
+            if line is not None and _is_good(fact.message):
+                line.in_flight = {}
+                line.sent_us, line.lost_us, line.good, line.early = seen.at_us, -1, True, 0
                 line.due_us = _NEVER_US if line.span is None else seen.at_us + line.span.most_us
 
         return begun
@@ -355,6 +359,7 @@ class Pace(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._lines = {key: line for key, line in self._lines.items() if host_of(key[1][0]) != fact.host}
+        self._line_of = {}
 
     # --- time --------------------------------------------------------------------------------------------------
 

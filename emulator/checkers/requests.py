@@ -52,6 +52,7 @@ JOIN_MORE_US = 5_000_000
 LOOK_US = 2_000_000
 _MS = 1_000
 _NEVER_US = 1 << 62
+_new = tuple.__new__
 
 
 def _timeout_us(request: Any) -> int:
@@ -114,13 +115,14 @@ class Requests(Checker):
         """(client, request id) -> what it waits for."""
         self._joins_us: dict[str, int] = {}
         """Group -> the longest rebalance timeout that any member has sent."""
-        self._got: dict[ActorName, int] = {}
-        """Actor -> the last step in which it received a message."""
+        self._got = -1
+        """The last step in which anybody received a message."""
         self._sessions: dict[int, None] = {}
         """Connections over which a session of the store was opened."""
         self._heard_us: dict[ActorName, int] = {}
         """Client of the store -> when it last heard of it."""
-        self._request_us: dict[ActorName, int] = {}
+        self._within_us: dict[tuple[ActorName, ActorName], int] = {}
+        """(client, server) -> how long an answer is waited for; 0: both are in one process."""
         self._looks_us = 0
         self._last = Seen(0, 0, "", 0, None)
         if settings is None:
@@ -140,21 +142,27 @@ class Requests(Checker):
     # --- clients -----------------------------------------------------------------------------------------------
 
     def _asks(self, seen: Seen, fact: Send) -> None:
-        request, actor = fact.message, seen.actor
-        if (type(request) is Produce and not request.acks) or host_of(actor) == host_of(fact.to):
-            return
-        within_us = self._request_us.get(actor)
+        to, _, request_id, _, request = fact
+        actor, kind = seen.actor, type(request)
+        within_us = self._within_us.get((actor, to))
         if within_us is None:
-            within_us = self._request_us[actor] = self._settings.request_us(actor)
-        if type(request) is JoinGroup:
+            within_us = self._within_us[actor, to] = self._waits_us(actor, to)
+        if not within_us or (kind is Produce and not request.acks):
+            return
+        if kind is JoinGroup:
             within_us = max(within_us, _rebalance_us(request) + JOIN_MORE_US)
-        elif fact.to == STORE:
-            within_us = self._settings.controller.zookeeper_session_timeout_ms * _MS * 2 // 3
-        api = type(request).__name__
-        self._asked[actor, fact.request_id] = Asked(seen.at_us + within_us, api, fact.to, seen.at_us, within_us)
+        at_us = seen.at_us
+        self._asked[actor, request_id] = _new(Asked, (at_us + within_us, kind.__name__, to, at_us, within_us))
+
+    def _waits_us(self, client: ActorName, server: ActorName) -> int:
+        if host_of(client) == host_of(server):
+            return 0
+        if server == STORE:
+            return self._settings.controller.zookeeper_session_timeout_ms * _MS * 2 // 3
+        return self._settings.request_us(client)
 
     def _is_answered(self, seen: Seen, fact: Received) -> None:
-        self._got[seen.actor] = seen.seq
+        self._got = seen.seq
         self._asked.pop((seen.actor, fact.request_id), None)
         if fact.peer == STORE:
             self._heard_us[seen.actor] = seen.at_us
@@ -162,11 +170,11 @@ class Requests(Checker):
             self._look(seen)
 
     def _hears(self, seen: Seen, fact: Received) -> None:
-        self._got[seen.actor] = seen.seq
+        self._got = seen.seq
         self._heard_us[seen.actor] = seen.at_us
 
     def _hung_up(self, seen: Seen, fact: Hangup) -> None:
-        if role_of(seen.actor) in ("broker", "controller") and self._got.get(seen.actor) != seen.seq:
+        if role_of(seen.actor) in ("broker", "controller") and self._got != seen.seq:
             self._gave_up(seen, fact.peer)
         self._gone(seen.actor, fact.peer)
 
@@ -202,7 +210,7 @@ class Requests(Checker):
     def _is_asked(self, seen: Seen, fact: Received) -> None:
         request = fact.message
         kind = type(request)
-        self._got[seen.actor] = seen.seq
+        self._got = seen.seq
         if kind is OpenSession:
             if fact.connection in self._sessions:
                 text = f"{fact.peer} opened a session over a connection that had one already"
@@ -215,29 +223,41 @@ class Requests(Checker):
             if kind is JoinGroup:
                 self._joins_us[group] = max(self._joins_us.get(group, 0), _rebalance_us(request))
             held_us = self._joins_us.get(group, _NEVER_US)
-        elif host_of(seen.actor) == host_of(fact.peer):
+        elif self._within_us.get((fact.peer, seen.actor)) == 0:
             held_us = _NEVER_US
         else:
             held_us = ANSWERS.get(kind, _timeout_us)(request)
-        owed = Owed(fact.request_id, held_us + ANSWER_US, kind.__name__, seen.at_us)
-        self._owed.setdefault((seen.actor, fact.peer, fact.connection), []).append(owed)
+        owed = _new(Owed, (fact.request_id, held_us + ANSWER_US, kind.__name__, seen.at_us))
+        line = (seen.actor, fact.peer, fact.connection)
+        before = self._owed.get(line)
+        if before is None:
+            self._owed[line] = [owed]
+        else:
+            before.append(owed)
 
     def _answers(self, seen: Seen, fact: Send) -> None:
-        owed = self._owed.get((seen.actor, fact.to, fact.connection), [])
-        place = next((place for place, each in enumerate(owed) if each.request_id == fact.request_id), -1)
+        line = (seen.actor, fact.to, fact.connection)
+        owed = self._owed.get(line)
+        if owed is None or owed[0].request_id != fact.request_id:
+            self._answers_another(seen, fact, owed or [])
+        elif len(owed) == 1:
+            del self._owed[line]
+        else:
+            del owed[0]
+            owed[0] = owed[0]._replace(since_us=seen.at_us)
+
+    def _answers_another(self, seen: Seen, fact: Send, owed: list[Owed]) -> None:
+        """Not the first request of the connection."""
         about = f"{seen.actor} sent {fact.to} a {type(fact.message).__name__} to request {fact.request_id}"
-        if place < 0:
+        asked = next((each for each in owed if each.request_id == fact.request_id), None)
+        if asked is None:
             text = f"{about}, which it did not have to answer"
             self.violation(seen, "answered-unasked", (seen.actor, fact.to), text)
             return
-        if place and host_of(seen.actor) != host_of(fact.to) and role_of(seen.actor) in ("broker", "coordinator"):
+        if host_of(seen.actor) != host_of(fact.to) and role_of(seen.actor) in ("broker", "coordinator"):
             text = f"{about}, before its {owed[0].api}, request {owed[0].request_id}, which came first"
             self.violation(seen, "out-of-order", (seen.actor, fact.to), text)
-        del owed[place]
-        if owed and not place:
-            owed[0] = owed[0]._replace(since_us=seen.at_us)
-        elif not owed:
-            del self._owed[seen.actor, fact.to, fact.connection]
+        owed.remove(asked)
 
     # --- hosts -------------------------------------------------------------------------------------------------
 
@@ -248,7 +268,8 @@ class Requests(Checker):
             del self._owed[server]
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
-        self._request_us = {actor: us for actor, us in self._request_us.items() if host_of(actor) != fact.host}
+        """It may be set otherwise."""
+        self._within_us = {}
 
     # --- time --------------------------------------------------------------------------------------------------
 
