@@ -6,7 +6,6 @@ request                   at a time                              from one to the
 Heartbeat                                                        heartbeat.interval.ms, from SyncGroup to JoinGroup
                                                                  or LeaveGroup; after an error retry.backoff.ms
 Ping (store)                                                     a third of the session timeout
-Fetch of a consumer       1 to a leader
 Fetch of a follower       1 to a leader                          at once, unless orders or errors come between
 JoinGroup, SyncGroup      1 of a member
 OffsetFetch, Metadata     1 of a client
@@ -136,15 +135,13 @@ def _interval_commits(settings: Settings, actor: ActorName) -> Span | None:
     return Span(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
 
 
-def _follower_fetches(settings: Settings, actor: ActorName) -> Span | None:
+def _follower_fetches(settings: Settings, actor: ActorName) -> Span:
     """The next one leaves when what came is written."""
-    if role_of(actor) != "broker":
-        return None
     return Span(0, settings.replicas.replica_fetch_wait_max_ms * _US + WRITE_US)
 
 
 def _fetch_backoff_us(settings: Settings, actor: ActorName) -> int:
-    return settings.replicas.replica_fetch_backoff_ms * _US if role_of(actor) == "broker" else 0
+    return settings.replicas.replica_fetch_backoff_ms * _US
 
 
 ROWS: Mapping[type, Row] = {
@@ -182,7 +179,7 @@ ROWS: Mapping[type, Row] = {
     ),
     Fetch: Row(
         replies=FetchReply,
-        line=_to_peer("member", "broker"),
+        line=_to_peer("broker"),
         at_a_time=1,
         span=_follower_fetches,
         lost_us=_fetch_backoff_us,
@@ -242,7 +239,9 @@ class Pace(Checker):
         begins = {row.begins: kind for kind, row in ROWS.items() if row.begins is not None}
         ended = [(message, kind) for kind, row in ROWS.items() for message in row.ends]
         for kind, row in ROWS.items():
-            self.on[sent(kind)] = self._asks
+            if kind is Fetch and not settings.replicated:
+                continue
+            self.on[sent(kind)] = self._fetches if kind is Fetch else self._asks
             self.on[received(row.replies)] = self._answered_as(kind)
         self.shown_to({received(OffsetCommitReply): self._commit_answered})
         for reply, kind in begins.items():
@@ -261,6 +260,10 @@ class Pace(Checker):
             line = self._lines[kind, about] = _Line(None if span is None else span(self._settings, actor))
         self._line_of[kind, actor, peer] = line
         return line
+
+    def _fetches(self, seen: Seen, fact: Send) -> None:
+        if fact.message.replica_id >= 0:  # consumers' are too many to be watched one by one
+            self._asks(seen, fact)
 
     def _asks(self, seen: Seen, fact: Send) -> None:
         kind, key = type(fact.message), (type(fact.message), seen.actor, fact.to)

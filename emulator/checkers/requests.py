@@ -16,9 +16,9 @@ two-sessions      a client of the store opens a session over a connection that h
                   one already
 ================  =================================================================  ==================================
 
-``StoreEvents`` are said unasked; a Produce with acks=0 has no answer; within a broker's process nobody hangs up.
-Source: Kafka 3.4 ``NetworkClient``, ``SocketServer`` (it mutes channels), ``DelayedOperation``,
-``AbstractCoordinator.sendJoinGroupRequest``; ZooKeeper 3.5 ``ClientCnxn``.
+Fetch, the most frequent request, is left to ``pace`` and ``duties``. ``StoreEvents`` are said unasked; a Produce with
+acks=0 has no answer; within a broker's process nobody hangs up. Source: Kafka 3.4 ``NetworkClient``, ``SocketServer``
+(it mutes channels), ``DelayedOperation``, ``AbstractCoordinator.sendJoinGroupRequest``; ZooKeeper 3.5 ``ClientCnxn``.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ from kemu.protocol.messages.control import (
     StopReplica,
     UpdateMetadata,
 )
-from kemu.protocol.messages.data import Fetch, Produce
+from kemu.protocol.messages.data import FetchReply, Produce
 from kemu.protocol.messages.group import JoinGroup, OffsetCommit, SyncGroup
 from kemu.protocol.messages.ranges import RangeCommit
 from kemu.protocol.messages.store import OpenSession, StoreEvents
@@ -66,7 +66,6 @@ def _rebalance_us(request: JoinGroup) -> int:
 OFFSETS_US = 5_000_000
 """``offsets.commit.timeout.ms``, by default."""
 ANSWERS: Mapping[type, Callable[[Any], int]] = {
-    Fetch: lambda request: request.max_wait_ms * _MS,
     Produce: _timeout_us,
     OffsetCommit: lambda request: OFFSETS_US,
     RangeCommit: lambda request: OFFSETS_US,
@@ -130,7 +129,7 @@ class Requests(Checker):
         self._settings = settings
         self.on = {Hangup: self._hung_up, LinkDown: self._broke, HostDown: self._down, HostStarted: self._started}
         for (api, kind), spec in MESSAGES.items():
-            if kind is Kind.REPLY and (api, Kind.REQUEST) in MESSAGES:
+            if kind is Kind.REPLY and (api, Kind.REQUEST) in MESSAGES and spec.cls is not FetchReply:
                 request = MESSAGES[api, Kind.REQUEST].cls
                 self.on[sent(request)] = self._asks
                 self.on[received(request)] = self._is_asked

@@ -29,6 +29,8 @@ class Settings:
         self._consumers: dict[str, ConsumerConfig] = {}
         self.producer = configured(PROFILES[profile].producer, scenario.producers)
         replication = scenario.brokers.replication
+        self.replicated = replication is not None
+        """Whether brokers replicate, and so fetch, too."""
         self.replicas = ReplicaConfig() if replication is None else replication.replica_config()
         self.controller = ControllerConfig() if replication is None else replication.controller_config()
         self.on = {

@@ -5,7 +5,7 @@ import pytest
 from kemu.emulator.checkers.requests import Requests
 from kemu.emulator.facts import HostDown, HostPaused
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import Fetch, FetchReply, Metadata, MetadataReply, Produce
+from kemu.protocol.messages.data import ListOffsets, Metadata, MetadataReply, Produce
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinGroupReply
 from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, PingReply, StoreCode, StoreEvents
 from tests.emulator.checkers.wired import Wired
@@ -13,7 +13,7 @@ from tests.emulator.checkers.wired import Wired
 COORDINATOR = "b0/coordinator"
 BEAT, BEATEN = Heartbeat(group="g", generation=1, member_id="m"), HeartbeatReply(error=ErrorCode.NONE)
 ASK, TOLD = Metadata(topics=None), MetadataReply(brokers=(), topics=())
-FETCH, FETCHED = Fetch(max_wait_ms=500, min_bytes=1, partitions=()), FetchReply(partitions=())
+LIST = ListOffsets(questions=())
 JOIN = JoinGroup(group="g", session_timeout_ms=10_000, rebalance_timeout_ms=60_000, protocol_type="c", protocols=())
 JOINED = JoinGroupReply(error=ErrorCode.NONE)
 OPEN = OpenSession(timeout_ms=18_000)
@@ -51,7 +51,7 @@ def test_an_answer_over_another_connection_is_not(told: Wired) -> None:
 
 
 def test_a_broker_answers_the_requests_of_a_connection_in_their_order(told: Wired) -> None:
-    told.asks("c1", "b0", FETCH, 1)
+    told.asks("c1", "b0", LIST, 1)
     told.asks("c1", "b0", ASK, 2)
     told.answers("b0", "c1", TOLD, 2)
 
@@ -59,7 +59,7 @@ def test_a_broker_answers_the_requests_of_a_connection_in_their_order(told: Wire
 
 
 def test_requests_of_two_connections_have_no_order(told: Wired) -> None:
-    told.asks("c1", "b0", FETCH, 1, connection=1)
+    told.asks("c1", "b0", LIST, 1, connection=1)
     told.asks("c1", "b0", ASK, 2, connection=2)
     told.answers("b0", "c1", TOLD, 2, connection=2)
 
