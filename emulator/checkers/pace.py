@@ -302,7 +302,8 @@ class Pace(Checker):
         row = ROWS[kind]
 
         def answered(seen: Seen, fact: Received) -> None:
-            line = self._line_of.get((kind, seen.actor, fact.peer))
+            key = (kind, seen.actor, fact.peer)
+            line = self._line_of[key] if key in self._line_of else self._line(*key)
             if line is None or line.in_flight.pop(fact.request_id, None) is None:
                 return
             if line.span is None and row.again_us is None:

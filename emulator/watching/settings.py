@@ -1,6 +1,7 @@
 """The settings in force: what a scenario, its release and upgrades give members, producers and brokers."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from kemu.emulator.facts import MemberHostAdded, MemberReconfigured, RunStarted, Seen
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
@@ -33,7 +34,7 @@ class Settings:
         """Whether brokers replicate, and so fetch, too."""
         self.replicas = ReplicaConfig() if replication is None else replication.replica_config()
         self.controller = ControllerConfig() if replication is None else replication.controller_config()
-        self.on = {
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
             RunStarted: self._started,
             MemberHostAdded: self._added,
             MemberReconfigured: self._reconfigured,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from kemu.emulator.checkers.pace import Pace
-from kemu.emulator.facts import HostPaused, HostResumed
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import AlterIsr, AlterIsrReply
 from kemu.protocol.messages.data import Fetch, FetchReply, Metadata, MetadataReply
@@ -145,6 +145,16 @@ def test_a_client_asks_for_metadata_once_at_a_time(told: Wired) -> None:
     told.asks("c1", "b1", ASK, 8)
 
     assert told.said() == ["too-many"]
+
+
+def test_a_host_that_ends_changes_nothing_for_the_others() -> None:
+    told = Wired(Pace)
+    told.asks("c1", "b0", ASK, 5)
+    told.world(HostDown(host="c2", life=1, how="process"))
+    told.answers("b0", "c1", TOLD, 5)
+    told.asks("c1", "b0", ASK, 6)
+
+    assert told.said() == []
 
 
 def test_a_follower_fetches_again_at_once_but_not_after_an_order() -> None:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
+from kemu.emulator.checkers import checkers_for
 from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of, received, sent
+from kemu.emulator.judging import Judging
 from kemu.emulator.runner import Run
-from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.trace.traces import facts_of, read_trace
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
 from kemu.protocol.wire.codec import seal, unseal
@@ -81,3 +83,29 @@ def test_only_what_is_asked_for_is_shown_and_nothing_of_it_is_recorded(tmp_path:
     assert list(facts_of(read_trace(path))) == watcher.facts
     assert not any(is_of_the_wire(kind_of(seen.fact)) for seen in watcher.facts)
     assert watched.writer.digest() == alone.writer.digest()
+
+
+@pytest.mark.parametrize("name", ["network-split", "store-election"])
+def test_the_wire_s_checkers_find_the_same_in_a_trace_as_live(name: str, tmp_path: Path) -> None:
+    """Told wrong settings they find a lot."""
+    scenario, other = load_scenario(name), with_values(load_scenario(name), WRONG[name])
+    sink = io.BytesIO()
+    live = checkers_for(other)
+    path = recorded(tmp_path, Run(scenario, seed=1, sink=sink, checkers=live), sink)
+
+    judging = Judging(checkers_for(other))
+    for seen in facts_of(read_trace(path), judging.wants):
+        judging.see(seen)
+    judging.finish(75 * S)
+    for checker in live:
+        checker.finish(75 * S)
+    of_the_wire = [(each.violations, again.violations) for each, again in zip(live, judging.checkers, strict=True)][-3:]
+    assert [each.name for each in live[-3:]] == ["requests", "pace", "fields"]
+    assert all(found == again for found, again in of_the_wire)
+    assert sum(len(found) for found, _ in of_the_wire) > 10
+
+
+WRONG = {
+    "network-split": ["groups.g.config={'heartbeat.interval.ms' = 1000}"],
+    "store-election": ["brokers.replication.session=9s"],
+}
