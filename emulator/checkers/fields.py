@@ -73,7 +73,7 @@ KEPT_VERSIONS = 20
 """How many states of a partition are remembered: a request waits in a channel while more are written."""
 
 
-class Membership(NamedTuple):
+class JoinedAs(NamedTuple):
     """What the last JoinGroup answer gave a member."""
 
     member_id: str
@@ -81,7 +81,7 @@ class Membership(NamedTuple):
     protocol: str | None
 
 
-class Row(NamedTuple):
+class FieldRow(NamedTuple):
     """A field, and what it must be; ``ANY``: nothing tells."""
 
     name: str
@@ -150,32 +150,32 @@ def _session(fields: "Fields", seen: Seen, message: Any) -> object:
 
 
 _AS_A_MEMBER = (
-    Row("member id", lambda m: m.member_id, _member(0)),
-    Row("generation", lambda m: m.generation, _member(1)),
-    Row("instance id", lambda m: m.instance_id, _instance),
+    FieldRow("member id", lambda m: m.member_id, _member(0)),
+    FieldRow("generation", lambda m: m.generation, _member(1)),
+    FieldRow("instance id", lambda m: m.instance_id, _instance),
 )
 _AS_A_CONTROLLER = (
-    Row("controller id", lambda m: m.controller_id, _own_id),
-    Row("controller epoch", lambda m: m.controller_epoch, _epoch),
+    FieldRow("controller id", lambda m: m.controller_id, _own_id),
+    FieldRow("controller epoch", lambda m: m.controller_epoch, _epoch),
 )
-SENT: Mapping[type, tuple[Row, ...]] = {
+SENT: Mapping[type, tuple[FieldRow, ...]] = {
     JoinGroup: (
-        Row("session timeout", lambda m: m.session_timeout_ms, _set("session_timeout_ms")),
-        Row("rebalance timeout", lambda m: m.rebalance_timeout_ms, _set("max_poll_interval_ms")),
-        Row("member id", lambda m: m.member_id, _handed_out),
-        Row("instance id", lambda m: m.instance_id, _instance),
+        FieldRow("session timeout", lambda m: m.session_timeout_ms, _set("session_timeout_ms")),
+        FieldRow("rebalance timeout", lambda m: m.rebalance_timeout_ms, _set("max_poll_interval_ms")),
+        FieldRow("member id", lambda m: m.member_id, _handed_out),
+        FieldRow("instance id", lambda m: m.instance_id, _instance),
     ),
     Heartbeat: _AS_A_MEMBER,
-    SyncGroup: (*_AS_A_MEMBER, Row("protocol name", lambda m: m.protocol_name, _member(2))),
+    SyncGroup: (*_AS_A_MEMBER, FieldRow("protocol name", lambda m: m.protocol_name, _member(2))),
     OffsetCommit: _AS_A_MEMBER,
-    FindCoordinator: (Row("key", lambda m: m.key, _set("group_id")),),
+    FindCoordinator: (FieldRow("key", lambda m: m.key, _set("group_id")),),
     Produce: (
-        Row(
+        FieldRow(
             "acks",
             lambda m: m.acks,
             lambda fields, seen, m: fields.settings.producer.acks if role_of(seen.actor) == "producer" else ANY,
         ),
-        Row(
+        FieldRow(
             "timeout",
             lambda m: m.timeout_ms,
             lambda fields, seen, m: (
@@ -183,38 +183,38 @@ SENT: Mapping[type, tuple[Row, ...]] = {
             ),
         ),
     ),
-    ListOffsets: (Row("replica id", lambda m: m.replica_id, _own_id),),
-    ControlledShutdown: (Row("broker id", lambda m: m.broker_id, _own_id),),
+    ListOffsets: (FieldRow("replica id", lambda m: m.replica_id, _own_id),),
+    ControlledShutdown: (FieldRow("broker id", lambda m: m.broker_id, _own_id),),
     AlterIsr: (
-        Row("broker id", lambda m: m.broker_id, _own_id),
-        Row("broker epoch", lambda m: m.broker_epoch, _own_registration),
-        Row("leader epochs", lambda m: tuple(row.leader_epoch for row in m.partitions), _led_in),
+        FieldRow("broker id", lambda m: m.broker_id, _own_id),
+        FieldRow("broker epoch", lambda m: m.broker_epoch, _own_registration),
+        FieldRow("leader epochs", lambda m: tuple(row.leader_epoch for row in m.partitions), _led_in),
     ),
     LeaderAndIsr: _AS_A_CONTROLLER,
     StopReplica: _AS_A_CONTROLLER,
     UpdateMetadata: _AS_A_CONTROLLER,
     OpenSession: (
-        Row(
+        FieldRow(
             "timeout",
             lambda m: m.timeout_ms,
             lambda fields, seen, m: fields.settings.controller.zookeeper_session_timeout_ms,
         ),
     ),
-    Ping: (Row("session", lambda m: m.session_id, _session),),
-    StoreOps: (Row("session", lambda m: m.session_id, _session),),
+    Ping: (FieldRow("session", lambda m: m.session_id, _session),),
+    StoreOps: (FieldRow("session", lambda m: m.session_id, _session),),
 }
 """By request, as it is sent."""
 _BY_A_FOLLOWER = (
-    Row("max wait", lambda m: m.max_wait_ms, _of_replicas("replica_fetch_wait_max_ms")),
-    Row("min bytes", lambda m: m.min_bytes, _of_replicas("replica_fetch_min_bytes")),
-    Row("max bytes", lambda m: m.max_bytes, _of_replicas("replica_fetch_response_max_bytes")),
-    Row("replica id", lambda m: m.replica_id, _own_id),
+    FieldRow("max wait", lambda m: m.max_wait_ms, _of_replicas("replica_fetch_wait_max_ms")),
+    FieldRow("min bytes", lambda m: m.min_bytes, _of_replicas("replica_fetch_min_bytes")),
+    FieldRow("max bytes", lambda m: m.max_bytes, _of_replicas("replica_fetch_response_max_bytes")),
+    FieldRow("replica id", lambda m: m.replica_id, _own_id),
 )
 _BY_A_CONSUMER = (
-    Row("max wait", lambda m: m.max_wait_ms, _set("fetch_max_wait_ms")),
-    Row("min bytes", lambda m: m.min_bytes, _set("fetch_min_bytes")),
-    Row("max bytes", lambda m: m.max_bytes, _set("fetch_max_bytes")),
-    Row("replica id", lambda m: m.replica_id, _own_id),
+    FieldRow("max wait", lambda m: m.max_wait_ms, _set("fetch_max_wait_ms")),
+    FieldRow("min bytes", lambda m: m.min_bytes, _set("fetch_min_bytes")),
+    FieldRow("max bytes", lambda m: m.max_bytes, _set("fetch_max_bytes")),
+    FieldRow("replica id", lambda m: m.replica_id, _own_id),
 )
 
 
@@ -226,7 +226,7 @@ class Fields(Checker):
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
-        self.memberships: dict[ActorName, Membership] = {}
+        self.memberships: dict[ActorName, JoinedAs] = {}
         self.handed_out: dict[ActorName, str] = {}
         """Member id that a member must join with: it was told it, and nothing took it since."""
         self.registrations: dict[str, dict[int, None]] = {}
@@ -276,10 +276,10 @@ class Fields(Checker):
 
     # --- comparing ---------------------------------------------------------------------------------------------
 
-    def _compared(self, rows: tuple[Row, ...]) -> Callable[[Seen, Send], None]:
+    def _compared(self, rows: tuple[FieldRow, ...]) -> Callable[[Seen, Send], None]:
         return lambda seen, fact: self._compare(seen, fact, rows)
 
-    def _compare(self, seen: Seen, fact: Send, rows: tuple[Row, ...]) -> None:
+    def _compare(self, seen: Seen, fact: Send, rows: tuple[FieldRow, ...]) -> None:
         message = fact.message
         for row in rows:
             said, right = row.said(message), row.right(self, seen, message)
@@ -302,7 +302,7 @@ class Fields(Checker):
         reply: JoinGroupReply = fact.message
         self.handed_out.pop(seen.actor, None)
         if reply.error is ErrorCode.NONE:
-            self.memberships[seen.actor] = Membership(reply.member_id, reply.generation, reply.protocol_name)
+            self.memberships[seen.actor] = JoinedAs(reply.member_id, reply.generation, reply.protocol_name)
         elif reply.error is ErrorCode.MEMBER_ID_REQUIRED:
             self.handed_out[seen.actor] = reply.member_id
 

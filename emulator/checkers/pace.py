@@ -72,7 +72,7 @@ EARLY = 3
 _NEVER_US = 1 << 62
 
 
-class Span(NamedTuple):
+class Gap(NamedTuple):
     """How long after the last request the next one comes: not before, and not later than."""
 
     least_us: int
@@ -80,7 +80,7 @@ class Span(NamedTuple):
 
 
 @frozen(kw_only=True)
-class Row:
+class PaceRow:
     """A request whose pace is known.
 
     ``line``: what is paced, of an actor that sends it and whom it is sent to; None: it is not paced here.
@@ -92,7 +92,7 @@ class Row:
     replies: type
     line: Callable[[ActorName, ActorName], tuple[str, ...] | None]
     at_a_time: int = 0
-    span: Callable[[Settings, ActorName], Span | None] | None = None
+    span: Callable[[Settings, ActorName], Gap | None] | None = None
     again_us: Callable[[Settings, ActorName], int] | None = None
     lost_us: Callable[[Settings, ActorName], int] | None = None
     begins: type | None = None
@@ -107,12 +107,12 @@ def _to_peer(*roles: str) -> Callable[[ActorName, ActorName], tuple[str, ...] | 
     return lambda actor, peer: (actor, peer) if role_of(actor) in roles else None
 
 
-def _heartbeats(settings: Settings, actor: ActorName) -> Span | None:
+def _heartbeats(settings: Settings, actor: ActorName) -> Gap | None:
     config = settings.consumer(actor)
     if config is None:
         return None
     interval_us = max(1, config.heartbeat_interval_ms) * _US
-    return Span(interval_us, interval_us + max(1, config.retry_backoff_ms) * _US + SLACK_US)
+    return Gap(interval_us, interval_us + max(1, config.retry_backoff_ms) * _US + SLACK_US)
 
 
 def _backoff_us(settings: Settings, actor: ActorName) -> int:
@@ -120,32 +120,32 @@ def _backoff_us(settings: Settings, actor: ActorName) -> int:
     return 0 if config is None else config.retry_backoff_ms * _US
 
 
-def _pings(settings: Settings, actor: ActorName) -> Span:
+def _pings(settings: Settings, actor: ActorName) -> Gap:
     third_us = settings.controller.zookeeper_session_timeout_ms * _US // 3
-    return Span(third_us, third_us + SLACK_US)
+    return Gap(third_us, third_us + SLACK_US)
 
 
-def _interval_commits(settings: Settings, actor: ActorName) -> Span | None:
+def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
     """Of a member that commits by interval alone; when it must, ``group-progress`` knows."""
     config = settings.consumer(actor)
     if config is None or not config.enable_auto_commit or config.emulated_commit_after_poll:
         return None
     if config.enable_parallel_rebalance or settings.is_streams(actor):
         return None
-    return Span(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
+    return Gap(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
 
 
-def _follower_fetches(settings: Settings, actor: ActorName) -> Span:
+def _follower_fetches(settings: Settings, actor: ActorName) -> Gap:
     """The next one leaves when what came is written."""
-    return Span(0, settings.replicas.replica_fetch_wait_max_ms * _US + WRITE_US)
+    return Gap(0, settings.replicas.replica_fetch_wait_max_ms * _US + WRITE_US)
 
 
 def _fetch_backoff_us(settings: Settings, actor: ActorName) -> int:
     return settings.replicas.replica_fetch_backoff_ms * _US
 
 
-ROWS: Mapping[type, Row] = {
-    Heartbeat: Row(
+ROWS: Mapping[type, PaceRow] = {
+    Heartbeat: PaceRow(
         replies=HeartbeatReply,
         line=_of_actor("member"),
         span=_heartbeats,
@@ -153,31 +153,31 @@ ROWS: Mapping[type, Row] = {
         begins=SyncGroupReply,
         ends=(JoinGroup, LeaveGroup),
     ),
-    Ping: Row(
+    Ping: PaceRow(
         replies=PingReply,
         line=_of_actor("broker", "controller"),
         span=_pings,
         begins=OpenSessionReply,
         ends=(OpenSession, CloseSession),
     ),
-    JoinGroup: Row(replies=JoinGroupReply, line=_of_actor("member"), at_a_time=1),
-    SyncGroup: Row(replies=SyncGroupReply, line=_of_actor("member"), at_a_time=1),
-    OffsetFetch: Row(replies=OffsetFetchReply, line=_of_actor("member"), at_a_time=1),
-    Metadata: Row(replies=MetadataReply, line=_of_actor("member", "producer", "admin"), at_a_time=1),
-    OffsetCommit: Row(
+    JoinGroup: PaceRow(replies=JoinGroupReply, line=_of_actor("member"), at_a_time=1),
+    SyncGroup: PaceRow(replies=SyncGroupReply, line=_of_actor("member"), at_a_time=1),
+    OffsetFetch: PaceRow(replies=OffsetFetchReply, line=_of_actor("member"), at_a_time=1),
+    Metadata: PaceRow(replies=MetadataReply, line=_of_actor("member", "producer", "admin"), at_a_time=1),
+    OffsetCommit: PaceRow(
         replies=OffsetCommitReply,
         line=_of_actor("member"),
         span=_interval_commits,
         ends=(JoinGroup, LeaveGroup),
     ),
-    AlterIsr: Row(
+    AlterIsr: PaceRow(
         replies=AlterIsrReply,
         line=_of_actor("broker"),
         at_a_time=1,
         again_us=lambda settings, actor: ALTER_AGAIN_US,
         lost_us=lambda settings, actor: ALTER_LOST_US,
     ),
-    Fetch: Row(
+    Fetch: PaceRow(
         replies=FetchReply,
         line=_to_peer("broker"),
         at_a_time=1,
@@ -185,10 +185,10 @@ ROWS: Mapping[type, Row] = {
         lost_us=_fetch_backoff_us,
         ends=(LeaderAndIsr, StopReplica),
     ),
-    Produce: Row(replies=ProduceReply, line=_to_peer("producer"), at_a_time=MAX_IN_FLIGHT),
-    LeaderAndIsr: Row(replies=LeaderAndIsrReply, line=_to_peer("controller"), at_a_time=1),
-    StopReplica: Row(replies=StopReplicaReply, line=_to_peer("controller"), at_a_time=1),
-    UpdateMetadata: Row(replies=UpdateMetadataReply, line=_to_peer("controller"), at_a_time=1),
+    Produce: PaceRow(replies=ProduceReply, line=_to_peer("producer"), at_a_time=MAX_IN_FLIGHT),
+    LeaderAndIsr: PaceRow(replies=LeaderAndIsrReply, line=_to_peer("controller"), at_a_time=1),
+    StopReplica: PaceRow(replies=StopReplicaReply, line=_to_peer("controller"), at_a_time=1),
+    UpdateMetadata: PaceRow(replies=UpdateMetadataReply, line=_to_peer("controller"), at_a_time=1),
 }
 
 
@@ -197,7 +197,7 @@ class _Line:
 
     __slots__ = ("answered_us", "due_us", "early", "good", "in_flight", "lost_us", "sent_us", "span")
 
-    def __init__(self, span: Span | None) -> None:
+    def __init__(self, span: Gap | None) -> None:
         self.span = span
         self.in_flight: dict[int, str] = {}
         """Request id -> whom it was sent to."""
@@ -282,7 +282,7 @@ class Pace(Checker):
             line.in_flight[fact.request_id] = fact.to
         line.sent_us, line.lost_us, line.good, line.due_us = seen.at_us, -1, False, _NEVER_US
 
-    def _is_due(self, seen: Seen, row: Row, kind: type, line: _Line) -> None:
+    def _is_due(self, seen: Seen, row: PaceRow, kind: type, line: _Line) -> None:
         after_us = seen.at_us - line.sent_us
         if line.good and line.span is not None:
             line.early = line.early + 1 if after_us < line.span.least_us * 9 // 10 else 0

@@ -91,7 +91,7 @@ class Owed(NamedTuple):
     since_us: int
 
 
-class Asked(NamedTuple):
+class Awaited(NamedTuple):
     """A request that waits for its answer: until when."""
 
     until_us: int
@@ -110,7 +110,7 @@ class Requests(Checker):
         super().__init__()
         self._owed: dict[tuple[ActorName, ActorName, int], list[Owed]] = {}
         """(server, client, connection) -> what it owes, oldest first."""
-        self._asked: dict[tuple[ActorName, int], Asked] = {}
+        self._asked: dict[tuple[ActorName, int], Awaited] = {}
         """(client, request id) -> what it waits for."""
         self._joins_us: dict[str, int] = {}
         """Group -> the longest rebalance timeout that any member has sent."""
@@ -151,7 +151,7 @@ class Requests(Checker):
         if kind is JoinGroup:
             within_us = max(within_us, _rebalance_us(request) + JOIN_MORE_US)
         at_us = seen.at_us
-        self._asked[actor, request_id] = _new(Asked, (at_us + within_us, kind.__name__, to, at_us, within_us))
+        self._asked[actor, request_id] = _new(Awaited, (at_us + within_us, kind.__name__, to, at_us, within_us))
 
     def _waits_us(self, client: ActorName, server: ActorName) -> int:
         if host_of(client) == host_of(server):
@@ -293,7 +293,7 @@ class Requests(Checker):
                 self.violation(seen, "unanswered", (server, client), text, liveness=True)
                 owed[0] = owed[0]._replace(within_us=_NEVER_US)
 
-    def _lateness_us(self, client: ActorName, asked: Asked, at_us: int) -> int:
+    def _lateness_us(self, client: ActorName, asked: Awaited, at_us: int) -> int:
         """How long a client that runs should have given up already."""
         runs_us = self.panel.disturbances.runs_since_us(host_of(client))
         if runs_us is None:

@@ -247,13 +247,8 @@ class World:
                 if self.watch_sends is not None:
                     self.watch_sends(packet, effect[4])
                 watchers = self._watching_sent.get(type(effect[4]))
-                if watchers is None:
-                    watchers = self._watchers_sent(type(effect[4]))
-                if watchers:
-                    if noted is None:
-                        noted = [effect]
-                    else:
-                        noted.append(effect)
+                if self._watchers_sent(type(effect[4])) if watchers is None else watchers:
+                    noted = [effect] if noted is None else [*noted, effect]
             elif kind is StartTimer:
                 rows.append(_START_TIMER_ROW + effect)
                 self._start_timer(actor, effect[0], effect[1])
@@ -291,32 +286,12 @@ class World:
                 record_packet(record)
         if type(event) is Received:
             watchers = self._watching_received.get(type(event[4]))
-            if watchers is None:
-                watchers = self._watchers_received(type(event[4]))
-            if watchers:
-                seen = _new(Seen, (seq, now_us, self.network.receiver, actor.life, event))
-                for take in watchers:
-                    take(seen, event)
+            if watchers or watchers is None:
+                self._tell_of_arrival(actor, event, seq)
         elif type(event) is LinkDown:
             self._tell_of_link(actor, event, seq)
         if noted is not None:
-            for effect in noted:
-                if isinstance(effect, Note):
-                    fact, part = effect
-                    watchers = self._watching.get(type(fact))
-                    if watchers is None:
-                        watchers = self._watchers_of(type(fact))
-                    if watchers:
-                        by = part_on(actor.name, part) if part else actor.name
-                        seen = _new(Seen, (seq, now_us, by, actor.life, fact))
-                        for take in watchers:
-                            take(seen, fact)
-                elif isinstance(effect, Send) and THROUGH not in effect[0]:
-                    seen = _new(Seen, (seq, now_us, actor.name, actor.life, effect))
-                    for take in self._watching_sent[type(effect[4])]:
-                        take(seen, effect)
-                else:
-                    self._tell_of_link(actor, effect, seq)
+            self._tell(actor, noted, seq)
         if actor.machine.finished and host.running:
             self.take_down(host, Condition.CLOSED)
 
@@ -349,14 +324,36 @@ class World:
         found = self._watching_sent[message] = facts.handlers_of(self._observers, facts.sent(message))
         return found
 
-    def _watchers_received(self, message: type) -> tuple[facts.Handler, ...]:
-        found = self._watching_received[message] = facts.handlers_of(self._observers, facts.received(message))
-        return found
+    def _tell(self, actor: Actor, said: Sequence[Note | Send | Hangup], seq: int) -> None:
+        """Show what a step noted, and what it sent that somebody watches."""
+        for effect in said:
+            if not isinstance(effect, Note):
+                self._tell_of_link(actor, effect, seq)
+                continue
+            fact, part = effect
+            watchers = self._watching.get(type(fact))
+            if watchers is None:
+                watchers = self._watchers_of(type(fact))
+            if watchers:
+                by = part_on(actor.name, part) if part else actor.name
+                seen = _new(Seen, (seq, self.now_us, by, actor.life, fact))
+                for take in watchers:
+                    take(seen, fact)
+
+    def _tell_of_arrival(self, actor: Actor, event: Received, seq: int) -> None:
+        message = type(event[4])
+        watchers = self._watching_received.get(message)
+        if watchers is None:
+            watchers = facts.handlers_of(self._observers, facts.received(message))
+            self._watching_received[message] = watchers
+        seen = _new(Seen, (seq, self.now_us, self.network.receiver, actor.life, event))
+        for take in watchers:
+            take(seen, event)
 
     def _tell_of_link(self, actor: Actor, said: Send | Hangup | LinkDown, seq: int) -> None:
         """Show what an actor, or a part of it, sent, or what became of a connection."""
         watchers = self._watching_sent[type(said[4])] if isinstance(said, Send) else self._watchers_of(type(said))
-        by, told = facts.of_part(actor.name, said)
+        by, told = facts.of_part(actor.name, said) if THROUGH in said[0] else (actor.name, said)
         seen = facts.Seen(seq, self.now_us, by, actor.life, told)
         for take in watchers:
             take(seen, told)
