@@ -63,12 +63,12 @@ MUTATIONS = [
         "pace/overdue",
         ("replicated-steady:1",),
     ),
-    Mutation(  # a follower sends the next Fetch while one is on its way
-        "actors/broker/replica_fetchers.py",
-        "        self._busy = True\n",
-        "        self._busy = False\n",
+    Mutation(  # a client asks for metadata again while a question is on its way
+        "actors/clients/metadata.py",
+        "        if self._asked_for is not None or not (self._topics",
+        "        if not (self._topics",
         "pace/too-many",
-        ("replicated-steady:1",),
+        ("topic-created-and-deleted:1", "coordinator-failover-stable:1"),
     ),
     Mutation(  # a broker that found no controller asks again too soon
         "actors/broker/alter_isr.py",
