@@ -1,12 +1,14 @@
 """What the world itself reports, beside the machines' notes: hosts, faults, the phases of a run.
 
-Together with ``protocol.notes.groups`` these are all that checkers, metrics and transcripts see of a run, live or
-recorded.
+Together with ``protocol.notes`` and the messages that cross the wire (``sent``, ``received``) these are all that
+checkers, metrics and transcripts see of a run, live or recorded.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
+from kemu.actors.machine import Hangup, LinkDown, Received, Send
+from kemu.protocol.names import ActorName, part_on, path_and_peer
 from kemu.protocol.wire.values import value
 
 
@@ -27,17 +29,69 @@ Handler: TypeAlias = Callable[[Seen, Any], None]
 """Takes one fact, as ``handler(seen, seen.fact)``."""
 
 
+# --- the wire --------------------------------------------------------------------------------------------------------
+
+
+class OnTheWire:
+    """Base of the kinds of facts that ``sent`` and ``received`` make."""
+
+
+_KINDS: dict[tuple[str, type], type] = {}
+
+
+def sent(message: type) -> type:
+    """The kind of fact "an actor sent a message of this class".
+
+    The fact is the ``Send``; ``Seen.actor`` is the sender: the part with the connection, if it is a part of an actor.
+    A request's ``connection`` is 0, its reply carries its ``request_id``. A message that the network loses was sent.
+    Fields that its version does not carry are not to be read: what is received has their defaults.
+    """
+    return _kind("Sent", message)
+
+
+def received(message: type) -> type:
+    """The kind of fact "an actor received a message of this class": the ``Received``, as ``sent``."""
+    return _kind("Received", message)
+
+
+def _kind(way: str, message: type) -> type:
+    found = _KINDS.get((way, message))
+    if found is None:
+        found = _KINDS[way, message] = type(way + message.__name__, (OnTheWire,), {})
+    return found
+
+
+def is_of_the_wire(kind: type) -> bool:
+    """Whether facts of this kind are on the wire: only who asks for them by their kind is shown them."""
+    return issubclass(kind, (OnTheWire, Hangup, LinkDown))
+
+
+def of_part(actor: ActorName, said: Any) -> tuple[ActorName, Any]:
+    """Which part of an actor has the connection that a ``Send``, ``Hangup`` or ``LinkDown`` is about, and what it is
+    to that part, which calls its peer by the peer's own name.
+    """
+    path, peer = path_and_peer(said[0])
+    return (part_on(actor, path), said._replace(**{said._fields[0]: peer})) if path else (actor, said)
+
+
+def kind_of(fact: Any) -> type:
+    """What handlers are looked up by: the type, and of a message which way it goes and its class."""
+    if isinstance(fact, Send):
+        return sent(type(fact.message))
+    return received(type(fact.message)) if isinstance(fact, Received) else type(fact)
+
+
 def handlers_of(observers: Iterable[Any], kind: type) -> tuple[Handler, ...]:
-    """What takes facts of a type, in the order of those who watch: asked once a type, not with every fact.
+    """What takes facts of a kind, in the order of those who watch: asked once a kind, not with every fact.
 
     An observer says itself which methods take them (``handlers_of(kind)``), or is shown them whole (``see(seen)``):
-    those of the types it wants (``wants(kind)``), all if it does not say.
+    those of the types it wants (``wants(kind)``), all but messages if it does not say.
     """
     found: list[Handler] = []
     for observer in observers:
         if hasattr(observer, "handlers_of"):
             found += observer.handlers_of(kind)
-        elif getattr(observer, "wants", _all)(kind):
+        elif not is_of_the_wire(kind) and getattr(observer, "wants", _all)(kind):
             found.append(_shown(observer.see))
     return tuple(found)
 

@@ -139,7 +139,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "state-written",
             "two-leaders",
         ),
-        "useless-work": ("heartbeat-storm", "rejoin-without-cause"),
+        "useless-work": ("rejoin-without-cause",),
         "duties": (
             "dead-in-isr",
             "epoch-of-another-topic",
@@ -193,6 +193,16 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "range-left-open",
             "range-misplaced",
             "second-uncommitted",
+        ),
+        "fields": ("wrong",),
+        "pace": ("overdue", "too-many", "too-soon"),
+        "requests": (
+            "answered-unasked",
+            "gave-up-early",
+            "out-of-order",
+            "two-sessions",
+            "unanswered",
+            "waits-for-ever",
         ),
     }
 )

@@ -10,7 +10,7 @@ from kemu.emulator.checkers import make_checkers
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, raised_text
-from kemu.emulator.facts import Handler, Seen, handlers_of
+from kemu.emulator.facts import Handler, Seen, handlers_of, kind_of
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
@@ -73,12 +73,18 @@ class Judging:
     def see(self, seen: Seen) -> None:
         """Take one fact."""
         fact = seen.fact
-        kind = type(fact)
+        for handler in self._watchers_of(kind_of(fact)):
+            handler(seen, fact)
+
+    def wants(self, kind: type) -> bool:
+        """Whether anybody watches facts of a kind: what ``facts_of`` asks for messages, which are in no note."""
+        return bool(self._watchers_of(kind))
+
+    def _watchers_of(self, kind: type) -> tuple[Handler, ...]:
         watching = self._watching.get(kind)
         if watching is None:
             watching = self._watching[kind] = handlers_of(self.observers, kind)
-        for handler in watching:
-            handler(seen, fact)
+        return watching
 
     @property
     def well(self) -> bool:

@@ -230,7 +230,7 @@ class Run:
         self.cluster.build()
         self.injector = Injector(self.world, self.cluster, scenario.plan, draws)
         self.judging = Judging(
-            checkers_for(scenario) if checkers is None else checkers, expect=scenario.expect, panel=panel
+            checkers_for(scenario, profile) if checkers is None else checkers, expect=scenario.expect, panel=panel
         )
         self.core: facts.CoreHealed | None = None
         """What was healed, if not everything was."""

@@ -99,7 +99,7 @@ def producer_host(number: int) -> HostName:
     return HostName(f"p{number}")
 
 
-_THROUGH = ">"
+THROUGH = ">"
 """Between the part of an actor that speaks and whom it speaks to."""
 
 
@@ -115,18 +115,18 @@ def means(named: str, actor: ActorName) -> bool:
 
 def through(part: str, peer: str) -> str:
     """What an actor calls its part's connection to a peer, or a timer or log of its part; parts may have parts."""
-    return f"{part}{_THROUGH}{peer}"
+    return f"{part}{THROUGH}{peer}"
 
 
 def path_and_peer(name: str) -> tuple[str, str]:
     """The part that a name made by ``through`` speaks of ("" = the actor itself), and the rest of it."""
-    path, _, peer = name.rpartition(_THROUGH)
-    return path.replace(_THROUGH, SEPARATOR), peer
+    path, _, peer = name.rpartition(THROUGH)
+    return path.replace(THROUGH, SEPARATOR), peer
 
 
 def part_and_rest(name: str) -> tuple[str, str]:
     """The outermost part of a name made by ``through`` ("" if it is none), and what that part itself calls it."""
-    part, found, rest = name.partition(_THROUGH)
+    part, found, rest = name.partition(THROUGH)
     return (part, rest) if found else ("", name)
 
 

@@ -28,7 +28,8 @@ Q5           reassignments end                                                  
 restart      a restarted replica takes no more for committed than ever was                isr
 ===========  ===========================================================================  ==========================
 
-``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
+``requests``, ``pace`` and ``fields`` watch the wire: answers, how often requests are sent, and what both say, of groups
+and of replication. ``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
 ``emulator.findings``.
 """
 
@@ -39,6 +40,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
+from kemu.emulator.checkers.fields import Fields
 from kemu.emulator.checkers.group_progress import GroupDuties, times_of
 from kemu.emulator.checkers.idempotence import Idempotence
 from kemu.emulator.checkers.isr import Isr
@@ -48,12 +50,15 @@ from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US, Liveness
 from kemu.emulator.checkers.membership import MembershipRules
 from kemu.emulator.checkers.no_lost_record import NoLostRecord
 from kemu.emulator.checkers.one_owner import OneOwner
+from kemu.emulator.checkers.pace import Pace
 from kemu.emulator.checkers.reassignment import ReassignmentChecker
 from kemu.emulator.checkers.replicas import Replicas
 from kemu.emulator.checkers.replication_duties import ReplicationDuties
+from kemu.emulator.checkers.requests import Requests
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.checkers.useless_work import UselessWork
 from kemu.emulator.text.kafka_keys import configured
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.topic_pattern import TopicPattern
@@ -81,6 +86,9 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "reassignment": ReassignmentChecker,
     "tasks": Tasks,
     "catch-up": CatchUpChecker,
+    "requests": Requests,
+    "pace": Pace,
+    "fields": Fields,
 }
 """Name -> how to make one with its defaults."""
 OF_REPLICAS = (Replicas, Isr, ReplicationDuties)
@@ -102,8 +110,8 @@ def make_checkers(
     return tuple(bounded[name] if name in bounded else make() for name, make in CHECKERS.items())
 
 
-def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
-    """All checkers, with the bound and the subscriptions of this scenario."""
+def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]:
+    """All checkers, with the bound and the subscriptions of this scenario; ``profile``: of its run, if another."""
     topics = {name: group.subscription for name, group in scenario.groups.items()}
     liveness = Liveness(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
     streams = {name: group.streams.settings for name, group in scenario.groups.items() if group.streams is not None}
@@ -118,6 +126,7 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         scenario.stable_within_us,
         {name: each.commit_us + 2 * each.poll_us for name, each in times.items() if all(each.commits.values())},
     )
+    settings = Settings(scenario, profile or scenario.profile or DEFAULT_PROFILE)
     of_groups = (
         liveness,
         GroupDuties(times),
@@ -125,8 +134,11 @@ def checkers_for(scenario: "Scenario") -> tuple[Checker, ...]:
         catch_up,
         MembershipRules(broker.group_initial_rebalance_delay_ms * 1_000),
         CommitsChecker(policies, retention_us, _committing_groups(scenario)),
-        UselessWork(_by_member(scenario, lambda of: of.heartbeat_interval_ms * 1_000)),
+        UselessWork([name for name, group in scenario.groups.items() if group.streams is None]),
         Lifecycle(_by_member(scenario, lambda of: of.max_poll_interval_ms * 1_000)),
+        Requests(settings),
+        Pace(settings),
+        Fields(settings),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())

@@ -8,7 +8,7 @@ what needs the whole run is said in ``finish``.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kemu.emulator.facts import Handler, Seen
+from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of
 from kemu.emulator.findings import KINDS, STAYS_SO, Loss, Unmended, Violation
 from kemu.emulator.watching.panel import Panel
 
@@ -54,6 +54,8 @@ class Checker:
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``); a subclass with its own ``see`` is shown all."""
+        if is_of_the_wire(kind):
+            return (self.on[kind],) if kind in self.on else ()
         if type(self).see is not Checker.see:
             return (self._shown,)
         return tuple([handler for handler in (self.every, self.on.get(kind)) if handler is not None])
@@ -63,7 +65,8 @@ class Checker:
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        for handler in (self.every, self.on.get(type(seen.fact))):
+        kind = kind_of(seen.fact)
+        for handler in (None if is_of_the_wire(kind) else self.every, self.on.get(kind)):
             if handler is not None:
                 handler(seen, seen.fact)
 

@@ -1,25 +1,24 @@
 """Requests that nothing asked for: a member that repeats itself, although it was answered.
 
-====================  ==========================================================  ====================================
+====================  ==========================================================  =====================
 kind                  a member sends                                              bound
-====================  ==========================================================  ====================================
-heartbeat-storm       a heartbeat although its connection answered the last one   twice as many as heartbeat.interval.ms
-                                                                                  asks for, in ten intervals
+====================  ==========================================================  =====================
 rejoin-without-cause  a JoinGroup with its member id although nothing asks for    three a minute
                       another one
-====================  ==========================================================  ====================================
+====================  ==========================================================  =====================
+
+How often it sends heartbeats ``pace`` knows.
 
 A JoinGroup has a cause if an answer since the last one had an error, its connection is another one, its topics or the
 partitions that it owns differ, or a topic grew or was deleted. Streams groups rebalance on their own account (KIP-441)
-and are exempt. Source: ``ConsumerCoordinator.rejoinNeededOrPending``, ``Heartbeat.shouldHeartbeat``.
+and are exempt. Source: ``ConsumerCoordinator.rejoinNeededOrPending``.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, TopicGrown
-from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_subscription
 from kemu.protocol.names import MemberId, host_of
@@ -28,9 +27,6 @@ from kemu.protocol.notes.replication import TopicDeleted
 from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
-INTERVALS = 10
-"""How many intervals are looked at together: answers may be held up and come at once."""
-FACTOR = 2
 REJOINS = 3
 """How many without a cause that is seen here: metadata of a leader changes late, an application may ask for one."""
 WINDOW_US = 60_000_000
@@ -41,9 +37,6 @@ class _Sender:
     """A member, by its id."""
 
     def __init__(self) -> None:
-        self.beats: deque[int] = deque()
-        self.answered_on = -1
-        """The connection on which the last heartbeat was answered without error; -1: it was not."""
         self.rejoins: deque[int] = deque()
         self.connection = -1
         self.meaning: Meaning | None = None
@@ -51,24 +44,18 @@ class _Sender:
 
 
 class UselessWork(Checker):
-    """See the module.
-
-    Args:
-        intervals_us: ``heartbeat.interval.ms`` by group, and by host where a member has its own; members of other
-            groups are not judged. None: all members have Kafka's default.
-    """
+    """See the module. ``groups``: whose members are judged; None: all groups."""
 
     name = "useless-work"
 
-    def __init__(self, intervals_us: Mapping[str, int] | None = None) -> None:
+    def __init__(self, groups: Collection[str] | None = None) -> None:
         super().__init__()
-        self._intervals_us = intervals_us or {}
-        self._default_us = ConsumerConfig().heartbeat_interval_ms * 1_000 if intervals_us is None else 0
+        self._groups = groups
         self._senders: dict[MemberId, _Sender] = {}
-        self._asked: dict[tuple[str, str, int, int], tuple[str, MemberId]] = {}
-        """(coordinator, client, connection, request) -> API and member of a request that waits for its answer."""
+        self._asked: dict[tuple[str, str, int, int], MemberId] = {}
+        """(coordinator, client, connection, request) -> the member whose request waits for its answer."""
         self._topics_changed = 0
-        if intervals_us or self._default_us:
+        if groups is None or groups:
             self.on = {
                 GroupRequestRead: self._read,
                 GroupRequestAnswered: self._answered,
@@ -85,27 +72,13 @@ class UselessWork(Checker):
             del self._asked[key]
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
-        interval_us = self._intervals_us.get(host_of(fact.client), self._intervals_us.get(fact.group, self._default_us))
         ((member_id, _), *others) = fact.ids
-        if others or not member_id or not interval_us:
+        if others or not member_id or (self._groups is not None and fact.group not in self._groups):
             return
         sender = self._senders.setdefault(member_id, _Sender())
-        self._asked[seen.actor, fact.client, fact.connection, fact.request_id] = fact.api, member_id
-        if fact.api == "Heartbeat":
-            self._beats(seen, fact, sender, interval_us)
-        elif fact.api == "JoinGroup":
+        self._asked[seen.actor, fact.client, fact.connection, fact.request_id] = member_id
+        if fact.api == "JoinGroup":
             self._joins(seen, fact, sender)
-
-    def _beats(self, seen: Seen, fact: GroupRequestRead, sender: _Sender, interval_us: int) -> None:
-        if sender.answered_on == fact.connection:  # on another one, the answer was lost
-            sender.beats.append(seen.at_us)
-        sender.answered_on = -1
-        while sender.beats and sender.beats[0] < seen.at_us - INTERVALS * interval_us:
-            sender.beats.popleft()
-        if len(sender.beats) > FACTOR * (INTERVALS + 1):
-            within = f"{INTERVALS * interval_us / 1e6:.1f} s"
-            self._say(seen, "heartbeat-storm", fact, f"{len(sender.beats)} heartbeats within {within}")
-            sender.beats.clear()
 
     def _joins(self, seen: Seen, fact: GroupRequestRead, sender: _Sender) -> None:
         meaning = (self._topics_changed, *_meaning(fact.rows))
@@ -125,12 +98,10 @@ class UselessWork(Checker):
         self.violation(seen, kind, (fact.group, fact.client), f"{fact.client}, member of {fact.group}, sent {text}")
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
-        api, member_id = self._asked.pop((seen.actor, fact.client, fact.connection, fact.request_id), ("", ""))
+        member_id = self._asked.pop((seen.actor, fact.client, fact.connection, fact.request_id), "")
         sender = self._senders.get(member_id)
         if sender is None:
             return
-        if api == "Heartbeat":
-            sender.answered_on = fact.connection if fact.error is _NONE else -1
         if fact.error is not _NONE:
             sender.meaning = None
 

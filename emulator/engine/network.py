@@ -275,6 +275,8 @@ class Network:
         self._last_connection = 0
         self.arrived = 0
         """The number of the packet that came to the current turn."""
+        self.receiver = ""
+        """Whom it came to: an actor, or a part of one."""
         self.grain_us = 0
         """While rules judge: packets arrive at whole multiples of this only; 0: whenever they do."""
 
@@ -504,7 +506,7 @@ class Network:
             return None
         if self.watch_arrivals is not None:
             self.watch_arrivals(packet, message)
-        sender = link.server if reply else link.client
+        sender, self.receiver = (link.server, link.client) if reply else (link.client, link.server)
         event = _new(Received, (sender, packet.connection, packet.request_id, packet.version, message))
         self.arrived = packet.id
         return actor, event

@@ -14,6 +14,7 @@ from kemu.actors.machine import (
     Event,
     Flush,
     Hangup,
+    LinkDown,
     Loaded,
     Note,
     Received,
@@ -63,7 +64,7 @@ from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.commands import Start
 from kemu.protocol.draws import Distribution
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import host_of, part_on
+from kemu.protocol.names import THROUGH, host_of, part_on
 from kemu.protocol.wire.values import to_row
 
 
@@ -134,6 +135,9 @@ class World:
         self._observers = tuple(observers)
         self._watching: dict[type, tuple[facts.Handler, ...]] = {}
         """Who sees facts of a type; filled as types turn up."""
+        self._watching_sent: dict[type, tuple[facts.Handler, ...]] = {}
+        """Message -> who sees that it was sent; as above."""
+        self._watching_received: dict[type, tuple[facts.Handler, ...]] = {}
         self.append_us = append_us
         self.weigh_write: Callable[[str, tuple[Record, ...]], int] = _bytes_of
         """What a write to a log weighs (bytes), where a disk's speed is limited."""
@@ -228,7 +232,7 @@ class World:
         except BaseException as error:
             raise self._broken(actor, event, (seq, now_us, local_us, event_made), error) from error
         rows: list[tuple[Any, ...]] = []
-        noted: list[Note] | None = None
+        noted: list[Note | Send | Hangup] | None = None
         sent: list[PacketRow] | None = None
         for effect in effects:
             kind = type(effect)
@@ -242,6 +246,9 @@ class World:
                     sent.append(record)
                 if self.watch_sends is not None:
                     self.watch_sends(packet, effect[4])
+                watchers = self._watching_sent.get(type(effect[4]))
+                if self._watchers_sent(type(effect[4])) if watchers is None else watchers:
+                    noted = [effect] if noted is None else [*noted, effect]
             elif kind is StartTimer:
                 rows.append(_START_TIMER_ROW + effect)
                 self._start_timer(actor, effect[0], effect[1])
@@ -270,21 +277,21 @@ class World:
                 assert kind is Hangup, effect
                 rows.append(_HANGUP_ROW + effect)
                 self.network.hang_up(actor, effect[0])
+                if self._watchers_of(Hangup):
+                    noted = [*(noted or ()), effect]
         self.recorder.step((seq, now_us, actor.name, actor.life, local_us, event_made, rows))
         if sent is not None:
             record_packet = self.recorder.packet
             for record in sent:
                 record_packet(record)
+        if type(event) is Received:
+            watchers = self._watching_received.get(type(event[4]))
+            if watchers or watchers is None:
+                self._tell_of_arrival(actor, event, seq)
+        elif type(event) is LinkDown:
+            self._tell_of_link(actor, event, seq)
         if noted is not None:
-            for fact, part in noted:
-                watchers = self._watching.get(type(fact))
-                if watchers is None:
-                    watchers = self._watchers_of(type(fact))
-                if watchers:
-                    by = part_on(actor.name, part) if part else actor.name
-                    seen = _new(Seen, (seq, now_us, by, actor.life, fact))
-                    for take in watchers:
-                        take(seen, fact)
+            self._tell(actor, noted, seq)
         if actor.machine.finished and host.running:
             self.take_down(host, Condition.CLOSED)
 
@@ -307,11 +314,49 @@ class World:
     def watch(self, observers: Sequence[Observer]) -> None:
         """From now on these see every fact they want, in this order."""
         self._observers = tuple(observers)
-        self._watching = {}
+        self._watching, self._watching_sent, self._watching_received = {}, {}, {}
 
     def _watchers_of(self, kind: type) -> tuple[facts.Handler, ...]:
         found = self._watching[kind] = facts.handlers_of(self._observers, kind)
         return found
+
+    def _watchers_sent(self, message: type) -> tuple[facts.Handler, ...]:
+        found = self._watching_sent[message] = facts.handlers_of(self._observers, facts.sent(message))
+        return found
+
+    def _tell(self, actor: Actor, said: Sequence[Note | Send | Hangup], seq: int) -> None:
+        """Show what a step noted, and what it sent that somebody watches."""
+        for effect in said:
+            if not isinstance(effect, Note):
+                self._tell_of_link(actor, effect, seq)
+                continue
+            fact, part = effect
+            watchers = self._watching.get(type(fact))
+            if watchers is None:
+                watchers = self._watchers_of(type(fact))
+            if watchers:
+                by = part_on(actor.name, part) if part else actor.name
+                seen = _new(Seen, (seq, self.now_us, by, actor.life, fact))
+                for take in watchers:
+                    take(seen, fact)
+
+    def _tell_of_arrival(self, actor: Actor, event: Received, seq: int) -> None:
+        message = type(event[4])
+        watchers = self._watching_received.get(message)
+        if watchers is None:
+            watchers = facts.handlers_of(self._observers, facts.received(message))
+            self._watching_received[message] = watchers
+        seen = _new(Seen, (seq, self.now_us, self.network.receiver, actor.life, event))
+        for take in watchers:
+            take(seen, event)
+
+    def _tell_of_link(self, actor: Actor, said: Send | Hangup | LinkDown, seq: int) -> None:
+        """Show what an actor, or a part of it, sent, or what became of a connection."""
+        watchers = self._watching_sent[type(said[4])] if isinstance(said, Send) else self._watchers_of(type(said))
+        by, told = facts.of_part(actor.name, said) if THROUGH in said[0] else (actor.name, said)
+        seen = facts.Seen(seq, self.now_us, by, actor.life, told)
+        for take in watchers:
+            take(seen, told)
 
     def report(self, fact: Any) -> None:
         """A fact of the world: recorded, and told to those who watch."""

@@ -10,17 +10,20 @@ header names), on the cut into blocks, or on whether a file is written at all.
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import msgpack
 from attrs import Factory, asdict, frozen
 
-from kemu.emulator.facts import Seen
+from kemu.actors.machine import Hangup, LinkDown, Received, Send
+from kemu.emulator.facts import Seen, of_part, received, sent
 from kemu.emulator.findings import Violation
 from kemu.emulator.trace.blocks import TRACE_VERSION, TraceError, blocks_of, first_block, write_block, write_magic
-from kemu.emulator.trace.rows import NOTE, Row, noted_by
+from kemu.emulator.trace.rows import HANGUP, LINK_DOWN, NOTE, RECEIVED, SEND, Row, noted_by
+from kemu.protocol.names import part_on, path_and_peer
+from kemu.protocol.wire.codec import HEADER_BYTES, unseal
 from kemu.protocol.wire.values import from_row, to_row
 
 BLOCK_BYTES = 64 * 1024
@@ -279,21 +282,84 @@ def read_runs(path: str | Path) -> Iterator[Trace]:
             raise TraceError(f"{path}: byte {offset}: a run must begin with its header")
 
 
-def facts_of(trace: Trace) -> Iterator[Seen]:
-    """What checkers and metrics see of a run: notes and facts of the world, in order, as they saw them live."""
-    return facts_of_records(trace.records())
+def facts_of(trace: Trace, wants: Callable[[type], bool] | None = None) -> Iterator[Seen]:
+    """What checkers and metrics see of a run: notes and facts of the world, in order, as they saw them live.
+
+    ``wants``: whether facts of a kind of the wire are wanted (``Judging.wants``), which costs their decoding.
+    """
+    return facts_of_records(trace.records(), wants)
 
 
-def facts_of_records(records: Iterable[Record]) -> Iterator[Seen]:
+def facts_of_records(records: Iterable[Record], wants: Callable[[type], bool] | None = None) -> Iterator[Seen]:
     """As ``facts_of``, of records at hand."""
+    wire = None if wants is None else _Wire(wants)
     for record in records:
         if isinstance(record, Step):
-            seq, at_us, actor, life, _, _, effects = record
+            seq, at_us, actor, life, _, event, effects = record
+            if wire is not None and (arrived := wire.arrived(actor, event)) is not None:
+                yield Seen(seq, at_us, arrived[0], life, arrived[1])
             for row in effects:
                 if row[0] == NOTE:
                     yield Seen(seq, at_us, noted_by(actor, row), life, from_row(row[1]))
+                elif wire is not None and (left := wire.left(actor, row)) is not None:
+                    yield Seen(seq, at_us, left[0], life, left[1])
         elif isinstance(record, WorldFact):
             yield Seen(record.seq, record.at_us, "", 0, record.fact)
+        elif wire is not None and isinstance(record, PacketRecord):
+            wire.routed(record)
+
+
+class _Wire:
+    """The messages of a run whose kind is wanted: as events and effects again, each with its actor."""
+
+    def __init__(self, wants: Callable[[type], bool]) -> None:
+        self._wants = wants
+        self._watched: dict[bytes, tuple[bool, bool]] = {}
+        """By the head of its bytes: whether anybody watches a message sent, and received."""
+        self._sent: dict[int, tuple[Row, str]] = {}
+        """Packets on their way -> the row of the ``Send``, and who sent it."""
+        self._connections: dict[int, int] = {}
+
+    def _is_watched(self, data: bytes) -> tuple[bool, bool]:
+        head = data[:HEADER_BYTES]
+        watched = self._watched.get(head)
+        if watched is None:
+            message = type(unseal(data)[0])
+            watched = self._watched[head] = self._wants(sent(message)), self._wants(received(message))
+        return watched
+
+    def left(self, actor: str, row: Row) -> tuple[str, Send | Hangup] | None:
+        if row[0] == HANGUP and self._wants(Hangup):
+            return of_part(actor, Hangup(row[1]))
+        if row[0] != SEND:
+            return None
+        _, packet_id, to, connection, request_id, data = row
+        is_sent, is_received = self._is_watched(data)
+        if is_received:
+            self._sent[packet_id] = row, part_on(actor, path_and_peer(to)[0])
+            self._connections[packet_id] = connection
+        if not is_sent:
+            return None
+        message, version = unseal(data)
+        return of_part(actor, Send(to, connection, request_id, version, message))
+
+    def routed(self, record: PacketRecord) -> None:
+        """The network put a packet on a connection, or it will not arrive."""
+        if record.packet_id in self._sent:
+            if record.verdict in ("sent", "queued", "held", "released"):
+                self._connections[record.packet_id] = record.connection
+            else:
+                del self._sent[record.packet_id], self._connections[record.packet_id]
+
+    def arrived(self, actor: str, row: Row) -> tuple[str, Received | LinkDown] | None:
+        if row[0] == LINK_DOWN and self._wants(LinkDown):
+            return of_part(actor, LinkDown(row[1]))
+        if row[0] != RECEIVED or row[1] not in self._sent:
+            return None
+        (_, packet_id, to, replies, request_id, data), sender = self._sent.pop(row[1])
+        message, version = unseal(data)
+        by = to if replies else actor
+        return by, Received(sender, self._connections.pop(packet_id), request_id, version, message)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------

@@ -64,6 +64,10 @@ class Disturbances:
         since_us = [self._runs_since_us[host] for host in hosts]
         return max([*since_us, *[at_us for link, at_us in self._over_us.items() if _hits(link, hosts)]])
 
+    def runs_since_us(self, host: str) -> int | None:
+        """Since when a host runs, and does not stand still; None: it does not."""
+        return None if host in self._idle else self._runs_since_us.get(host)
+
     def links_free_since_us(self, hosts: Collection[str]) -> int | None:
         """Since when no fault hits these hosts or the links between them, whether they run or not; None: one does."""
         if self._is_hit(hosts):

@@ -23,6 +23,7 @@ from kemu.protocol.wire.compile import (
 from kemu.protocol.wire.schema import MESSAGES, SPECS, STRUCTS, WHOLE, Kind, MessageSpec
 
 __all__ = [
+    "HEADER_BYTES",
     "MAX_MESSAGE_BYTES",
     "CodecError",
     "Malformed",
@@ -36,7 +37,8 @@ __all__ = [
 MAX_MESSAGE_BYTES = 104_857_600
 """Source: broker config ``socket.request.max.bytes``."""
 
-_HEADER_BYTES = 4
+HEADER_BYTES = 4
+"""So many of a sealed message's first bytes tell its class and version."""
 _OVER_INT64 = re.compile(rb"\xcf[\x80-\xff]").search
 """How an int over int64 begins in msgpack (the same bytes may also stand inside a string)."""
 
@@ -91,12 +93,12 @@ def unseal(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Any, int
         envelope = _unpack(data)
     except (ValueError, msgpack.UnpackException) as error:
         raise Malformed(f"not a whole msgpack value: {error or type(error).__name__}") from None
-    opener = _OPENERS.get(data[:_HEADER_BYTES])
+    opener = _OPENERS.get(data[:HEADER_BYTES])
     if opener is not None:
         return opener[0](envelope[3]), opener[1]
     spec, version, row = _read_envelope(envelope)
     decode = compile_decoder(spec.cls, spec.fields, version)
-    _OPENERS[_pack((spec.api_key, spec.kind.value, version, None))[:_HEADER_BYTES]] = (decode, version)
+    _OPENERS[_pack((spec.api_key, spec.kind.value, version, None))[:HEADER_BYTES]] = (decode, version)
     return decode(row), version
 
 

@@ -173,7 +173,7 @@ MUTATIONS = [
         "actors/consumer/heartbeats.py",
         "        self._interval_us = at_least_1_ms(config.heartbeat_interval_ms)\n",
         "        self._interval_us = at_least_1_ms(config.heartbeat_interval_ms) // 10\n",
-        "useless-work/heartbeat-storm",
+        "pace/too-soon",
         _CALM,
     ),
 ]

@@ -119,9 +119,9 @@ def _of_trace(trace: "Trace") -> RunHistory:
                 broke = record.text
             yield record
 
-    judging = Judging(checkers_for(scenario), expect=scenario.expect)
+    judging = Judging(checkers_for(scenario, trace.header.profile), expect=scenario.expect)
     listening = History(judging.panel)
-    for seen in facts_of_records(watched()):
+    for seen in facts_of_records(watched(), judging.wants):
         judging.see(seen)
         listening.see(seen)
     if not isinstance(end, Footer):

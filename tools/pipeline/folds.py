@@ -1,7 +1,8 @@
 """Checkers and metrics over recorded facts, run by run: the same Python classes as live, as grouped Arrow functions.
 
 A checker is a fold over a run's facts in order, which no column function can say. Spark brings the facts of a run
-together; everything else is ``emulator``'s.
+together; everything else is ``emulator``'s. No table has the messages that crossed the wire: the checkers that watch
+these (``requests``, ``pace``, ``fields``) say nothing here.
 """
 
 import json

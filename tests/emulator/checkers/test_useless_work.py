@@ -16,37 +16,6 @@ def story():
     return told
 
 
-def test_heartbeats_at_their_interval_are_right(story):
-    story.beats(120, "c1", "c2")
-
-    assert story.useless() == []
-
-
-def test_heartbeats_much_faster_than_their_interval_are_a_storm(story):
-    for _ in range(100):
-        story.wait(0.25)
-        story.beat("c1")
-
-    assert "heartbeat-storm" in story.useless()
-
-
-def test_heartbeats_that_fail_may_be_repeated_sooner(story):
-    for _ in range(100):
-        story.wait(0.25)
-        story.beat("c1", ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    assert story.useless() == []
-
-
-def test_heartbeats_whose_answers_are_lost_with_their_connection_may_be_repeated_sooner(story):
-    for _ in range(100):
-        story.wait(0.25)
-        story.connection += 1
-        story.beat("c1")
-
-    assert story.useless() == []
-
-
 def test_a_member_that_joins_again_and_again_is_told(story):
     for _ in range(REJOINS + 2):
         story.wait(3)

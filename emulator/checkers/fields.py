@@ -1,0 +1,433 @@
+"""What requests and answers say, field by field: a table of where the right value comes from.
+
+====================================  ==================================================================================
+message                               right
+====================================  ==================================================================================
+JoinGroup                             timeouts and instance id as set; the member id that was handed out last
+Heartbeat, SyncGroup, OffsetCommit    member id and generation of the last JoinGroup answer, instance id as set
+Fetch of a consumer                   max wait, min and max bytes as set
+Fetch, ListOffsets, epochs of a       its own id; waits and sizes as set; the leader epoch that it follows in, and
+follower                              its log's end
+Produce                               acks and timeout as set
+FindCoordinator                       the member's group
+AlterIsr                              the broker's id and registration; no later leader epoch than it leads in
+LeaderAndIsr, StopReplica,            the sender's id and controller epoch, the receiver's registration; leader, epoch
+UpdateMetadata                        and ISR as the store had them in that version
+OpenSession, Ping, StoreOps           timeout as set; the session of that connection
+Metadata (answer)                     leaders and epochs as the controller told that broker
+OffsetFetch (answer)                  what is committed, or what a new leader has beyond that
+DescribeGroups (answer)               the protocol type that members joined with
+reassignments (answer)                no unknown partition where the store has one
+====================================  ==================================================================================
+
+A value that nothing tells is not judged. Source: Kafka 3.4, the schemas of these requests and who builds them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from kemu.actors.machine import Received, Send
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import HostDown, Seen, received, sent
+from kemu.emulator.watching.settings import Settings
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    AlterIsr,
+    AlterPartitionReassignmentsReply,
+    ControlledShutdown,
+    ElectLeadersReply,
+    LeaderAndIsr,
+    StopReplica,
+    UpdateMetadata,
+)
+from kemu.protocol.messages.data import Fetch, ListOffsets, MetadataReply, Produce
+from kemu.protocol.messages.group import (
+    DescribeGroupsReply,
+    FindCoordinator,
+    Heartbeat,
+    JoinGroup,
+    JoinGroupReply,
+    LeaveGroup,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetFetchReply,
+    SyncGroup,
+)
+from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, StoreCode, StoreOps
+from kemu.protocol.names import ActorName, TopicPartition, broker_host, broker_of, host_of, role_of
+from kemu.protocol.nodes import (
+    BROKER_IDS,
+    CONTROLLER_EPOCH,
+    DELETE_TOPICS,
+    PartitionState,
+    partition_of_state,
+    read_epoch,
+    read_state,
+)
+from kemu.protocol.notes.replication import MetadataCached, NodeWritten
+
+ANY: object = object()
+"""Nothing tells what is right."""
+Wired: TypeAlias = Send | Received
+KEPT_VERSIONS = 20
+"""How many states of a partition are remembered: a request waits in a channel while more are written."""
+
+
+class JoinedAs(NamedTuple):
+    """What the last JoinGroup answer gave a member."""
+
+    member_id: str
+    generation: int
+    protocol: str | None
+
+
+class FieldRow(NamedTuple):
+    """A field, and what it must be; ``ANY``: nothing tells."""
+
+    name: str
+    said: Callable[[Any], object]
+    right: Callable[["Fields", Seen, Any], object]
+
+
+def _set(key: str, unset: object = ANY) -> Callable[["Fields", Seen, Any], object]:
+    """As a member's setting is."""
+
+    def right(fields: "Fields", seen: Seen, message: Any) -> object:
+        config = fields.settings.consumer(seen.actor) if role_of(seen.actor) == "member" else None
+        return unset if config is None else getattr(config, key)
+
+    return right
+
+
+def _of_replicas(key: str) -> Callable[["Fields", Seen, Any], object]:
+    return lambda fields, seen, message: getattr(fields.settings.replicas, key)
+
+
+def _instance(fields: "Fields", seen: Seen, message: Any) -> object:
+    if fields.settings.is_streams(seen.actor) or getattr(message, "member_id", "") == "":
+        return ANY
+    return _set("group_instance_id")(fields, seen, message)
+
+
+def _member(place: int) -> Callable[["Fields", Seen, Any], object]:
+    def right(fields: "Fields", seen: Seen, message: Any) -> object:
+        known = fields.memberships.get(seen.actor)
+        outside = role_of(seen.actor) != "member" or getattr(message, "generation", 0) < 0
+        return ANY if known is None or outside else known[place]
+
+    return right
+
+
+def _handed_out(fields: "Fields", seen: Seen, message: JoinGroup) -> object:
+    return fields.handed_out.get(seen.actor, ANY)
+
+
+def _own_id(fields: "Fields", seen: Seen, message: Any) -> object:
+    return broker_of(host_of(seen.actor)) if role_of(seen.actor) in ("broker", "controller") else -1
+
+
+def _own_registration(fields: "Fields", seen: Seen, message: Any) -> object:
+    """A broker that was cut off learns late of its next registration."""
+    known = fields.registrations.get(host_of(seen.actor), {})
+    return message.broker_epoch if message.broker_epoch in known or not known else next(reversed(known))
+
+
+def _led_in(fields: "Fields", seen: Seen, message: AlterIsr) -> object:
+    """What it asked for in an earlier epoch may have waited until now (``unsentIsrUpdates``)."""
+    found = []
+    for row in message.partitions:
+        epoch, leads = fields.panel.roles.get((seen.actor, (row.topic_name, row.partition_index)), (-1, False))
+        found.append(min(epoch, row.leader_epoch) if leads else row.leader_epoch)
+    return tuple(found)
+
+
+def _epoch(fields: "Fields", seen: Seen, message: Any) -> object:
+    return fields.controller_epochs.get(host_of(seen.actor), ANY)
+
+
+def _session(fields: "Fields", seen: Seen, message: Any) -> object:
+    return fields.sessions.get(seen.actor, ANY)
+
+
+_AS_A_MEMBER = (
+    FieldRow("member id", lambda m: m.member_id, _member(0)),
+    FieldRow("generation", lambda m: m.generation, _member(1)),
+    FieldRow("instance id", lambda m: m.instance_id, _instance),
+)
+_AS_A_CONTROLLER = (
+    FieldRow("controller id", lambda m: m.controller_id, _own_id),
+    FieldRow("controller epoch", lambda m: m.controller_epoch, _epoch),
+)
+SENT: Mapping[type, tuple[FieldRow, ...]] = {
+    JoinGroup: (
+        FieldRow("session timeout", lambda m: m.session_timeout_ms, _set("session_timeout_ms")),
+        FieldRow("rebalance timeout", lambda m: m.rebalance_timeout_ms, _set("max_poll_interval_ms")),
+        FieldRow("member id", lambda m: m.member_id, _handed_out),
+        FieldRow("instance id", lambda m: m.instance_id, _instance),
+    ),
+    Heartbeat: _AS_A_MEMBER,
+    SyncGroup: (*_AS_A_MEMBER, FieldRow("protocol name", lambda m: m.protocol_name, _member(2))),
+    OffsetCommit: _AS_A_MEMBER,
+    FindCoordinator: (FieldRow("key", lambda m: m.key, _set("group_id")),),
+    Produce: (
+        FieldRow(
+            "acks",
+            lambda m: m.acks,
+            lambda fields, seen, m: fields.settings.producer.acks if role_of(seen.actor) == "producer" else ANY,
+        ),
+        FieldRow(
+            "timeout",
+            lambda m: m.timeout_ms,
+            lambda fields, seen, m: (
+                fields.settings.producer.request_timeout_ms if role_of(seen.actor) == "producer" else ANY
+            ),
+        ),
+    ),
+    ListOffsets: (FieldRow("replica id", lambda m: m.replica_id, _own_id),),
+    ControlledShutdown: (FieldRow("broker id", lambda m: m.broker_id, _own_id),),
+    AlterIsr: (
+        FieldRow("broker id", lambda m: m.broker_id, _own_id),
+        FieldRow("broker epoch", lambda m: m.broker_epoch, _own_registration),
+        FieldRow("leader epochs", lambda m: tuple(row.leader_epoch for row in m.partitions), _led_in),
+    ),
+    LeaderAndIsr: _AS_A_CONTROLLER,
+    StopReplica: _AS_A_CONTROLLER,
+    UpdateMetadata: _AS_A_CONTROLLER,
+    OpenSession: (
+        FieldRow(
+            "timeout",
+            lambda m: m.timeout_ms,
+            lambda fields, seen, m: fields.settings.controller.zookeeper_session_timeout_ms,
+        ),
+    ),
+    Ping: (FieldRow("session", lambda m: m.session_id, _session),),
+    StoreOps: (FieldRow("session", lambda m: m.session_id, _session),),
+}
+"""By request, as it is sent."""
+_BY_A_FOLLOWER = (
+    FieldRow("max wait", lambda m: m.max_wait_ms, _of_replicas("replica_fetch_wait_max_ms")),
+    FieldRow("min bytes", lambda m: m.min_bytes, _of_replicas("replica_fetch_min_bytes")),
+    FieldRow("max bytes", lambda m: m.max_bytes, _of_replicas("replica_fetch_response_max_bytes")),
+    FieldRow("replica id", lambda m: m.replica_id, _own_id),
+)
+_BY_A_CONSUMER = (
+    FieldRow("max wait", lambda m: m.max_wait_ms, _set("fetch_max_wait_ms")),
+    FieldRow("min bytes", lambda m: m.min_bytes, _set("fetch_min_bytes")),
+    FieldRow("max bytes", lambda m: m.max_bytes, _set("fetch_max_bytes")),
+    FieldRow("replica id", lambda m: m.replica_id, _own_id),
+)
+
+
+class Fields(Checker):
+    """See the module. ``settings``: those in force; None: it is shown nothing."""
+
+    name = "fields"
+    settings: Settings
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__()
+        self.memberships: dict[ActorName, JoinedAs] = {}
+        self.handed_out: dict[ActorName, str] = {}
+        """Member id that a member must join with: it was told it, and nothing took it since."""
+        self.registrations: dict[str, dict[int, None]] = {}
+        """Broker -> zxids of its registrations."""
+        self.controller_epochs: dict[str, int] = {}
+        """Host -> the controller epoch that it wrote last."""
+        self.sessions: dict[ActorName, int] = {}
+        """Client of the store -> its session."""
+        self._versions: dict[TopicPartition, dict[int, PartitionState]] = {}
+        """What the store had of a partition, by version of its node."""
+        self._deleted: dict[str, None] = {}
+        """Topics that anybody ever wanted deleted."""
+        self._last_fetch: dict[tuple[ActorName, ActorName], Fetch] = {}
+        """A follower at rest asks the same again and again."""
+        self._fetch_says: dict[ActorName, tuple[int, ...]] = {}
+        """What the last Fetch of a consumer said that was right, but for partitions."""
+        self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+        """Broker -> partition -> leader and epoch, as it was told."""
+        self._questions: dict[tuple[ActorName, int, int], str] = {}
+        """(coordinator, connection, request id) -> the group whose offsets are asked for."""
+        self._types: dict[str, str] = {}
+        """Group -> the protocol type that its last member joined with."""
+        if settings is None:
+            return
+        self.settings = settings
+        self.on = {sent(kind): self._compared(rows) for kind, rows in SENT.items()}
+        more: tuple[tuple[type, Callable[[Seen, Any], None]], ...] = (
+            (sent(Fetch), self._fetches),
+            (sent(LeaveGroup), self._leaves),
+            (received(JoinGroup), self._joins),
+            (received(JoinGroupReply), self._joined),
+            (received(OpenSessionReply), self._session_opened),
+            (received(LeaderAndIsr), self._told),
+            (received(UpdateMetadata), self._told),
+            (sent(MetadataReply), self._tells_leaders),
+            (received(OffsetFetch), self._asked_for_offsets),
+            (sent(OffsetFetchReply), self._tells_offsets),
+            (sent(DescribeGroupsReply), self._describes),
+            (sent(AlterPartitionReassignmentsReply), self._knows_partitions),
+            (sent(ElectLeadersReply), self._knows_partitions),
+            (NodeWritten, self._written),
+            (MetadataCached, self._caches),
+            (HostDown, self._down),
+        )
+        self.on.update(more)
+        self.shown_to(settings.on)
+
+    # --- comparing ---------------------------------------------------------------------------------------------
+
+    def _compared(self, rows: tuple[FieldRow, ...]) -> Callable[[Seen, Send], None]:
+        return lambda seen, fact: self._compare(seen, fact, rows)
+
+    def _compare(self, seen: Seen, fact: Send, rows: tuple[FieldRow, ...]) -> None:
+        message = fact.message
+        for row in rows:
+            said, right = row.said(message), row.right(self, seen, message)
+            if right is not ANY and said != right:
+                self._say(seen, fact, row.name, said, right)
+
+    def _say(self, seen: Seen, fact: Wired, field: str, said: object, right: object) -> None:
+        api = type(fact.message).__name__
+        to = fact.to if isinstance(fact, Send) else seen.actor
+        by = seen.actor if isinstance(fact, Send) else fact.peer
+        text = f"{by} sent {to} a {api} whose {field} is {said}, instead of {right}"
+        self.violation(seen, "wrong", (by, api, field), text)
+
+    # --- members -----------------------------------------------------------------------------------------------
+
+    def _joins(self, seen: Seen, fact: Received) -> None:
+        self._types[fact.message.group] = fact.message.protocol_type
+
+    def _joined(self, seen: Seen, fact: Received) -> None:
+        reply: JoinGroupReply = fact.message
+        self.handed_out.pop(seen.actor, None)
+        if reply.error is ErrorCode.NONE:
+            self.memberships[seen.actor] = JoinedAs(reply.member_id, reply.generation, reply.protocol_name)
+        elif reply.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.handed_out[seen.actor] = reply.member_id
+
+    def _leaves(self, seen: Seen, fact: Send) -> None:
+        self.handed_out.pop(seen.actor, None)
+        self.memberships.pop(seen.actor, None)
+
+    # --- fetches -----------------------------------------------------------------------------------------------
+
+    def _fetches(self, seen: Seen, fact: Send) -> None:
+        request: Fetch = fact.message
+        said = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.replica_id)
+        if self._fetch_says.get(seen.actor) == said:  # a consumer's: it was right before
+            return
+        if role_of(seen.actor) != "broker":
+            found = len(self.violations) + self.suppressed
+            self._compare(seen, fact, _BY_A_CONSUMER)
+            if len(self.violations) + self.suppressed == found:
+                self._fetch_says[seen.actor] = said
+            return
+        line = (seen.actor, fact.to)
+        last = self._last_fetch.get(line)
+        if last is request or last == request:
+            return
+        self._last_fetch[line] = request
+        self._compare(seen, fact, _BY_A_FOLLOWER)
+        for row in request.partitions:
+            at = (row.topic, row.partition)
+            role, end = self.panel.roles.get((seen.actor, at)), self.panel.copies.on_host(seen.actor, at).log.end
+            if role is not None and row.current_leader_epoch not in (role[0], -1):
+                self._say(seen, fact, f"leader epoch of {at[0]}-{at[1]}", row.current_leader_epoch, role[0])
+            if role is not None and row.fetch_offset != end:
+                self._say(seen, fact, f"fetch offset of {at[0]}-{at[1]}", row.fetch_offset, end)
+
+    # --- controllers -------------------------------------------------------------------------------------------
+
+    def _told(self, seen: Seen, fact: Received) -> None:
+        """What a controller says of partitions is what the store had in the version that it names."""
+        for row in fact.message.partition_states:
+            at = (row.topic_name, row.partition_index)
+            state = self._versions.get(at, {}).get(row.zk_version)
+            if state is None or row.leader < -1 or row.leader_epoch != state.leader_epoch:
+                continue
+            said, right = (row.leader, row.isr), (state.leader, state.isr)
+            if said != right:
+                self._say(seen, fact, f"leader and ISR of {at[0]}-{at[1]}", said, right)
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        deleted = fact.what == "deleted"
+        at = partition_of_state(fact.path)
+        if at is not None:
+            if deleted:
+                self._versions.pop(at, None)
+                return
+            states = self._versions.setdefault(at, {})
+            states[fact.version] = read_state(fact.data)
+            while len(states) > KEPT_VERSIONS:
+                del states[next(iter(states))]
+        elif fact.path == CONTROLLER_EPOCH and fact.client and not deleted:
+            self.controller_epochs[host_of(fact.client)] = read_epoch(fact.data)
+        elif fact.path.startswith(f"{DELETE_TOPICS}/"):
+            self._deleted[fact.path.rpartition("/")[2]] = None
+        elif fact.path.startswith(f"{BROKER_IDS}/") and not deleted:
+            host = broker_host(int(fact.path.rpartition("/")[2]))
+            self.registrations.setdefault(host, {})[fact.zxid] = None
+
+    def _session_opened(self, seen: Seen, fact: Received) -> None:
+        reply: OpenSessionReply = fact.message
+        self.sessions.pop(seen.actor, None)
+        if reply.code is StoreCode.OK:
+            self.sessions[seen.actor] = reply.session_id
+
+    # --- answers -----------------------------------------------------------------------------------------------
+
+    def _caches(self, seen: Seen, fact: MetadataCached) -> None:
+        cache = self._cached.setdefault(seen.actor, {})
+        for topic in fact.topics:
+            for row in topic.partitions:
+                cache[topic.topic, row.partition] = (row.leader, row.leader_epoch)
+        for at in fact.gone:
+            cache.pop(at, None)
+
+    def _tells_leaders(self, seen: Seen, fact: Send) -> None:
+        cache = self._cached.get(seen.actor)
+        if cache is None:
+            return
+        for topic in fact.message.topics:
+            for row in topic.partitions:
+                right = cache.get((topic.topic, row.partition))
+                if right is not None and (row.leader, row.leader_epoch) != right:
+                    name = f"leader and epoch of {topic.topic}-{row.partition}"
+                    self._say(seen, fact, name, (row.leader, row.leader_epoch), right)
+
+    def _asked_for_offsets(self, seen: Seen, fact: Received) -> None:
+        self._questions[seen.actor, fact.connection, fact.request_id] = fact.message.group
+
+    def _tells_offsets(self, seen: Seen, fact: Send) -> None:
+        group = self._questions.pop((seen.actor, fact.connection, fact.request_id), "")
+        known = self.panel.groups.get(group)
+        if known is None or known.coordinator != seen.actor:
+            return
+        for row in fact.message.offsets:
+            right = self.panel.commits.of(group, (row.topic, row.partition))
+            if row.error is ErrorCode.NONE and row.offset < right:
+                self._say(seen, fact, f"offset of {row.topic}-{row.partition}", row.offset, f"{right} or more")
+
+    def _describes(self, seen: Seen, fact: Send) -> None:
+        for group in fact.message.groups:
+            right = self._types.get(group.group)
+            if group.error is ErrorCode.NONE and group.members and right is not None and group.protocol_type != right:
+                self._say(seen, fact, f"protocol type of {group.group}", group.protocol_type, right)
+
+    def _knows_partitions(self, seen: Seen, fact: Send) -> None:
+        reply = fact.message
+        rows = reply.replica_election_results if isinstance(reply, ElectLeadersReply) else reply.responses
+        for row in rows:
+            at = (row.topic_name, row.partition_index)
+            unknown = row.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if unknown and at in self.panel.states and at[0] not in self._deleted:
+                self._say(seen, fact, f"error of {at[0]}-{at[1]}", row.error_code.name, ErrorCode.NONE.name)
+
+    # --- hosts -------------------------------------------------------------------------------------------------
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        for known in (self.memberships, self.handed_out, self.sessions, self._fetch_says):
+            for actor in [actor for actor in known if host_of(actor) == fact.host]:
+                del known[actor]
+        self._cached.pop(fact.host, None)

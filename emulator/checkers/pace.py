@@ -1,0 +1,406 @@
+"""How often requests are sent: a table of who sends which one, how many at a time, and how long after the last.
+
+========================  =====================================  ================================================
+request                   at a time                              from one to the next, after a good answer
+========================  =====================================  ================================================
+Heartbeat                                                        heartbeat.interval.ms, from SyncGroup to JoinGroup
+                                                                 or LeaveGroup; after an error retry.backoff.ms
+Ping (store)                                                     a third of the session timeout
+Fetch of a follower       1 to a leader                          at once, unless orders or errors come between
+JoinGroup, SyncGroup      1 of a member
+OffsetFetch, Metadata     1 of a client
+AlterIsr                  1 of a broker
+orders of a controller    1 to a broker                          at once again, where a connection broke
+========================  =====================================  ================================================
+
+Kinds: ``too-many`` (at a time), ``too-soon``, ``overdue``. Two in a row too soon are let go: a host's rhythm is
+moved once, when hours have passed that are not emulated. Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``,
+``Fetcher``, ``AbstractFetcherThread``, ``DefaultMetadataUpdater``, ``RequestSendThread``; ZooKeeper ``ClientCnxn``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from attrs import frozen
+
+from kemu.actors.machine import Hangup, LinkDown, Received, Send
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import HostDown, Seen, received, sent
+from kemu.emulator.watching.settings import Settings
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    AlterIsr,
+    AlterIsrReply,
+    LeaderAndIsr,
+    LeaderAndIsrReply,
+    StopReplica,
+    StopReplicaReply,
+    UpdateMetadata,
+    UpdateMetadataReply,
+)
+from kemu.protocol.messages.data import Fetch, FetchReply, Metadata, MetadataReply, Produce, ProduceReply
+from kemu.protocol.messages.group import (
+    Heartbeat,
+    HeartbeatReply,
+    JoinGroup,
+    JoinGroupReply,
+    LeaveGroup,
+    OffsetCommit,
+    OffsetCommitReply,
+    OffsetFetch,
+    OffsetFetchReply,
+    SyncGroup,
+    SyncGroupReply,
+)
+from kemu.protocol.messages.ranges import RangeCommitReply
+from kemu.protocol.messages.store import CloseSession, OpenSession, OpenSessionReply, Ping, PingReply, StoreCode
+from kemu.protocol.names import ActorName, host_of, role_of
+from kemu.protocol.notes.groups import MemberBecame, MemberFailed
+
+_US = 1_000
+SLACK_US = 1_500_000
+"""How much later than due a request may be: a thread wakes late, the one before it is still written."""
+WRITE_US = 5_000_000
+"""What a follower may take to write what it fetched."""
+ALTER_AGAIN_US, ALTER_LOST_US = 50_000, 100_000
+"""Source: ``DefaultAlterPartitionManager``, ``BrokerToControllerRequestThread`` (2.7 to 3.9)."""
+MAX_IN_FLIGHT = 5
+"""``max.in.flight.requests.per.connection``."""
+LOOK_US = 1_000_000
+EARLY = 3
+"""So many in a row are too soon."""
+_NEVER_US = 1 << 62
+
+
+class Gap(NamedTuple):
+    """How long after the last request the next one comes: not before, and not later than."""
+
+    least_us: int
+    most_us: int
+
+
+@frozen(kw_only=True)
+class PaceRow:
+    """A request whose pace is known.
+
+    ``line``: what is paced, of an actor that sends it and whom it is sent to; None: it is not paced here.
+    ``span``: after a good answer, counted from when the request before was sent; ``again_us``: the least after an
+    answer with an error, ``lost_us``: after a connection broke that owed one, counted from that. ``begins``: a reply
+    that starts the rhythm, if it is good; ``ends``: requests that end it, sent or received by the same actor.
+    """
+
+    replies: type
+    line: Callable[[ActorName, ActorName], tuple[str, ...] | None]
+    at_a_time: int = 0
+    span: Callable[[Settings, ActorName], Gap | None] | None = None
+    again_us: Callable[[Settings, ActorName], int] | None = None
+    lost_us: Callable[[Settings, ActorName], int] | None = None
+    begins: type | None = None
+    ends: tuple[type, ...] = ()
+
+
+def _of_actor(*roles: str) -> Callable[[ActorName, ActorName], tuple[str, ...] | None]:
+    return lambda actor, peer: (actor,) if role_of(actor) in roles else None
+
+
+def _to_peer(*roles: str) -> Callable[[ActorName, ActorName], tuple[str, ...] | None]:
+    return lambda actor, peer: (actor, peer) if role_of(actor) in roles else None
+
+
+def _heartbeats(settings: Settings, actor: ActorName) -> Gap | None:
+    config = settings.consumer(actor)
+    if config is None:
+        return None
+    interval_us = max(1, config.heartbeat_interval_ms) * _US
+    return Gap(interval_us, interval_us + max(1, config.retry_backoff_ms) * _US + SLACK_US)
+
+
+def _backoff_us(settings: Settings, actor: ActorName) -> int:
+    config = settings.consumer(actor)
+    return 0 if config is None else config.retry_backoff_ms * _US
+
+
+def _pings(settings: Settings, actor: ActorName) -> Gap:
+    third_us = settings.controller.zookeeper_session_timeout_ms * _US // 3
+    return Gap(third_us, third_us + SLACK_US)
+
+
+def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
+    """Of a member that commits by interval alone; when it must, ``group-progress`` knows."""
+    config = settings.consumer(actor)
+    if config is None or not config.enable_auto_commit or config.emulated_commit_after_poll:
+        return None
+    if config.enable_parallel_rebalance or settings.is_streams(actor):
+        return None
+    return Gap(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
+
+
+def _follower_fetches(settings: Settings, actor: ActorName) -> Gap:
+    """The next one leaves when what came is written."""
+    return Gap(0, settings.replicas.replica_fetch_wait_max_ms * _US + WRITE_US)
+
+
+def _fetch_backoff_us(settings: Settings, actor: ActorName) -> int:
+    return settings.replicas.replica_fetch_backoff_ms * _US
+
+
+ROWS: Mapping[type, PaceRow] = {
+    Heartbeat: PaceRow(
+        replies=HeartbeatReply,
+        line=_of_actor("member"),
+        span=_heartbeats,
+        again_us=_backoff_us,
+        begins=SyncGroupReply,
+        ends=(JoinGroup, LeaveGroup),
+    ),
+    Ping: PaceRow(
+        replies=PingReply,
+        line=_of_actor("broker", "controller"),
+        span=_pings,
+        begins=OpenSessionReply,
+        ends=(OpenSession, CloseSession),
+    ),
+    JoinGroup: PaceRow(replies=JoinGroupReply, line=_of_actor("member"), at_a_time=1),
+    SyncGroup: PaceRow(replies=SyncGroupReply, line=_of_actor("member"), at_a_time=1),
+    OffsetFetch: PaceRow(replies=OffsetFetchReply, line=_of_actor("member"), at_a_time=1),
+    Metadata: PaceRow(replies=MetadataReply, line=_of_actor("member", "producer", "admin"), at_a_time=1),
+    OffsetCommit: PaceRow(
+        replies=OffsetCommitReply,
+        line=_of_actor("member"),
+        span=_interval_commits,
+        ends=(JoinGroup, LeaveGroup),
+    ),
+    AlterIsr: PaceRow(
+        replies=AlterIsrReply,
+        line=_of_actor("broker"),
+        at_a_time=1,
+        again_us=lambda settings, actor: ALTER_AGAIN_US,
+        lost_us=lambda settings, actor: ALTER_LOST_US,
+    ),
+    Fetch: PaceRow(
+        replies=FetchReply,
+        line=_to_peer("broker"),
+        at_a_time=1,
+        span=_follower_fetches,
+        lost_us=_fetch_backoff_us,
+        ends=(LeaderAndIsr, StopReplica),
+    ),
+    Produce: PaceRow(replies=ProduceReply, line=_to_peer("producer"), at_a_time=MAX_IN_FLIGHT),
+    LeaderAndIsr: PaceRow(replies=LeaderAndIsrReply, line=_to_peer("controller"), at_a_time=1),
+    StopReplica: PaceRow(replies=StopReplicaReply, line=_to_peer("controller"), at_a_time=1),
+    UpdateMetadata: PaceRow(replies=UpdateMetadataReply, line=_to_peer("controller"), at_a_time=1),
+}
+
+
+class _Line:
+    """One sender's requests of a kind."""
+
+    __slots__ = ("answered_us", "due_us", "early", "good", "in_flight", "lost_us", "sent_us", "span")
+
+    def __init__(self, span: Gap | None) -> None:
+        self.span = span
+        self.in_flight: dict[int, str] = {}
+        """Request id -> whom it was sent to."""
+        self.sent_us = -1
+        self.answered_us = -1
+        self.lost_us = -1
+        """When the connection broke that owed the last answer."""
+        self.good = False
+        """Whether the last answer was good, or the rhythm has just begun."""
+        self.due_us = _NEVER_US
+        self.early = 0
+
+
+class Pace(Checker):
+    """See the module. ``settings``: those in force; None: it is shown nothing."""
+
+    name = "pace"
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__()
+        self._lines: dict[tuple[type, tuple[str, ...]], _Line] = {}
+        self._line_of: dict[tuple[type, ActorName, ActorName], _Line | None] = {}
+        """(request, who sends it, to whom) -> the line that it belongs to."""
+        self._broke = (-1, "", "")
+        """(step, client, peer) of the last connection that broke: what that step asks anew is given up, too."""
+        self._looks_us = 0
+        self._last = Seen(0, 0, "", 0, None)
+        if settings is None:
+            return
+        self._settings = settings
+        self.on = {
+            Hangup: self._gone,
+            LinkDown: self._gone,
+            HostDown: self._down,
+            MemberFailed: self._failed,
+            MemberBecame: self._became,
+            received(RangeCommitReply): self._commit_answered,
+        }
+        begins = {row.begins: kind for kind, row in ROWS.items() if row.begins is not None}
+        ended = [(message, kind) for kind, row in ROWS.items() for message in row.ends]
+        for kind, row in ROWS.items():
+            if kind is Fetch and not settings.replicated:
+                continue
+            self.on[sent(kind)] = self._fetches if kind is Fetch else self._asks
+            self.on[received(row.replies)] = self._answered_as(kind)
+        self.shown_to({received(OffsetCommitReply): self._commit_answered})
+        for reply, kind in begins.items():
+            self.shown_to({received(reply): self._begun_as(kind)})
+        for message, kind in ended:
+            self.shown_to({sent(message): self._ended_as(kind), received(message): self._ended_as(kind)})
+        self.shown_to(settings.on)
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    def _line(self, kind: type, actor: ActorName, peer: ActorName) -> _Line | None:
+        about = ROWS[kind].line(actor, peer)
+        line = None if about is None else self._lines.get((kind, about))
+        if about is not None and line is None:
+            span = ROWS[kind].span
+            line = self._lines[kind, about] = _Line(None if span is None else span(self._settings, actor))
+        self._line_of[kind, actor, peer] = line
+        return line
+
+    def _fetches(self, seen: Seen, fact: Send) -> None:
+        if fact.message.replica_id >= 0:  # consumers' are too many to be watched one by one
+            self._asks(seen, fact)
+
+    def _asks(self, seen: Seen, fact: Send) -> None:
+        kind, key = type(fact.message), (type(fact.message), seen.actor, fact.to)
+        line = self._line_of[key] if key in self._line_of else self._line(*key)
+        if line is None:
+            return
+        row = ROWS[kind]
+        if row.at_a_time and len(line.in_flight) >= row.at_a_time:
+            text = f"while {len(line.in_flight)} sent before have no answer"
+            self._say(seen, "too-many", seen.actor, kind, text)
+        if line.sent_us >= 0 and (line.span is not None or row.again_us is not None):
+            self._is_due(seen, row, kind, line)
+        elif line.lost_us >= 0 and row.lost_us is not None:
+            self._is_again(seen, kind, seen.at_us - line.lost_us, row.lost_us(self._settings, seen.actor))
+        if (seen.seq, seen.actor, fact.to) != self._broke:
+            line.in_flight[fact.request_id] = fact.to
+        line.sent_us, line.lost_us, line.good, line.due_us = seen.at_us, -1, False, _NEVER_US
+
+    def _is_due(self, seen: Seen, row: PaceRow, kind: type, line: _Line) -> None:
+        after_us = seen.at_us - line.sent_us
+        if line.good and line.span is not None:
+            line.early = line.early + 1 if after_us < line.span.least_us * 9 // 10 else 0
+            if line.early >= EARLY:
+                text = f"{after_us / 1e6:.3f} s after the one before it, instead of {line.span.least_us / 1e6:.3f} s"
+                self._say(seen, "too-soon", seen.actor, kind, text)
+                line.early = 0
+        elif not line.good and line.answered_us >= line.sent_us and row.again_us is not None:
+            self._is_again(seen, kind, seen.at_us - line.answered_us, row.again_us(self._settings, seen.actor))
+
+    def _is_again(self, seen: Seen, kind: type, after_us: int, least_us: int) -> None:
+        if after_us < least_us * 3 // 4:
+            text = f"{after_us / 1e6:.3f} s after one that failed, instead of {least_us / 1e6:.3f} s"
+            self._say(seen, "too-soon", seen.actor, kind, text)
+
+    def _answered_as(self, kind: type) -> Callable[[Seen, Received], None]:
+        row = ROWS[kind]
+
+        def answered(seen: Seen, fact: Received) -> None:
+            key = (kind, seen.actor, fact.peer)
+            line = self._line_of[key] if key in self._line_of else self._line(*key)
+            if line is None or line.in_flight.pop(fact.request_id, None) is None:
+                return
+            if line.span is None and row.again_us is None:
+                return
+            line.answered_us = seen.at_us
+            if line.sent_us >= 0 and not line.in_flight:
+                line.good = _is_good(fact.message)
+            if line.good and line.span is not None:
+                line.due_us = max(line.sent_us + line.span.most_us, seen.at_us + SLACK_US)
+                if seen.at_us >= self._looks_us:
+                    self._look(seen)
+
+        return answered
+
+    def _begun_as(self, kind: type) -> Callable[[Seen, Received], None]:
+        def begun(seen: Seen, fact: Received) -> None:
+            line = self._line(kind, seen.actor, fact.peer)
+            if line is not None and _is_good(fact.message):
+                line.in_flight = {}
+                line.sent_us, line.lost_us, line.good, line.early = seen.at_us, -1, True, 0
+                line.due_us = _NEVER_US if line.span is None else seen.at_us + line.span.most_us
+
+        return begun
+
+    def _ended_as(self, kind: type) -> Callable[[Seen, Any], None]:
+        return lambda seen, fact: self._end(kind, seen.actor)
+
+    def _end(self, kind: type, actor: ActorName) -> None:
+        for key in [key for key in self._lines if key[0] is kind and key[1][0] == actor]:
+            line = self._lines[key]
+            line.due_us, line.sent_us, line.lost_us, line.early = _NEVER_US, -1, -1, 0
+
+    def _commit_answered(self, seen: Seen, fact: Received) -> None:
+        """An error may be the end of a membership."""
+        if any(outcome.error is not ErrorCode.NONE for outcome in fact.message.outcomes):
+            self._end(Heartbeat, seen.actor)
+
+    def _failed(self, seen: Seen, fact: MemberFailed) -> None:
+        self._end(Heartbeat, seen.actor)
+
+    def _became(self, seen: Seen, fact: MemberBecame) -> None:
+        if fact.new in ("CLOSED", "FAILED"):
+            self._end(Heartbeat, seen.actor)
+
+    # --- connections and hosts ---------------------------------------------------------------------------------
+
+    def _gone(self, seen: Seen, fact: Hangup | LinkDown) -> None:
+        self._broke = (seen.seq, seen.actor, fact.peer)
+        for (_, about), line in self._lines.items():
+            if about[0] == seen.actor:
+                gone = [number for number, peer in line.in_flight.items() if peer == fact.peer]
+                for number in gone:
+                    del line.in_flight[number]
+                line.due_us, line.sent_us = _NEVER_US, -1
+                if gone:
+                    line.lost_us = seen.at_us
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._lines = {key: line for key, line in self._lines.items() if host_of(key[1][0]) != fact.host}
+        self._line_of = {}
+
+    # --- time --------------------------------------------------------------------------------------------------
+
+    def finish(self, at_us: int) -> None:
+        """Look for the last time."""
+        self._look(self._last._replace(at_us=at_us))
+
+    def _look(self, seen: Seen) -> None:
+        self._looks_us, self._last = seen.at_us + LOOK_US, seen
+        for (kind, about), line in self._lines.items():
+            if line.due_us < seen.at_us:
+                runs_us = self.panel.disturbances.runs_since_us(host_of(about[0]))
+                assert line.span is not None
+                if runs_us is not None and seen.at_us > max(line.due_us, runs_us + line.span.most_us):
+                    text = f"for {(seen.at_us - line.sent_us) / 1e6:.3f} s, although one is due after"
+                    text += f" {line.span.least_us / 1e6:.3f} s"
+                    self._say(seen, "overdue", about[0], kind, text, liveness=True)
+                    line.due_us = _NEVER_US
+
+    def _say(self, seen: Seen, kind: str, actor: str, request: type, text: str, *, liveness: bool = False) -> None:
+        verb = "sent no" if liveness else "sent a"
+        text = f"{actor} {verb} {request.__name__} {text}"
+        self.violation(seen, kind, (actor, request.__name__), text, liveness=liveness)
+
+
+def _is_good(reply: Any) -> bool:
+    """Whether nothing went wrong; a rebalance is news, no error (``Heartbeat.receiveHeartbeat``)."""
+    match reply:
+        case PingReply() | OpenSessionReply():
+            return reply.code is StoreCode.OK
+        case OffsetCommitReply():
+            return all(outcome.error is ErrorCode.NONE for outcome in reply.outcomes)
+        case AlterIsrReply():
+            return reply.error_code is ErrorCode.NONE
+        case FetchReply():
+            return reply.error is ErrorCode.NONE and all(row.error is ErrorCode.NONE for row in reply.partitions)
+        case HeartbeatReply() | SyncGroupReply():
+            return reply.error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+        case _:
+            return True

@@ -1,0 +1,92 @@
+"""The settings in force: what a scenario, its release and upgrades give members, producers and brokers."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kemu.emulator.facts import MemberHostAdded, MemberReconfigured, RunStarted, Seen
+from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
+from kemu.emulator.text.kafka_keys import configured
+from kemu.protocol.config import ConsumerConfig, ControllerConfig, ReplicaConfig
+from kemu.protocol.names import ActorName, host_of, role_of
+from kemu.protocol.profiles import PROFILES
+from kemu.protocol.streams.releases import consumer_of_streams
+
+if TYPE_CHECKING:
+    from kemu.emulator.scenario.scenario import Scenario
+
+
+class Settings:
+    """Of a scenario in a release; a checker that reads it shows it its facts (``on``)."""
+
+    def __init__(self, scenario: "Scenario", profile: str) -> None:
+        self._scenario = scenario
+        self._profile = profile
+        self._group_of = {host: group for host, group, _ in scenario.member_names()}
+        self._members = {
+            host: group.overrides.get(host, AS_ITS_GROUP)
+            for name, group in scenario.groups.items()
+            for host in (*group.overrides, *[host for host, of in self._group_of.items() if of == name])
+        }
+        self._consumers: dict[str, ConsumerConfig] = {}
+        self.producer = configured(PROFILES[profile].producer, scenario.producers)
+        replication = scenario.brokers.replication
+        self.replicated = replication is not None
+        """Whether brokers replicate, and so fetch, too."""
+        self.replicas = ReplicaConfig() if replication is None else replication.replica_config()
+        self.controller = ControllerConfig() if replication is None else replication.controller_config()
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            RunStarted: self._started,
+            MemberHostAdded: self._added,
+            MemberReconfigured: self._reconfigured,
+        }
+
+    def _started(self, seen: Seen, fact: RunStarted) -> None:
+        self._group_of.update(fact.members)
+
+    def _added(self, seen: Seen, fact: MemberHostAdded) -> None:
+        self._group_of[fact.host] = fact.group
+
+    def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
+        own = self._members.get(fact.host, AS_ITS_GROUP)
+        self._members[fact.host] = own.then(upgraded_to(fact.profile, fact.assignors, fact.settings))
+        self._consumers.pop(fact.host, None)
+
+    def group_of(self, actor: ActorName) -> str:
+        """The group of a member."""
+        return self._group_of.get(host_of(actor), "")
+
+    def is_streams(self, actor: ActorName) -> bool:
+        """Whether a member is a thread of a Streams application."""
+        group = self._scenario.groups.get(self.group_of(actor))
+        return group is not None and group.streams is not None
+
+    def consumer(self, actor: ActorName) -> ConsumerConfig | None:
+        """What a member is told; from its next life on, if it was set otherwise. None: it is of no group."""
+        host = host_of(actor)
+        found = self._consumers.get(host)
+        if found is None:
+            name = self._group_of.get(host, "")
+            group = self._scenario.groups.get(name)
+            if group is None:
+                return None
+            member: MemberSpec = self._members.get(host, AS_ITS_GROUP)
+            defaults = PROFILES[member.profile or self._profile].consumer
+            if group.streams is not None:
+                defaults = consumer_of_streams(defaults)
+            found = self._consumers[host] = group.consumer(name, host, 0, defaults, member)
+        return found
+
+    def request_us(self, actor: ActorName) -> int:
+        """How long a client waits for an answer before it closes the connection."""
+        match role_of(actor):
+            case "member":
+                config = self.consumer(actor)
+                return 60_000_000 if config is None else config.request_timeout_ms * 1_000
+            case "producer":
+                return self.producer.request_timeout_ms * 1_000
+            case "controller":
+                return self.controller.controller_socket_timeout_ms * 1_000
+            case "broker":
+                return self.replicas.replica_socket_timeout_ms * 1_000
+            case _:
+                return 60_000_000

@@ -1,0 +1,218 @@
+"""How often requests cross the wire."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from kemu.emulator.checkers.pace import Pace
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import AlterIsr, AlterIsrReply
+from kemu.protocol.messages.data import Fetch, FetchReply, Metadata, MetadataReply
+from kemu.protocol.messages.group import (
+    Heartbeat,
+    HeartbeatReply,
+    JoinGroup,
+    LeaveGroup,
+    OffsetCommit,
+    OffsetCommitReply,
+    OffsetOutcome,
+    SyncGroup,
+    SyncGroupReply,
+)
+from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, PingReply, StoreCode
+from tests.emulator.checkers.wired import Wired
+
+B = "b0/coordinator"
+BEAT = Heartbeat(group="g", generation=1, member_id="m")
+SYNC = SyncGroup(group="g", generation=1, member_id="m")
+COMMIT = OffsetCommit(group="g", generation=1, member_id="m", offsets=())
+ASK, TOLD = Metadata(topics=None), MetadataReply(brokers=(), topics=())
+JOIN = JoinGroup(group="g", session_timeout_ms=10_000, protocol_type="consumer", protocols=())
+PING, PINGED = Ping(session_id=1), PingReply(code=StoreCode.OK)
+
+
+@pytest.fixture
+def told() -> Wired:
+    story = Wired(Pace)
+    story.asks("c1", B, SYNC)
+    story.answers(B, "c1", SyncGroupReply(error=ErrorCode.NONE))
+    return story
+
+
+def beats(told: Wired, waits: Sequence[float], error: ErrorCode = ErrorCode.NONE) -> None:
+    for number, seconds in enumerate(waits, start=10):
+        told.wait(seconds)
+        told.asks("c1", B, BEAT, number)
+        told.answers(B, "c1", HeartbeatReply(error=error), number)
+
+
+def test_heartbeats_come_at_their_interval(told: Wired) -> None:
+    beats(told, [3.02] * 20)
+
+    assert told.said() == []
+
+
+def test_heartbeats_that_come_much_sooner_are_told(told: Wired) -> None:
+    beats(told, [1.5] * 5)
+
+    assert told.said() == ["too-soon"]
+
+
+def test_a_rhythm_that_is_moved_once_is_not(told: Wired) -> None:
+    beats(told, [3, 3, 0.4, 1.1, 3, 3])
+
+    assert told.said() == []
+
+
+@pytest.mark.parametrize("sent", [0, 1])
+def test_heartbeats_that_do_not_come_are_told(told: Wired, sent: int) -> None:
+    beats(told, [3] * sent)
+    told.wait(6)
+
+    assert told.said() == ["overdue"]
+
+
+def test_a_member_that_joins_leaves_or_lost_its_coordinator_beats_no_more(told: Wired) -> None:
+    beats(told, [3])
+    told.asks("c1", B, JOIN, 30)
+    told.wait(60)
+    assert told.said() == []
+    for message in (LeaveGroup(group="g"), None):
+        told.asks("c1", B, SYNC, 40)
+        told.answers(B, "c1", SyncGroupReply(error=ErrorCode.NONE), 40)
+        if message is None:
+            told.hangs_up("c1", B)
+        else:
+            told.asks("c1", B, message, 41)
+        told.wait(60)
+
+    assert told.said() == []
+
+
+def test_a_commit_that_fails_may_end_the_membership(told: Wired) -> None:
+    outcome = OffsetOutcome(topic="orders", partition=0, error=ErrorCode.UNKNOWN_MEMBER_ID)
+    told.asks("c1", B, COMMIT, 5)
+    told.answers(B, "c1", OffsetCommitReply(outcomes=(outcome,)), 5)
+    told.wait(60)
+
+    assert told.said() == []
+
+
+def test_a_host_that_stood_still_has_all_the_time_again(told: Wired) -> None:
+    beats(told, [3])
+    told.world(HostPaused(host="c1"))
+    told.wait(60)
+    told.world(HostResumed(host="c1"))
+    told.wait(2)
+    assert told.said() == []
+    told.wait(5)
+
+    assert told.said() == ["overdue"]
+
+
+def test_a_heartbeat_that_failed_is_repeated_after_the_backoff(told: Wired) -> None:
+    beats(told, [3, 0.11, 0.12], ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert told.said() == []
+    beats(told, [0.03], ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    assert told.said() == ["too-soon"]
+
+
+def test_interval_commits_come_no_sooner_than_the_interval() -> None:
+    told = Wired(Pace)
+    good = OffsetCommitReply(outcomes=())
+    for number in range(10):
+        told.asks("c1", B, COMMIT, number)
+        told.answers(B, "c1", good, number)
+        told.wait(5)
+    assert told.said() == []
+    for number in range(10, 14):
+        told.asks("c1", B, COMMIT, number)
+        told.answers(B, "c1", good, number)
+        told.wait(1)
+
+    assert told.said() == ["too-soon"]
+
+
+def test_a_client_asks_for_metadata_once_at_a_time(told: Wired) -> None:
+    told.asks("c1", "b0", ASK, 5)
+    told.answers("b0", "c1", TOLD, 5)
+    told.asks("c1", "b0", ASK, 6)
+    told.breaks("c1", "b0")
+    told.asks("c1", "b0", ASK, 7)
+    assert told.said() == []
+    told.asks("c1", "b1", ASK, 8)
+
+    assert told.said() == ["too-many"]
+
+
+def test_a_host_that_ends_changes_nothing_for_the_others() -> None:
+    told = Wired(Pace)
+    told.asks("c1", "b0", ASK, 5)
+    told.world(HostDown(host="c2", life=1, how="process"))
+    told.answers("b0", "c1", TOLD, 5)
+    told.asks("c1", "b0", ASK, 6)
+
+    assert told.said() == []
+
+
+def test_a_follower_fetches_again_at_once_but_not_after_an_order() -> None:
+    told = Wired(Pace)
+    fetch, fetched = Fetch(replica_id=0, max_wait_ms=500, min_bytes=1, partitions=()), FetchReply(partitions=())
+    for number in range(4):
+        told.asks("b0", "b1", fetch, number)
+        told.wait(0.5)
+        told.answers("b1", "b0", fetched, number)
+    told.wait(10)
+
+    assert told.said() == ["overdue"]
+
+
+def test_a_follower_repeats_a_lost_fetch_after_its_backoff() -> None:
+    told = Wired(Pace)
+    fetch = Fetch(replica_id=0, max_wait_ms=500, min_bytes=1, partitions=())
+    told.asks("b0", "b1", fetch, 1)
+    told.breaks("b0", "b1")
+    told.wait(1)
+    told.asks("b0", "b1", fetch, 2)
+    assert told.said() == []
+    told.breaks("b0", "b1")
+    told.wait(0.4)
+    told.asks("b0", "b1", fetch, 3)
+
+    assert told.said() == ["too-soon"]
+
+
+def test_an_alter_isr_that_found_no_controller_is_repeated_after_100_ms() -> None:
+    told = Wired(Pace)
+    alter = AlterIsr(broker_id=0, partitions=())
+    told.sends("b0", "b1/controller", alter, 1)
+    told.hangs_up("b0", "b1/controller")
+    told.wait(0.1)
+    told.sends("b0", "b1/controller", alter, 2)
+    told.gets("b0", "b1/controller", AlterIsrReply(error_code=ErrorCode.STALE_BROKER_EPOCH), 2)
+    told.wait(0.05)
+    told.sends("b0", "b1/controller", alter, 3)
+    assert told.said() == []
+    told.hangs_up("b0", "b1/controller")
+    told.wait(0.05)
+    told.sends("b0", "b1/controller", alter, 4)
+
+    assert told.said() == ["too-soon"]
+
+
+@pytest.mark.parametrize(("waits", "said"), [([6] * 5, []), ([4] * 5, ["too-soon"]), ([6, 12], ["overdue"])])
+def test_a_client_pings_the_store_each_third_of_its_session_timeout(waits: list[int], said: list[str]) -> None:
+    told = Wired(Pace)
+    told.asks("b0", "zk", OpenSession(timeout_ms=18_000))
+    told.answers("zk", "b0", OpenSessionReply(code=StoreCode.OK, session_id=1, timeout_ms=18_000))
+    for number, seconds in enumerate(waits, start=2):
+        told.wait(seconds)
+        told.sends("b1", "zk", PING, 100 + number)
+        told.gets("b1", "zk", PINGED, 100 + number)
+        if seconds != 12:
+            told.asks("b0", "zk", PING, number)
+            told.answers("zk", "b0", PINGED, number)
+
+    assert told.said()[:1] == said

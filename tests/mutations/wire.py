@@ -1,0 +1,96 @@
+"""What crosses the wire: answers, their order and time, the pace of requests, and what they say."""
+
+from tests.mutations import Mutation
+
+_STORE = ("frozen-session:1", "session-expires-nodes-linger:1")
+
+MUTATIONS = [
+    Mutation(  # a broker reads on while it serves a request, and so answers a later one of that connection first
+        "actors/connections.py",
+        "        waiting = self._unread.get(event[:2])\n        if waiting is None:\n            return False\n",
+        "        waiting = None\n        if waiting is None:\n            return False\n",
+        "requests/out-of-order",
+        ("rolling-restart-dynamic:1", "coordinator-failover-stable:1"),
+    ),
+    Mutation(  # a broker does not answer who asks for offsets
+        "actors/broker/replicated.py",
+        "        self.answers.list_offsets(event, self.manager.led)\n",
+        "        self.answers.knows('', 0)\n",
+        "requests/unanswered",
+        ("replicated-steady:1",),
+    ),
+    Mutation(  # the store answers pings twice
+        "actors/store/store.py",
+        "                self._say(channel, caller_of(event), PingReply(code=StoreCode.OK))\n",
+        "                for _ in range(2):\n"
+        "                    self._say(channel, caller_of(event), PingReply(code=StoreCode.OK))\n",
+        "requests/answered-unasked",
+        ("replicated-steady:1",),
+    ),
+    Mutation(  # a client waits twice as long for an answer as it was set to
+        "actors/client.py",
+        "deadline_us = machine.now_us + (timeout_us or self._request_timeout_us)",
+        "deadline_us = machine.now_us + (timeout_us or self._request_timeout_us) * 2",
+        "requests/waits-for-ever",
+        ("network-split:1",),
+    ),
+    Mutation(  # a silent connection to the store is given up after half of the session's timeout
+        "actors/store/session.py",
+        "self._silence_us = self._timeout_us * 2 // 3",
+        "self._silence_us = self._timeout_us * 2 // 4",
+        "requests/gave-up-early",
+        _STORE,
+    ),
+    Mutation(  # the next session goes over the connection of the last one
+        "actors/store/session.py",
+        "        self._client.forget(self._store)\n        self._forget_work()\n        self._stop_timers()\n",
+        "        self._forget_work()\n        self._stop_timers()\n",
+        "requests/two-sessions",
+        _STORE,
+    ),
+    Mutation(  # a heartbeat thread wakes up late
+        "actors/consumer/heartbeats.py",
+        "        self._machine.start_timer((ConsumerTimer.BEAT,), at_us - self._machine.now_us)\n",
+        "        self._machine.start_timer((ConsumerTimer.BEAT,), (at_us - self._machine.now_us) * 2)\n",
+        "pace/overdue",
+        ("steady-group:1",),
+    ),
+    Mutation(  # a follower's loop waits after an answer
+        "actors/broker/replica_fetchers.py",
+        '                raise AssertionError(f"no answer to a follower: {reply!r}")\n        self.run()\n',
+        '                raise AssertionError(f"no answer to a follower: {reply!r}")\n'
+        "        self._machine.start_timer(self._timer, 10_000_000)\n",
+        "pace/overdue",
+        ("replicated-steady:1",),
+    ),
+    Mutation(  # a client asks for metadata again while a question is on its way
+        "actors/clients/metadata.py",
+        "        if self._asked_for is not None or not (self._topics",
+        "        if not (self._topics",
+        "pace/too-many",
+        ("topic-created-and-deleted:1", "coordinator-failover-stable:1"),
+    ),
+    Mutation(  # a broker that found no controller asks again too soon
+        "actors/broker/alter_isr.py",
+        '        """Its connection broke, or it did not answer: perhaps it controls no more."""\n'
+        "        self._machine.start_timer(_TIMER, POLL_US)\n",
+        '        """Its connection broke, or it did not answer: perhaps it controls no more."""\n'
+        "        self._machine.start_timer(_TIMER, POLL_US // 2)\n",
+        "pace/too-soon",
+        ("zombie-controller:1",),
+    ),
+    Mutation(  # followers let their leader wait for their back-off
+        "actors/broker/replica_fetchers.py",
+        "max_wait_ms=config.replica_fetch_wait_max_ms",
+        "max_wait_ms=config.replica_fetch_backoff_ms",
+        "fields/wrong",
+        ("replicated-steady:1",),
+    ),
+    Mutation(  # heartbeats name the generation before
+        "actors/consumer/heartbeats.py",
+        "            generation=generation.id,\n",
+        "            generation=generation.id - 1,\n",
+        "fields/wrong",
+        ("steady-group:1",),
+    ),
+]
