@@ -13,8 +13,9 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from attrs import asdict, field, frozen, mutable
@@ -223,7 +224,11 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
 
 
 def chosen(
-    mutant: Mutant, known: Sequence[Baseline], most_s: float, before: Sequence[MutantResult] = ()
+    mutant: Mutant,
+    known: Sequence[Baseline],
+    most_s: float,
+    before: Sequence[MutantResult] = (),
+    changed: Container[str] | None = None,
 ) -> list[Baseline]:
     """The runs that reach a mutant's statement.
 
@@ -235,10 +240,13 @@ def chosen(
         known: the runs without a mutant.
         most_s: the mutant's CPU time; a run may take half of it.
         before: what came of other mutants.
+        changed: names of the runs that the mutant is known to change, if that is known: only these are of use.
     """
     reaching = [
         each for each in known if mutant.statement in each.lines.get(mutant.file, ()) and each.cpu_s < most_s / 2
     ]
+    if changed is not None:
+        reaching = [each for each in reaching if each.item.name in changed]
     catches: Counter[str] = Counter()
     for result in before:
         if result.verdict in CAUGHT:
@@ -265,10 +273,13 @@ def results(
     jobs: int,
     cpu_s: float = CPU_S,
     before: Sequence[MutantResult] = (),
+    changed: Mapping[str, Container[str]] = MappingProxyType({}),
 ) -> Iterator[MutantResult]:
-    """Each mutant's result, as they come. ``before``: results from which the order of runs is learned.
+    """Each mutant's result, as they come. Children that run end with the generator.
 
-    Children that run end with the generator.
+    Args:
+        before: results from which the order of runs is learned.
+        changed: by the mutant's name the runs that it is known to change, see ``chosen``.
     """
     functions = live_functions()
     learned = list(before)
@@ -310,7 +321,7 @@ def results(
                     if mutant is None:
                         more = False
                         break
-                    runs = chosen(mutant, known, cpu_s, learned)
+                    runs = chosen(mutant, known, cpu_s, learned, changed.get(mutant.name))
                     if not runs:
                         yield MutantResult(mutant, "unreached")
                         continue

@@ -213,3 +213,22 @@ def test_a_scenario_of_the_lab_holds(source):
     outcome = outcome_of(Item("lab", source))
 
     assert (outcome.spoke, outcome.broke) == ((), "")
+
+
+def test_survivors_are_put_to_todays_checkers_in_the_runs_that_they_changed(verdicts, tmp_path, monkeypatch):
+    """Also where lines above them were added since."""
+    caught = verdicts["no answer"].mutant
+    moved = attrs.evolve(caught, line=caught.line - 1, start=caught.start - 1, end=caught.end - 1)
+    path = tmp_path / "before.jsonl"
+    rows = [MutantResult(moved, "survivor", changed=(STEADY.name,)), verdicts["unreached"]]
+    path.write_text("".join(json.dumps(as_row(each)) + "\n" for each in rows), encoding="utf-8")
+    asked = {}
+    monkeypatch.setattr(mutants, "baselines", lambda *_: [])
+    monkeypatch.setattr(mutants, "results", lambda left, *_, changed, **__: asked.update(changed) or [])
+
+    outcome = CliRunner().invoke(main, ["--again", str(path), "--results", str(tmp_path / "results.jsonl")])
+
+    assert outcome.exit_code == 0
+    assert asked == {caught.name: (STEADY.name,)}
+    known = [Baseline(item, RunOutcome("", ()), 1.0, {caught.file: frozenset([caught.statement])}) for item in budget()]
+    assert [each.item for each in chosen(caught, known, 28, (), asked[caught.name])] == [STEADY]
