@@ -83,7 +83,7 @@ def main(
 def _changed_by_survivors(path: Path, mutants: Sequence[Mutant]) -> dict[str, tuple[str, ...]]:
     """By name, the mutants that survived in a file of results, and the runs that they changed.
 
-    Files may have changed since: a mutant is known by its texts and the line before it, if these are unique.
+    Files may have changed since: a mutant is known by its texts, of equal ones the nearest to its line counts.
     """
     found: dict[str, tuple[str, ...]] = {}
     for result in _kept(path):
@@ -94,9 +94,8 @@ def _changed_by_survivors(path: Path, mutants: Sequence[Mutant]) -> dict[str, tu
                 for each in mutants
                 if (each.file, each.operator, each.old, each.new) == (was.file, was.operator, was.old, was.new)
             ]
-            same = [each for each in same if each.name == was.name] or same
-            if len(same) == 1:
-                found[same[0].name] = result.changed
+            if same:
+                found[min(same, key=lambda each, line=was.line: abs(each.line - line)).name] = result.changed
             else:
                 click.echo(f"{was.name}: not in these sources", err=True)
     return found
