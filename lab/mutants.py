@@ -95,7 +95,8 @@ def _changed_by_survivors(path: Path, mutants: Sequence[Mutant]) -> dict[str, tu
                 if (each.file, each.operator, each.old, each.new) == (was.file, was.operator, was.old, was.new)
             ]
             if same:
-                found[min(same, key=lambda each, line=was.line: abs(each.line - line)).name] = result.changed
+                nearest = {abs(each.line - was.line): each for each in same}
+                found[nearest[min(nearest)].name] = result.changed
             else:
                 click.echo(f"{was.name}: not in these sources", err=True)
     return found
