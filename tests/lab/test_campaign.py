@@ -2,13 +2,15 @@
 
 import json
 import os
+import signal
+import time
 import tomllib
 
 import attrs
 import pytest
 from click.testing import CliRunner
 
-from kemu.lab import mutants
+from kemu.lab import campaign, mutants
 from kemu.lab.budget import SCENARIOS, Item, RunOutcome, budget, outcome_of
 from kemu.lab.campaign import Baseline, MutantResult, as_row, baselines, chosen, from_row, results, scenario_hash
 from kemu.lab.mutants import main
@@ -158,6 +160,22 @@ def test_a_step_without_end_is_caught_as_a_livelock(verdicts, tmp_path):
 
     assert (result.verdict, result.by) == ("caught", ("livelock",))
     assert result.cpu_s < 12
+
+
+def test_a_child_that_sleeps_is_a_hang_and_one_that_is_stopped_is_not(monkeypatch):
+    monkeypatch.setattr(campaign, "ASLEEP_S", 0.2)
+    sleeping = campaign._fork(lambda send: time.sleep(60))
+    stopped = campaign._fork(lambda send: os.kill(os.getpid(), signal.SIGSTOP))
+    children = [sleeping, stopped]
+
+    ended = []
+    while sleeping in children:
+        ended += [child for child, _, _ in campaign._finished(children)]
+    assert ended == [sleeping]
+    os.kill(stopped.pid, signal.SIGCONT)
+    while children:
+        ended += [child for child, status, _ in campaign._finished(children) if status == 0]
+    assert ended == [sleeping, stopped]
 
 
 def test_an_interrupted_campaign_ends_its_children(verdicts):
