@@ -13,6 +13,7 @@ from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.lab.applications import APPLICATIONS
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 """Of lines that no preset, past bug or swarm case reaches."""
@@ -95,7 +96,8 @@ class RunOutcome:
 def outcome_of(item: Item) -> RunOutcome:
     """Run an item once. Violations that the scenario expects do not count."""
     scenario = item.scenario()
-    return judged(run(scenario, seed=item.seed, drive="bare"), scenario)
+    applications = APPLICATIONS.get(item.source) if item.kind == "lab" else None
+    return judged(run(scenario, seed=item.seed, drive="bare", applications=applications), scenario)
 
 
 def judged(result: RunResult, scenario: Scenario) -> RunOutcome:

@@ -13,8 +13,9 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from attrs import asdict, field, frozen, mutable
@@ -31,9 +32,8 @@ CPU_S = 28.0
 LEAST_RUN_S = 8.0
 """Of CPU time, for every run: enough for the emulator to call a run a livelock."""
 MOST_HANGS = 2
-BASELINE_WALL_S = 3_600.0
-WALL_FACTOR = 40
-"""Beside busy neighbours a child waits for a processor most of the time."""
+ASLEEP_S = 120.0
+"""A child that sleeps for so long is ended. One that waits for a processor, or is stopped, does not sleep."""
 MEMORY_BYTES = 6 << 30
 STEP_CPU_S = 4.0
 """Of one step of a machine, before the emulator calls it a livelock: far less than in other runs."""
@@ -98,13 +98,22 @@ def scenario_hash(item: Item) -> str:
 class _Child:
     pid: int
     pipe: int
-    began_s: float
-    most_wall_s: float
     rows: list[dict[str, Any]] = field(factory=list)
     rest: bytes = b""
+    ticks: str = ""
+    """CPU time when it was last seen to move, and when that was."""
+    moved_s: float = 0.0
+
+    def is_asleep(self) -> bool:
+        """Whether it has used no CPU time for long, although it could."""
+        state, *fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        ticks = " ".join(fields[10:12])
+        if state != "S" or ticks != self.ticks:
+            self.ticks, self.moved_s = ticks, time.monotonic()
+        return time.monotonic() - self.moved_s > ASLEEP_S
 
 
-def _fork(work: Callable[[Callable[[dict[str, Any]], None]], None], most_wall_s: float) -> _Child:
+def _fork(work: Callable[[Callable[[dict[str, Any]], None]], None]) -> _Child:
     """A child that does the work, with a function that sends a row to the parent."""
     reading, writing = os.pipe()
     sys.stdout.flush()
@@ -112,7 +121,7 @@ def _fork(work: Callable[[Callable[[dict[str, Any]], None]], None], most_wall_s:
     pid = os.fork()
     if pid:
         os.close(writing)
-        return _Child(pid, reading, time.monotonic(), most_wall_s)
+        return _Child(pid, reading)
     code = 1
     try:
         os.close(reading)
@@ -135,7 +144,7 @@ def _finished(children: list[_Child]) -> Iterator[tuple[_Child, int, float]]:
     """Wait a moment; the children that ended, each with its exit status and CPU time in seconds."""
     ready, _, _ = select.select([child.pipe for child in children], [], [], 1.0)
     for child in list(children):
-        if time.monotonic() - child.began_s > child.most_wall_s:
+        if child.is_asleep():
             os.kill(child.pid, signal.SIGKILL)
         if child.pipe not in ready:
             continue
@@ -192,7 +201,7 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
         try:
             while queue or children:
                 while queue and len(children) < jobs:
-                    child = _fork(work_for(queue[0]), BASELINE_WALL_S)
+                    child = _fork(work_for(queue[0]))
                     items_of[child.pid] = queue.pop(0)
                     children.append(child)
                 for child, _, _ in _finished(children):
@@ -223,7 +232,11 @@ def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: in
 
 
 def chosen(
-    mutant: Mutant, known: Sequence[Baseline], most_s: float, before: Sequence[MutantResult] = ()
+    mutant: Mutant,
+    known: Sequence[Baseline],
+    most_s: float,
+    before: Sequence[MutantResult] = (),
+    changed: Container[str] | None = None,
 ) -> list[Baseline]:
     """The runs that reach a mutant's statement.
 
@@ -235,10 +248,13 @@ def chosen(
         known: the runs without a mutant.
         most_s: the mutant's CPU time; a run may take half of it.
         before: what came of other mutants.
+        changed: names of the runs that the mutant is known to change, if that is known: only these are of use.
     """
     reaching = [
         each for each in known if mutant.statement in each.lines.get(mutant.file, ()) and each.cpu_s < most_s / 2
     ]
+    if changed is not None:
+        reaching = [each for each in reaching if each.item.name in changed]
     catches: Counter[str] = Counter()
     for result in before:
         if result.verdict in CAUGHT:
@@ -265,10 +281,13 @@ def results(
     jobs: int,
     cpu_s: float = CPU_S,
     before: Sequence[MutantResult] = (),
+    changed: Mapping[str, Container[str]] = MappingProxyType({}),
 ) -> Iterator[MutantResult]:
-    """Each mutant's result, as they come. ``before``: results from which the order of runs is learned.
+    """Each mutant's result, as they come. Children that run end with the generator.
 
-    Children that run end with the generator.
+    Args:
+        before: results from which the order of runs is learned.
+        changed: by the mutant's name the runs that it is known to change, see ``chosen``.
     """
     functions = live_functions()
     learned = list(before)
@@ -310,12 +329,12 @@ def results(
                     if mutant is None:
                         more = False
                         break
-                    runs = chosen(mutant, known, cpu_s, learned)
+                    runs = chosen(mutant, known, cpu_s, learned, changed.get(mutant.name))
                     if not runs:
                         yield MutantResult(mutant, "unreached")
                         continue
                     one = (mutant, runs, 0.0, [], 0)
-                child = _fork(work_for(one[0], one[1], one[2]), cpu_s * WALL_FACTOR)
+                child = _fork(work_for(one[0], one[1], one[2]))
                 about[child.pid] = one
                 children.append(child)
             for child, status, used_s in _finished(children) if children else ():

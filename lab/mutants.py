@@ -3,13 +3,14 @@
 import importlib
 import json
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from kemu.lab.budget import budget
 from kemu.lab.campaign import CPU_S, MutantResult, as_row, baselines, from_row, results, tree_hash
-from kemu.lab.operators import ROOMS, ROOT, all_mutants, drawn
+from kemu.lab.operators import ROOMS, ROOT, Mutant, all_mutants, drawn
 from kemu.lab.score import report
 
 RUNS = ROOT / "runs" / "mutants"
@@ -25,19 +26,37 @@ INTERRUPTED = 130
 @click.option("--cpu", default=CPU_S, show_default=True, help="seconds of CPU of one mutant")
 @click.option("--room", type=click.Choice([name for name, _ in ROOMS]), help="only mutants of this room")
 @click.option("--results", "path", type=click.Path(path_type=Path), help="JSONL file of results; goes on where it ends")
+@click.option(
+    "--again", type=click.Path(path_type=Path, exists=True), help="put the survivors of this file to today's checkers"
+)
 @click.option("--json", "as_json", is_flag=True, help="the report as JSON")
-def main(count: int, seed: int, jobs: int, cpu: float, room: str | None, path: Path | None, as_json: bool) -> None:
+def main(
+    count: int,
+    seed: int,
+    jobs: int,
+    cpu: float,
+    room: str | None,
+    path: Path | None,
+    again: Path | None,
+    as_json: bool,
+) -> None:
     """Draw mutants, run each against the budget, and print the score.
 
     Results are kept as they come: the same command goes on where an interrupt (Ctrl-C) ended it.
     """
     mutants = [each for each in all_mutants() if not room or each.room == room]
     files = sorted({each.file for each in mutants})
-    mutants = drawn(mutants, count, seed)
+    changed: dict[str, tuple[str, ...]] = {}
+    if again is None:
+        mutants = drawn(mutants, count, seed)
+    else:
+        changed = _changed_by_survivors(again, mutants)
+        mutants = [each for each in mutants if each.name in changed]
     for file in files:
         importlib.import_module("kemu." + file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     all_files = sorted({each.file for each in all_mutants()}) if room else files
-    path = path or RUNS / f"{tree_hash()}-{seed}-{cpu:g}{'-' + room if room else ''}.jsonl"
+    name = f"{tree_hash()}-{seed if again is None else again.stem}-{cpu:g}{'-' + room if room else ''}"
+    path = path or RUNS / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     done = {each.mutant.name: each for each in _kept(path)}
     left = [each for each in mutants if each.name not in done]
@@ -45,7 +64,7 @@ def main(count: int, seed: int, jobs: int, cpu: float, room: str | None, path: P
     try:
         known = baselines(budget(), all_files, RUNS / "baselines.json", jobs) if left else []
         with path.open("a", encoding="utf-8") as stream:
-            for each in results(left, known, jobs=jobs, cpu_s=cpu, before=tuple(done.values())):
+            for each in results(left, known, jobs=jobs, cpu_s=cpu, before=tuple(done.values()), changed=changed):
                 done[each.mutant.name] = each
                 stream.write(json.dumps(as_row(each)) + "\n")
                 stream.flush()
@@ -59,6 +78,28 @@ def main(count: int, seed: int, jobs: int, cpu: float, room: str | None, path: P
     click.echo(report([done[each.name] for each in mutants if each.name in done], reviewed, as_json=as_json))
     if interrupted:
         raise SystemExit(INTERRUPTED)
+
+
+def _changed_by_survivors(path: Path, mutants: Sequence[Mutant]) -> dict[str, tuple[str, ...]]:
+    """By name, the mutants that survived in a file of results, and the runs that they changed.
+
+    Files may have changed since: a mutant is known by its texts, of equal ones the nearest to its line counts.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for result in _kept(path):
+        if result.verdict in ("survivor", "hang"):
+            was = result.mutant
+            same = [
+                each
+                for each in mutants
+                if (each.file, each.operator, each.old, each.new) == (was.file, was.operator, was.old, was.new)
+            ]
+            if same:
+                nearest = {abs(each.line - was.line): each for each in same}
+                found[nearest[min(nearest)].name] = result.changed
+            else:
+                click.echo(f"{was.name}: not in these sources", err=True)
+    return found
 
 
 def _kept(path: Path) -> list[MutantResult]:

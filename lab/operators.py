@@ -46,11 +46,26 @@ TABLES = (
     "protocol/streams/registry.py",
     "protocol/reassign/readings.py",
     "protocol/reassign/plans.py",
+    "protocol/reassign/waiting.py",
 )
-"""Files of settings, of past bugs' values and of offline commands. They have no mutants."""
+"""Files of settings, of past bugs' values, of offline commands and of told reasons. They have no mutants."""
+FAULTS = (
+    "fail_child",
+    "child_is_back",
+    "_fault",
+    "_loss",
+    "_one_less",
+    "_release",
+    "_freeze",
+    "_thaw",
+    "_end_fault",
+)
+"""Functions that carry out injected faults: no rule of Kafka is about them. They have no mutants."""
 
-EFFECTS = ("send", "reply", "answer", "note", "start_timer", "stop_timer", "append", "write", "hang_up", "emit", "ask")
+EFFECTS = ("send", "reply", "answer", "start_timer", "stop_timer", "append", "write", "hang_up", "emit", "ask")
 """Calls by these names (or names that end with ``_`` and one of them) put an effect into a machine's answer."""
+NOTES = ("note", "_note")
+"""Calls that only report. They are not removed, and what they report has no mutants."""
 TIMERS = ("start_timer", "_start_timer", "StartTimer")
 OTHER_SIDE: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 Edit: TypeAlias = tuple[str, ast.expr | ast.stmt, str]
@@ -149,7 +164,7 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     for node in tree.body:
         members = node.body if isinstance(node, ast.ClassDef) else [node]
         for member in members:
-            if isinstance(member, ast.FunctionDef) and member.name not in ("__repr__", "__str__"):
+            if isinstance(member, ast.FunctionDef) and member.name not in ("__repr__", "__str__", *FAULTS):
                 yield member
 
 
@@ -182,7 +197,9 @@ def _edits(
             yield from _of_statement(node, function, words)
         elif isinstance(node, ast.expr):
             yield from _of_expression(node, words, fields, id(node) in called)
-        if isinstance(node, ast.Call) and _called(node) in ("note", "_note"):
+            if isinstance(node, ast.Call) and _called(node) in TIMERS and node.args:
+                yield from _of_timer(node.args[-1], function, words)
+        if isinstance(node, ast.Call) and _called(node) in NOTES:
             continue
         children = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.AnnAssign):
@@ -203,6 +220,8 @@ def _of_statement(
         yield "early return removed", node.body[-1], "pass"
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         name = _called(node.value)
+        if name in NOTES:
+            return
         effect = any(name == each or name.endswith(f"_{each}") for each in EFFECTS)
         yield "effect removed" if effect else "statement removed", node, "pass"
     if isinstance(node, ast.Assign | ast.AugAssign) and function.name != "__init__":
@@ -247,8 +266,20 @@ def _of_expression(
     elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and not called:
         for other in sorted(fields.get(_family(node), set()) - {node.attr}):
             yield "wrong field", node, f"{words(node.value)}.{other}"
-    elif isinstance(node, ast.Call) and _called(node) in TIMERS and node.args:
-        delay = node.args[-1]
+
+
+def _of_timer(
+    delay: ast.expr, function: ast.FunctionDef, words: Callable[[ast.expr | ast.stmt], str]
+) -> Iterator[Edit]:
+    """A delay that is left to chance has no bound in Kafka."""
+    drawn_names = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and "DrawName." in words(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    if "DrawName." not in words(delay) and not (isinstance(delay, ast.Name) and delay.id in drawn_names):
         yield "early timer", delay, f"(({words(delay)}) // 2)"
         yield "late timer", delay, f"(({words(delay)}) * 2)"
 

@@ -2,13 +2,15 @@
 
 import json
 import os
+import signal
+import time
 import tomllib
 
 import attrs
 import pytest
 from click.testing import CliRunner
 
-from kemu.lab import mutants
+from kemu.lab import campaign, mutants
 from kemu.lab.budget import SCENARIOS, Item, RunOutcome, budget, outcome_of
 from kemu.lab.campaign import Baseline, MutantResult, as_row, baselines, chosen, from_row, results, scenario_hash
 from kemu.lab.mutants import main
@@ -160,6 +162,22 @@ def test_a_step_without_end_is_caught_as_a_livelock(verdicts, tmp_path):
     assert result.cpu_s < 12
 
 
+def test_a_child_that_sleeps_is_a_hang_and_one_that_is_stopped_is_not(monkeypatch):
+    monkeypatch.setattr(campaign, "ASLEEP_S", 0.2)
+    sleeping = campaign._fork(lambda send: time.sleep(60))
+    stopped = campaign._fork(lambda send: os.kill(os.getpid(), signal.SIGSTOP))
+    children = [sleeping, stopped]
+
+    ended = []
+    while sleeping in children:
+        ended += [child for child, _, _ in campaign._finished(children)]
+    assert ended == [sleeping]
+    os.kill(stopped.pid, signal.SIGCONT)
+    while children:
+        ended += [child for child, status, _ in campaign._finished(children) if status == 0]
+    assert ended == [sleeping, stopped]
+
+
 def test_an_interrupted_campaign_ends_its_children(verdicts):
     """The generator ends them as it is closed."""
 
@@ -213,3 +231,22 @@ def test_a_scenario_of_the_lab_holds(source):
     outcome = outcome_of(Item("lab", source))
 
     assert (outcome.spoke, outcome.broke) == ((), "")
+
+
+def test_survivors_are_put_to_todays_checkers_in_the_runs_that_they_changed(verdicts, tmp_path, monkeypatch):
+    """Also where lines above them were added since."""
+    caught = verdicts["no answer"].mutant
+    moved = attrs.evolve(caught, line=caught.line - 1, start=caught.start - 1, end=caught.end - 1)
+    path = tmp_path / "before.jsonl"
+    rows = [MutantResult(moved, "survivor", changed=(STEADY.name,)), verdicts["unreached"]]
+    path.write_text("".join(json.dumps(as_row(each)) + "\n" for each in rows), encoding="utf-8")
+    asked = {}
+    monkeypatch.setattr(mutants, "baselines", lambda *_: [])
+    monkeypatch.setattr(mutants, "results", lambda left, *_, changed, **__: asked.update(changed) or [])
+
+    outcome = CliRunner().invoke(main, ["--again", str(path), "--results", str(tmp_path / "results.jsonl")])
+
+    assert outcome.exit_code == 0
+    assert asked == {caught.name: (STEADY.name,)}
+    known = [Baseline(item, RunOutcome("", ()), 1.0, {caught.file: frozenset([caught.statement])}) for item in budget()]
+    assert [each.item for each in chosen(caught, known, 28, (), asked[caught.name])] == [STEADY]

@@ -47,6 +47,13 @@ def test_asserts_texts_of_notes_and_docstrings_have_no_mutants():
 
     assert mutants_of(text, "actors/store/f.py") == []
     assert found("self.note(x < 7)", "boundary") == []
+    assert found("self.note(x)", "effect removed") == []
+
+
+def test_a_delay_that_is_drawn_and_an_injected_fault_have_no_mutants():
+    assert found("self.start_timer(x, self.draws.us(DrawName.RTT, y))", "late timer") == []
+    assert found("us = self.draws.us(DrawName.RTT, y)\nself.start_timer(x, us)", "early timer") == []
+    assert mutants_of("def _loss(self):\n    self.x.clear()\n", "actors/store/f.py") == []
 
 
 def test_a_removed_statement_of_several_lines_moves_no_other_line():
