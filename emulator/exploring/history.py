@@ -16,7 +16,7 @@ say in the open; records that the fault atlas lets go are explained with its rea
 that one group works through twice is no anomaly: that is at least once, and the figure ``reprocessed`` counts it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -25,11 +25,19 @@ from attrs import frozen
 
 from kemu.emulator.facts import Handler, Healed, Seen
 from kemu.emulator.findings import ATLAS, Loss
-from kemu.emulator.watching import progress
-from kemu.emulator.watching.epoch_log import FIRST_TERM, Term
+from kemu.emulator.watching.epoch_log import FIRST_TERM, Run, Term
 from kemu.emulator.watching.logs import SECOND, reader_of
 from kemu.emulator.watching.panel import Panel
-from kemu.emulator.watching.progress import ANY, GroupProgress
+from kemu.emulator.watching.progress import (
+    ANY,
+    BEGAN,
+    OPERATOR,
+    RECREATED,
+    RESET,
+    SOUGHT,
+    TRIMMED,
+    GroupProgress,
+)
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
@@ -74,14 +82,8 @@ class Anomaly(StrEnum):
 
 REBALANCE = "rebalance"
 BY_HAND = "assigned by hand"
-SOUGHT = "seek"
-RESET = "reset policy"
 TRUNCATION = "truncation"
 SECOND_READER = "second consumer"
-DELETED = "deleted records"
-NEW_TOPIC = "topic created again"
-OPERATOR = "offsets set by an operator"
-BEGAN_THERE = "began there"
 UNCLEAN_ELECTION = "unclean election"
 STILL_TO_READ = "still to be read"
 NOBODY_READS = "nobody reads it"
@@ -94,10 +96,10 @@ EXPLANATIONS: Mapping[str, str] = MappingProxyType(
         RESET: "there was no position to go on from (auto.offset.reset)",
         TRUNCATION: "the log had lost its end, and the member was told (KIP-320); a first copy went with it",
         SECOND_READER: "the second consumer works off what lies between (KIP-333)",
-        DELETED: "retention or delete-records took them before they were read",
-        NEW_TOPIC: "the topic was deleted, and another one of its name is read",
+        TRIMMED: "retention or delete-records took them before they were read",
+        RECREATED: "the topic was deleted, and another one of its name is read",
         OPERATOR: "an offset was committed from outside the group",
-        BEGAN_THERE: "the group had committed an offset behind them before it read anything",
+        BEGAN: "the group had committed an offset behind them before it read anything",
         UNCLEAN_ELECTION: "a replica outside the ISR was elected in between: no leader knows what it has",
         STILL_TO_READ: "whoever reads next begins before them: the run was over too soon to tell",
         NOBODY_READS: "no group reads the partition",
@@ -162,19 +164,6 @@ class _Reader:
         """What explains that it goes on elsewhere than behind the last poll."""
 
 
-_OF_SKIPS: Mapping[str, str] = MappingProxyType(
-    {
-        progress.SOUGHT: SOUGHT,
-        progress.RESET: RESET,
-        progress.OPERATOR: OPERATOR,
-        progress.BEGAN: BEGAN_THERE,
-        progress.TRIMMED: DELETED,
-        progress.RECREATED: NEW_TOPIC,
-    }
-)
-"""Why the account has records as skipped -> what explains that nobody read them."""
-
-
 class _Reading:
     """One group on one partition."""
 
@@ -188,19 +177,9 @@ class _Reading:
 
     def excuses(self, term: Term) -> list[tuple[int, int, str]]:
         """What explains that records of a term were not read: (first, last + 1, why)."""
-        found = [(*piece, DELETED) for piece in self.deleted]
-        for why, records in self.account.skipped.items():
-            for writer, ranges in records.by_term.items():
-                if writer in (term, ANY):
-                    found += [(*piece, _OF_SKIPS[why]) for piece in ranges]
-        return found
-
-    def unread(self, first: int, last: int, term: Term) -> list[tuple[int, int]]:
-        left = [(first, last)]
-        for writer, ranges in self.account.done.by_term.items():
-            if writer in (term, ANY):
-                left = [gap for piece in left for gap in ranges.gaps(*piece)]
-        return left
+        skipped = self.account.skipped.items()
+        found = [(*piece, why) for why, records in skipped for piece in records.of(term)]
+        return [*[(*piece, TRIMMED) for piece in self.deleted], *found]
 
     def past(self, term: Term) -> int:
         """Behind the last record it read of this epoch or a later one."""
@@ -302,19 +281,13 @@ class History:
         self, who: str, at: TopicPartition, first: int, there: int, last: int, why: str
     ) -> Iterable[tuple[int, int, str]]:
         """What was skipped, by what explains it: what is deleted; what is in no range of the second consumer's."""
-        yield first, there, why or DELETED
+        yield first, there, why or TRIMMED
         if why or not who.endswith(f"/{SECOND}"):
             yield there, last, why
             return
         group = self._panel.ranges.members.get(who.removesuffix(f"/{SECOND}"), "")
-        left = [(there, last)] if there < last else []
-        for each in self._panel.ranges.of(group, at).open_ranges:
-            for piece in left:
-                if both := _overlap(piece, (each.start, each.end)):
-                    yield *both, ""
-            left = [rest for piece in left for rest in _without(piece, (each.start, each.end))]
-        for piece in left:
-            yield *piece, SECOND_READER
+        open_ranges = [(each.start, each.end, "") for each in self._panel.ranges.of(group, at).open_ranges]
+        yield from _explained((there, last), [*open_ranges, (there, last, SECOND_READER)])
 
     def _moved(self, seen: Seen, partitions: tuple[TopicPartition, ...]) -> None:
         """A rebalance gave or took these; the second consumer reads what its member owns."""
@@ -396,7 +369,7 @@ class History:
                 of_partition.pop(at, None)
             for (_, where), reader in self._readers.items():
                 if where == at:
-                    reader.why = NEW_TOPIC
+                    reader.why = RECREATED
                     reader.position = None
             return
         before = panel.state_before
@@ -425,27 +398,21 @@ class History:
     def _of_partition(
         self, at: TopicPartition, acks: list[_Ack], lost_to: list[tuple[int, int, str]], ended_us: int
     ) -> None:
-        readings = self._readings.get(at, {})
-        log = self._panel.logs.of(at)
+        readings, log = self._readings.get(at, {}), self._panel.logs.of(at)
         for ack in _joined(acks):
-            unseen = [(ack.first, ack.last)]
+            unseen: list[Run] = [(ack.first, ack.last, ack.term)]
             for group, reading in readings.items():
-                unread = reading.unread(ack.first, ack.last, ack.term)
-                if not unread:
-                    unseen = []
-                    continue
-                unseen = [both for mine in unseen for theirs in unread if (both := _overlap(mine, theirs))]
+                unseen = reading.account.done.lacking(unseen)
                 past, begins = reading.past(ack.term), self._begins(group, reading, at)
                 there = log.still_has(ack.first, ack.last, ack.term)
                 excuses = reading.excuses(ack.term)
                 excuses += [*lost_to, (begins, max(begins, there), STILL_TO_READ)]
-                for first, last in unread:
+                for first, last, _ in reading.account.done.lacking([(ack.first, ack.last, ack.term)]):
                     if first < (last := min(last, past)):
                         self._tell(Anomaly.LOST_WRITE, at, group, ack, (first, last), excuses)
-            for reading in readings.values():
-                unseen = [piece for each in unseen for piece in _without(each, (0, reading.past(ack.term)))]
-            if unseen:
-                self._tell_unseen(at, ack, unseen, lost_to, ended_us)
+            past = max([reading.past(ack.term) for reading in readings.values()], default=0)
+            if left := [(max(first, past), last) for first, last, _ in unseen if last > past]:
+                self._tell_unseen(at, ack, left, lost_to, ended_us)
 
     def _tell_unseen(
         self,
@@ -458,7 +425,7 @@ class History:
         readings, log = self._readings.get(at, {}), self._panel.logs.of(at)
         there = log.still_has(ack.first, ack.last, ack.term)
         excuses = [excuse for each in readings.values() for excuse in each.excuses(ack.term)]
-        excuses += [*lost_to, (0, log.records.start, DELETED)]
+        excuses += [*lost_to, (0, log.records.start, TRIMMED)]
         if not readings:
             excuses.append((ack.first, there, NOBODY_READS))
         elif not self._idle(at, ended_us):
@@ -499,13 +466,8 @@ class History:
         excuses: list[tuple[int, int, str]],
     ) -> None:
         """These records, cut by what explains them."""
-        name, left = f"{at[0]}-{at[1]}", [piece]
-        told: list[tuple[int, int, str]] = []
-        for first, last, why in excuses:
-            told += [(*both, why) for each in left if (both := _overlap(each, (first, last)))]
-            left = [rest for each in left for rest in _without(each, (first, last))]
-        told += [(first, last, "") for first, last in left]
-        for first, last, why in sorted(told):
+        name = f"{at[0]}-{at[1]}"
+        for first, last, why in sorted(_explained(piece, excuses)):
             acked_us = next((one.at_us for one in self._acks[at] if one.first <= first < one.last), ack.at_us)
             which = f"records {first} to {last - 1} of {name} (leader epoch {ack.term[0]})"
             text = f"{which} were acknowledged and nobody had read them when the run was over"
@@ -525,17 +487,13 @@ def _joined(acks: list[_Ack]) -> list[_Ack]:
     return joined
 
 
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int] | None:
-    first, last = max(one[0], other[0]), min(one[1], other[1])
-    return (first, last) if first < last else None
-
-
-def _without(one: tuple[int, int], other: tuple[int, int]) -> list[tuple[int, int]]:
-    """What of the first is not in the second."""
-    if other[0] >= other[1]:
-        return [one] if one[0] < one[1] else []
-    pieces = ((one[0], min(one[1], other[0])), (max(one[0], other[1]), one[1]))
-    return [piece for piece in pieces if piece[0] < piece[1]]
+def _explained(piece: tuple[int, int], excuses: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    """These offsets, cut by the first excuse that covers each; "" where none does."""
+    left = Ranges()
+    left.add(*piece)
+    for first, last, why in excuses:
+        yield from ((*part, why) for part in left.take(first, last))
+    yield from ((*part, "") for part in left)
 
 
 def counted(found: Iterable[Occurrence]) -> Mapping[Anomaly, Mapping[str, tuple[int, int]]]:

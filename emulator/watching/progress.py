@@ -43,7 +43,8 @@ ANY = NO_TERM
 """The term of records whose term nobody tells: they count as of every term."""
 
 NEVER_US = -2
-SOUGHT, RESET, OPERATOR, BEGAN, TRIMMED, RECREATED = "seek", "reset", "operator", "began", "trimmed", "recreated"
+SOUGHT, RESET, OPERATOR = "seek", "reset policy", "offsets set by an operator"
+BEGAN, TRIMMED, RECREATED = "began there", "deleted records", "topic created again"
 """Why records were skipped."""
 
 
@@ -61,6 +62,10 @@ class Records:
         if ranges is None:
             ranges = self.by_term[term] = Ranges()
         return ranges.add(first, last)
+
+    def of(self, term: Term) -> Iterator[tuple[int, int]]:
+        """What is in of a term."""
+        return (piece for writer, ranges in self.by_term.items() if writer in (term, ANY) for piece in ranges)
 
     def lacking(self, pieces: list[Run]) -> list[Run]:
         """What of these is not in."""
