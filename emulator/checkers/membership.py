@@ -123,7 +123,6 @@ class MembershipRules(Checker):
         self._durable: dict[GroupId, int] = {}
         """The last generation that became Stable at a coordinator without a successor, or was loaded."""
         self._completed_last: dict[GroupId, int] = {}
-        self._tail_lost = False
         own = {
             GroupRequestRead: self._read,
             GroupRequestAnswered: self._answered,
@@ -360,7 +359,7 @@ class MembershipRules(Checker):
             self._say(seen, "members", fact.group, f"{began} with {', '.join(unknown)}, not in the group")
         if self.panel.is_current(seen):
             durable = self._durable.get(fact.group, 0)
-            if fact.generation <= durable and not self._tail_lost:
+            if fact.generation <= durable:
                 self._say(seen, "generation", fact.group, f"{began} although {durable} had been Stable")
             self._completed_last[fact.group] = fact.generation
 
@@ -369,7 +368,7 @@ class MembershipRules(Checker):
             self._say(seen, "loaded", fact.group, f"it was loaded as {fact.state} with {len(fact.members)} members")
         durable, completed = self._durable.get(fact.group, 0), self._completed_last.get(fact.group)
         loaded = f"it was loaded with generation {fact.generation}"
-        if fact.generation < durable and not self._tail_lost:
+        if fact.generation < durable:
             self._say(seen, "loaded", fact.group, f"{loaded}; {durable} had been Stable")
         if completed is not None and fact.generation > completed:
             self._say(seen, "loaded", fact.group, f"{loaded}; the last completed was {completed}")
@@ -383,7 +382,9 @@ class MembershipRules(Checker):
                     self._durable[name] = group.remembered[-1][0] if group.remembered else 0
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        self._tail_lost = self._tail_lost or fact.log.startswith(OFFSETS_TOPIC)
+        """The last generation of each group may be gone; what becomes Stable from now on is not."""
+        if fact.log.startswith(OFFSETS_TOPIC):
+            self._durable.clear()
 
     # --- the end of a step -------------------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ class _Group:
     def __init__(self) -> None:
         self.taken: dict[tuple[ActorName, int], dict[TopicPartition, tuple[ActorName, MemberId]]] = {}
         """("" or a coordinator that has a successor, generation) -> who took each partition in it."""
+        self.perhaps_lost: dict[int, None] = {}
+        """Generations that a disk may have lost with the groups' log, until they begin again."""
         self.removed: dict[MemberId, None] = {}
         self.instances: dict[MemberId, str] = {}
         """The instance of each id that a static member ever got."""
@@ -47,7 +49,6 @@ class OneOwner(Checker):
     def __init__(self) -> None:
         super().__init__()
         self._groups: dict[str, _Group] = {}
-        self._tail_lost = False
         self.on = {
             JoinPhaseCompleted: self._completed,
             GroupLoaded: self._loaded,
@@ -64,7 +65,9 @@ class OneOwner(Checker):
         taken, generation = self._group(fact.group).taken, fact.generation
         by = "" if self.panel.is_current(seen) else seen.actor
         before = taken.pop((by, generation), None)
-        lost = self._tail_lost or generation in self.panel.groups[fact.group].forgotten
+        lost = generation in self._group(fact.group).perhaps_lost
+        lost = lost or generation in self.panel.groups[fact.group].forgotten
+        self._group(fact.group).perhaps_lost.pop(generation, None)
         if not (before and lost and not by):  # else who is told late of the first one would be compared with the second
             taken[by, generation] = {}
         taken.pop((by, generation - KEPT_GENERATIONS), None)
@@ -106,4 +109,7 @@ class OneOwner(Checker):
             taken[at] = seen.actor, fact.member_id
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        self._tail_lost = self._tail_lost or fact.log.startswith(OFFSETS_TOPIC)
+        """Generations that began before may come again; those that begin from now on are not lost by it."""
+        if fact.log.startswith(OFFSETS_TOPIC):
+            for group in self._groups.values():
+                group.perhaps_lost.update(dict.fromkeys(generation for by, generation in group.taken if not by))
