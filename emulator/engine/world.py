@@ -80,11 +80,13 @@ class Observer(Protocol):
         ...
 
 
-STEPS_OF_AN_INSTANT = 50_000
+SPAN_US = 100_000
+"""Steps are counted over so much virtual time: a loop may take a microsecond a turn."""
+STEPS_OF_A_SPAN = 50_000
 STEPS_OF_AN_ACTOR = 500
-"""A run may take so many steps at one instant, and so many more for each actor that runs.
+"""A run may take so many steps in one span, and so many more for each actor that runs.
 
-The most in any preset is below 500: all start at once, or all timers of a broker's partitions are due at once.
+The most in any preset is below 3,000: all start at once, or all timers of a broker's partitions are due at once.
 """
 STEPS_LOOKED_AT = 400
 """Behind the limit so many steps more are taken, to see what repeats."""
@@ -105,7 +107,8 @@ class MachineBroke(Exception):
 
 
 class Livelock(MachineBroke):
-    """Virtual time stands still: more steps were taken at one instant than a right cluster needs, or one has no end."""
+    """Virtual time stands still, or nearly: more steps were taken in one span than a right cluster needs, or one step has
+    no end."""
 
 
 class World:
@@ -148,11 +151,12 @@ class World:
         """What offset a log with these records ends at; -1: it is none that has offsets of its own."""
         self.append_of: Callable[[str, str], int] | None = None
         """(host, log) -> how long an append to it takes; None: all take ``append_us``."""
-        self._instant_began = 0
-        """How many steps had been taken when the present instant began."""
-        self._most_steps = STEPS_OF_AN_INSTANT
+        self._span_ends_us = SPAN_US
+        self._steps_before_span = 0
+        """How many steps had been taken when the present span of ``SPAN_US`` began."""
+        self._most_steps = STEPS_OF_A_SPAN
         self._looked_at: list[str] = []
-        """What was due at this instant behind the limit of steps."""
+        """What was due in this span behind the limit of steps."""
         self.stopped = ""
         """Why the run is over; "" while it is not."""
         self.watch_sends: Callable[[Packet, Any], None] | None = None
@@ -175,10 +179,11 @@ class World:
             due_us = entry[0]
             if due_us != self.now_us:
                 self.now_us = self.network.now_us = due_us
-                self._instant_began = self.steps
+                if due_us >= self._span_ends_us:
+                    self._span_ends_us, self._steps_before_span = due_us + SPAN_US, self.steps
             turn: Turn | None = entry[3](entry)
             if turn is not None:
-                if self.steps - self._instant_began > self._most_steps:
+                if self.steps - self._steps_before_span > self._most_steps:
                     self._stands_still(turn)
                 return turn
         if not self.stopped and self.now_us < until_us:
@@ -186,14 +191,14 @@ class World:
         return None
 
     def _stands_still(self, turn: Turn) -> None:
-        """Too many steps were taken at this instant: raise what repeats, as soon as that is known.
+        """Too many steps were taken in this span of time: raise what repeats, as soon as that is known.
 
         Raises:
             Livelock: the text says which events of which actors repeat.
         """
         actors = sum(len(host.actors) for host in self.hosts.values())
-        self._most_steps = STEPS_OF_AN_INSTANT + STEPS_OF_AN_ACTOR * actors
-        steps = self.steps - self._instant_began
+        self._most_steps = STEPS_OF_A_SPAN + STEPS_OF_AN_ACTOR * actors
+        steps = self.steps - self._steps_before_span
         if steps <= self._most_steps:
             return
         actor, event = turn

@@ -43,6 +43,16 @@ class Spinning(PollLoop):
         self._calls.work(0)
 
 
+class Crawling(PollLoop):
+    """Works for a microsecond at a time, for ever."""
+
+    def polled(self, records: Sequence[Returned]) -> None:
+        self._calls.work(1)
+
+    def worked(self) -> None:
+        self._calls.work(1)
+
+
 class Endless(PollLoop):
     """Does not return from its first call, or only after a while."""
 
@@ -109,6 +119,12 @@ def test_an_endless_loop_at_one_instant_is_a_livelock_in_both_drives(scenario: S
     assert results[0].reason.startswith(f"{LIVELOCK}c1: timer ")
     replayed = replay(read_trace(trace), applications={"c1": Spinning})
     assert replayed.difference is None
+
+
+def test_a_loop_that_takes_a_microsecond_a_turn_is_a_livelock(scenario: Scenario) -> None:
+    result = run(scenario, seed=1, drive="bare", applications={"c1": Crawling})
+    assert result.verdict == "livelock"
+    assert result.reason.startswith(f"{LIVELOCK}c1: timer ")
 
 
 def test_a_livelock_can_be_shrunk(scenario: Scenario) -> None:
