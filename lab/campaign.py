@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from attrs import asdict, field, frozen, mutable
@@ -23,7 +23,7 @@ from attrs import asdict, field, frozen, mutable
 from kemu.emulator.engine import step_watch
 from kemu.emulator.engine.raised import LIVELOCK
 from kemu.emulator.scenario.forms import plain_form
-from kemu.lab.budget import Item, RunOutcome, interleaved, outcome_of
+from kemu.lab.budget import Item, OutOfTime, RunOutcome, interleaved, outcome_of
 from kemu.lab.operators import ROOT, Mutant
 from kemu.lab.patching import CannotPatch, live_functions, replace, watch_of
 
@@ -32,6 +32,8 @@ CPU_S = 28.0
 LEAST_RUN_S = 8.0
 """Of CPU time, for every run: enough for the emulator to call a run a livelock."""
 MOST_HANGS = 2
+KILLED_S = 5
+"""So long after its CPU time a child is killed that cannot be told."""
 ASLEEP_S = 120.0
 """A child that sleeps for so long is ended. One that waits for a processor, or is stopped, does not sleep."""
 MEMORY_BYTES = 6 << 30
@@ -295,6 +297,8 @@ def results(
     def work_for(mutant: Mutant, runs: Sequence[Baseline], spent_s: float) -> Callable[[Callable[[Any], None]], None]:
         def work(send: Callable[[dict[str, Any]], None]) -> None:
             step_watch.STEP_CPU_S = STEP_CPU_S
+            signal.signal(signal.SIGXCPU, _out_of_time)
+            hangs = 0
             try:
                 replace(mutant, functions)
             except CannotPatch:
@@ -306,10 +310,11 @@ def results(
                     continue
                 send({"begun": each.item.name})
                 most = int(_cpu_s() + min(left_s, max(LEAST_RUN_S, 5 * each.cpu_s))) + 1
-                resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+                resource.setrlimit(resource.RLIMIT_CPU, (most, int(cpu_s) + KILLED_S))
                 row = _compared(each)
                 send(row)
-                if "verdict" in row:
+                hangs += "hung" in row
+                if "verdict" in row or hangs == MOST_HANGS:
                     return
 
         return work
@@ -352,6 +357,10 @@ def results(
         _end(children)
 
 
+def _out_of_time(number: int, frame: FrameType | None) -> None:
+    raise OutOfTime
+
+
 def _compared(baseline: Baseline) -> dict[str, Any]:
     """Make a run of the budget with the mutant in force."""
     name = baseline.item.name
@@ -359,12 +368,14 @@ def _compared(baseline: Baseline) -> dict[str, Any]:
         outcome = outcome_of(baseline.item)
     except AssertionError as error:
         return {"verdict": "broken", "by": [str(error)[:200]], "item": name}
-    except MemoryError:
+    except (MemoryError, OutOfTime):
         return {"verdict": "hang", "item": name}
     except Exception as error:
         return {"verdict": "crash", "by": [f"{type(error).__name__}: {error}"[:200]], "item": name}
     spoke = [each for each in outcome.spoke if each not in baseline.outcome.spoke]
-    if outcome.broke and not baseline.outcome.broke:
+    if OutOfTime.__name__ in outcome.broke and not spoke:
+        return {"ran": name, "changed": True, "louder": True, "hung": True}
+    if outcome.broke and OutOfTime.__name__ not in outcome.broke and not baseline.outcome.broke:
         return {"verdict": _verdict_of(outcome.broke), "by": [_speaker(outcome.broke)], "item": name}
     if spoke:
         return {"verdict": "caught", "by": spoke, "item": name}
@@ -394,6 +405,7 @@ def _result(mutant: Mutant, rows: Sequence[dict[str, Any]], cpu_s: float, hangs:
     if not runs:
         return MutantResult(mutant, "unreached", cpu_s=cpu_s)
     louder = sum(bool(row.get("louder")) for row in rows)
+    hangs += sum(bool(row.get("hung")) for row in rows)
     verdict = "hang" if hangs else "survivor" if changed else "unchanged"
     return MutantResult(mutant, verdict, (), "", cpu_s, runs, changed, louder)
 
