@@ -22,6 +22,7 @@ from attrs import asdict, field, frozen, mutable
 
 from kemu.emulator.engine import step_watch
 from kemu.emulator.engine.raised import LIVELOCK
+from kemu.emulator.engine.world import World
 from kemu.emulator.scenario.forms import plain_form
 from kemu.lab.budget import Item, OutOfTime, RunOutcome, interleaved, outcome_of
 from kemu.lab.operators import ROOT, Mutant
@@ -42,6 +43,7 @@ STEP_CPU_S = 4.0
 CAUGHT = ("caught", "broken", "crash")
 BEST_FIRST = 5
 """So many runs that caught mutants nearby come first."""
+LOOKS_AGAIN_S = 0.01
 LEAST_WORTH_S = 0.3
 NEARBY, IN_FILE, NEARBY_LINES = 12, 4, 30
 """What a catch in the same lines, or elsewhere in the file, counts for; one elsewhere in the room counts 1."""
@@ -297,8 +299,17 @@ def results(
     def work_for(mutant: Mutant, runs: Sequence[Baseline], spent_s: float) -> Callable[[Callable[[Any], None]], None]:
         def work(send: Callable[[dict[str, Any]], None]) -> None:
             step_watch.STEP_CPU_S = STEP_CPU_S
-            signal.signal(signal.SIGXCPU, _out_of_time)
-            hangs = 0
+            hangs, most = 0, 0
+
+            def out_of_time(number: int, frame: FrameType | None) -> None:
+                if _cpu_s() < most:
+                    return
+                if _is_in_a_step(frame):
+                    raise OutOfTime
+                signal.setitimer(signal.ITIMER_PROF, LOOKS_AGAIN_S)
+
+            for number in (signal.SIGXCPU, signal.SIGPROF):
+                signal.signal(number, out_of_time)
             try:
                 replace(mutant, functions)
             except CannotPatch:
@@ -357,8 +368,14 @@ def results(
         _end(children)
 
 
-def _out_of_time(number: int, frame: FrameType | None) -> None:
-    raise OutOfTime
+def _is_in_a_step(frame: FrameType | None) -> bool:
+    """Whether a machine's step is being executed: what is raised there ends a run in good order."""
+    inner: FrameType | None = None
+    while frame is not None:
+        if frame.f_code is World.take_turn.__code__ and inner is not None and inner.f_code.co_name == "step":
+            return True
+        inner, frame = frame, frame.f_back
+    return False
 
 
 def _compared(baseline: Baseline) -> dict[str, Any]:
@@ -368,8 +385,10 @@ def _compared(baseline: Baseline) -> dict[str, Any]:
         outcome = outcome_of(baseline.item)
     except AssertionError as error:
         return {"verdict": "broken", "by": [str(error)[:200]], "item": name}
-    except (MemoryError, OutOfTime):
+    except MemoryError:
         return {"verdict": "hang", "item": name}
+    except OutOfTime:
+        return {"ran": name, "changed": True, "louder": True, "hung": True}
     except Exception as error:
         return {"verdict": "crash", "by": [f"{type(error).__name__}: {error}"[:200]], "item": name}
     spoke = [each for each in outcome.spoke if each not in baseline.outcome.spoke]
