@@ -20,6 +20,7 @@ from typing import Any
 
 from attrs import asdict, field, frozen, mutable
 
+from kemu.actors.machine import Machine
 from kemu.emulator.engine import step_watch
 from kemu.emulator.engine.raised import LIVELOCK
 from kemu.emulator.engine.world import World
@@ -372,8 +373,8 @@ def _is_in_a_step(frame: FrameType | None) -> bool:
     """Whether a machine's step is being executed: what is raised there ends a run in good order."""
     inner: FrameType | None = None
     while frame is not None:
-        if frame.f_code is World.take_turn.__code__ and inner is not None and inner.f_code.co_name == "step":
-            return True
+        if frame.f_code is World.take_turn.__code__ and inner is not None:
+            return isinstance(inner.f_locals.get("self"), Machine)
         inner, frame = frame, frame.f_back
     return False
 
