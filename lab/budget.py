@@ -10,7 +10,7 @@ from attrs import frozen
 from kemu.emulator.exploring.swarm import swarm_case
 from kemu.emulator.museum.registry import PAST_BUGS, scenario_text
 from kemu.emulator.runner import RunResult, run
-from kemu.emulator.scenario.expectations import split
+from kemu.emulator.scenario.expectations import UNMET, split
 from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.lab.applications import APPLICATIONS
@@ -79,6 +79,10 @@ def budget() -> list[Item]:
     return items
 
 
+class OutOfTime(Exception):
+    """Raised inside a run that takes too long: what its checkers said until then is known."""
+
+
 @frozen
 class RunOutcome:
     """What one run came to: the trace's digest, the violations as "checker/kind", and what broke in a machine.
@@ -101,8 +105,13 @@ def outcome_of(item: Item) -> RunOutcome:
 
 
 def judged(result: RunResult, scenario: Scenario) -> RunOutcome:
-    """What the checkers said of a run."""
-    spoke = [f"{each.checker}/{each.kind}" for each in split(result.violations, scenario.expect)[0]]
+    """What the checkers said of a run. What is said of the end does not count of a run that was cut short."""
+    cut_short = OutOfTime.__name__ in result.broke
+    spoke = [
+        f"{each.checker}/{each.kind}"
+        for each in split(result.violations, scenario.expect)[0]
+        if not cut_short or not (each.liveness or each.checker == UNMET)
+    ]
     return RunOutcome(result.digest, tuple(sorted(set(spoke))), result.broke, result.steps, result.messages)
 
 

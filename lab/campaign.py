@@ -15,15 +15,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from attrs import asdict, field, frozen, mutable
 
+from kemu.actors.machine import Machine
 from kemu.emulator.engine import step_watch
 from kemu.emulator.engine.raised import LIVELOCK
+from kemu.emulator.engine.world import World
 from kemu.emulator.scenario.forms import plain_form
-from kemu.lab.budget import Item, RunOutcome, interleaved, outcome_of
+from kemu.lab.budget import Item, OutOfTime, RunOutcome, interleaved, outcome_of
 from kemu.lab.operators import ROOT, Mutant
 from kemu.lab.patching import CannotPatch, live_functions, replace, watch_of
 
@@ -32,6 +34,8 @@ CPU_S = 28.0
 LEAST_RUN_S = 8.0
 """Of CPU time, for every run: enough for the emulator to call a run a livelock."""
 MOST_HANGS = 2
+KILLED_S = 5
+"""So long after its CPU time a child is killed that cannot be told."""
 ASLEEP_S = 120.0
 """A child that sleeps for so long is ended. One that waits for a processor, or is stopped, does not sleep."""
 MEMORY_BYTES = 6 << 30
@@ -40,6 +44,7 @@ STEP_CPU_S = 4.0
 CAUGHT = ("caught", "broken", "crash")
 BEST_FIRST = 5
 """So many runs that caught mutants nearby come first."""
+LOOKS_AGAIN_S = 0.01
 LEAST_WORTH_S = 0.3
 NEARBY, IN_FILE, NEARBY_LINES = 12, 4, 30
 """What a catch in the same lines, or elsewhere in the file, counts for; one elsewhere in the room counts 1."""
@@ -295,6 +300,17 @@ def results(
     def work_for(mutant: Mutant, runs: Sequence[Baseline], spent_s: float) -> Callable[[Callable[[Any], None]], None]:
         def work(send: Callable[[dict[str, Any]], None]) -> None:
             step_watch.STEP_CPU_S = STEP_CPU_S
+            hangs, most = 0, 0
+
+            def out_of_time(number: int, frame: FrameType | None) -> None:
+                if _cpu_s() < most:
+                    return
+                if _is_in_a_step(frame):
+                    raise OutOfTime
+                signal.setitimer(signal.ITIMER_PROF, LOOKS_AGAIN_S)
+
+            for number in (signal.SIGXCPU, signal.SIGPROF):
+                signal.signal(number, out_of_time)
             try:
                 replace(mutant, functions)
             except CannotPatch:
@@ -306,10 +322,11 @@ def results(
                     continue
                 send({"begun": each.item.name})
                 most = int(_cpu_s() + min(left_s, max(LEAST_RUN_S, 5 * each.cpu_s))) + 1
-                resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+                resource.setrlimit(resource.RLIMIT_CPU, (most, int(cpu_s) + KILLED_S))
                 row = _compared(each)
                 send(row)
-                if "verdict" in row:
+                hangs += "hung" in row
+                if "verdict" in row or hangs == MOST_HANGS:
                     return
 
         return work
@@ -352,6 +369,16 @@ def results(
         _end(children)
 
 
+def _is_in_a_step(frame: FrameType | None) -> bool:
+    """Whether a machine's step is being executed: what is raised there ends a run in good order."""
+    inner: FrameType | None = None
+    while frame is not None:
+        if frame.f_code is World.take_turn.__code__ and inner is not None:
+            return isinstance(inner.f_locals.get("self"), Machine)
+        inner, frame = frame, frame.f_back
+    return False
+
+
 def _compared(baseline: Baseline) -> dict[str, Any]:
     """Make a run of the budget with the mutant in force."""
     name = baseline.item.name
@@ -361,10 +388,14 @@ def _compared(baseline: Baseline) -> dict[str, Any]:
         return {"verdict": "broken", "by": [str(error)[:200]], "item": name}
     except MemoryError:
         return {"verdict": "hang", "item": name}
+    except OutOfTime:
+        return {"ran": name, "changed": True, "louder": True, "hung": True}
     except Exception as error:
         return {"verdict": "crash", "by": [f"{type(error).__name__}: {error}"[:200]], "item": name}
     spoke = [each for each in outcome.spoke if each not in baseline.outcome.spoke]
-    if outcome.broke and not baseline.outcome.broke:
+    if OutOfTime.__name__ in outcome.broke and not spoke:
+        return {"ran": name, "changed": True, "louder": True, "hung": True}
+    if outcome.broke and OutOfTime.__name__ not in outcome.broke and not baseline.outcome.broke:
         return {"verdict": _verdict_of(outcome.broke), "by": [_speaker(outcome.broke)], "item": name}
     if spoke:
         return {"verdict": "caught", "by": spoke, "item": name}
@@ -394,6 +425,7 @@ def _result(mutant: Mutant, rows: Sequence[dict[str, Any]], cpu_s: float, hangs:
     if not runs:
         return MutantResult(mutant, "unreached", cpu_s=cpu_s)
     louder = sum(bool(row.get("louder")) for row in rows)
+    hangs += sum(bool(row.get("hung")) for row in rows)
     verdict = "hang" if hangs else "survivor" if changed else "unchanged"
     return MutantResult(mutant, verdict, (), "", cpu_s, runs, changed, louder)
 

@@ -67,6 +67,8 @@ EFFECTS = ("send", "reply", "answer", "start_timer", "stop_timer", "append", "wr
 NOTES = ("note", "_note")
 """Calls that only report. They are not removed, and what they report has no mutants."""
 TIMERS = ("start_timer", "_start_timer", "StartTimer")
+LARGE = 10
+"""One more than a constant beyond this changes next to nothing: it is doubled."""
 OTHER_SIDE: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 Edit: TypeAlias = tuple[str, ast.expr | ast.stmt, str]
 """(operator, node whose text is replaced, new text)."""
@@ -260,7 +262,7 @@ def _of_expression(
         elif kind is ast.IsNot and right_text == "None":
             yield "None flipped", node, f"(({left_text}) is None)"
     elif isinstance(node, ast.Constant) and type(node.value) is int:
-        yield "constant", node, str(node.value + 1)
+        yield "constant", node, str(node.value + 1 if node.value < LARGE else node.value * 2)
         if node.value:
             yield "constant", node, "0"
     elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and not called:

@@ -10,8 +10,10 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
+from kemu.emulator.findings import Violation
+from kemu.emulator.runner import run
 from kemu.lab import campaign, mutants
-from kemu.lab.budget import SCENARIOS, Item, RunOutcome, budget, outcome_of
+from kemu.lab.budget import SCENARIOS, Item, RunOutcome, budget, judged, outcome_of
 from kemu.lab.campaign import Baseline, MutantResult, as_row, baselines, chosen, from_row, results, scenario_hash
 from kemu.lab.mutants import main
 from kemu.lab.operators import ROOT, Mutant, mutants_of, room_of
@@ -160,6 +162,23 @@ def test_a_step_without_end_is_caught_as_a_livelock(verdicts, tmp_path):
 
     assert (result.verdict, result.by) == ("caught", ("livelock",))
     assert result.cpu_s < 12
+
+
+def test_a_run_that_takes_too_long_is_cut_short_and_what_its_checkers_said_until_then_counts(monkeypatch):
+    scenario = STEADY.scenario()
+    result = run(scenario, seed=1, drive="bare")
+    late = Violation("liveness", 0, 0, (), "", liveness=True, kind="not-at-rest")
+    said = Violation("pace", 0, 0, (), "", kind="too-soon")
+    cut_short = attrs.evolve(result, violations=(late, said), broke="b0 at 7 us, step 3: OutOfTime: ")
+    assert judged(cut_short, scenario).spoke == ("pace/too-soon",)
+
+    monkeypatch.setattr(campaign, "LEAST_RUN_S", 0.1)
+    large = Item("preset", "streams-100-instances")
+    one = mutant(FILES[0], "self._answer_all()")
+    one = attrs.evolve(one, new="self._answer_all() or None")
+    known = [Baseline(large, RunOutcome("", ()), 0.01, {one.file: frozenset([one.statement])})]
+    (hung,) = results([one], known, jobs=1, cpu_s=5)
+    assert (hung.verdict, hung.changed) == ("hang", (large.name,))
 
 
 def test_a_child_that_sleeps_is_a_hang_and_one_that_is_stopped_is_not(monkeypatch):

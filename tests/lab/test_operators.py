@@ -23,6 +23,7 @@ def found(source: str, operator: str) -> list[tuple[str, str]]:
         ("boundary", "return x < y", [("x < y", "((x) <= (y))")]),
         ("constant", "return 7", [("7", "0"), ("7", "8")]),
         ("constant", "return 0", [("0", "1")]),
+        ("constant", "return 1000", [("1000", "0"), ("1000", "2000")]),
         ("statement removed", "self.x = y", [("self.x = y", "pass")]),
         ("statement removed", "x.clear()", [("x.clear()", "pass")]),
         ("effect removed", "self.send(x)", [("self.send(x)", "pass")]),
