@@ -64,6 +64,7 @@ from kemu.protocol.nodes import (
     read_epoch,
     read_state,
 )
+from kemu.protocol.notes.groups import GroupBecame, OffsetCommitted
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
 ANY: object = object()
@@ -247,6 +248,9 @@ class Fields(Checker):
         """Broker -> partition -> leader and epoch, as it was told."""
         self._questions: dict[tuple[ActorName, int, int], str] = {}
         """(coordinator, connection, request id) -> the group whose offsets are asked for."""
+        self._since_deleted: dict[str, dict[TopicPartition, None]] = {}
+        """Group that a coordinator began to delete -> partitions with a commit since. The records of the deletion may
+        be in the log although their coordinator died before it could tell."""
         self._types: dict[str, str] = {}
         """Group -> the protocol type that its last member joined with."""
         if settings is None:
@@ -269,6 +273,8 @@ class Fields(Checker):
             (sent(ElectLeadersReply), self._knows_partitions),
             (NodeWritten, self._written),
             (MetadataCached, self._caches),
+            (GroupBecame, self._group_ends),
+            (OffsetCommitted, self._committed),
             (HostDown, self._down),
         )
         self.on.update(more)
@@ -405,9 +411,18 @@ class Fields(Checker):
         if known is None or known.coordinator != seen.actor:
             return
         for row in fact.message.offsets:
-            right = self.panel.commits.of(group, (row.topic, row.partition))
-            if row.error is ErrorCode.NONE and row.offset < right:
+            at = (row.topic, row.partition)
+            right, known_since = self.panel.commits.of(group, at), self._since_deleted.get(group)
+            if row.error is ErrorCode.NONE and row.offset < right and (known_since is None or at in known_since):
                 self._say(seen, fact, f"offset of {row.topic}-{row.partition}", row.offset, f"{right} or more")
+
+    def _group_ends(self, seen: Seen, fact: GroupBecame) -> None:
+        if fact.new == "Dead":
+            self._since_deleted[fact.group] = {}
+
+    def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
+        if fact.group in self._since_deleted:
+            self._since_deleted[fact.group][fact.topic, fact.partition] = None
 
     def _describes(self, seen: Seen, fact: Send) -> None:
         for group in fact.message.groups:
