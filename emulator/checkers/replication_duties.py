@@ -9,7 +9,6 @@ of a run that was healed: ``findings.STAYS_SO`` where the rest works, ``findings
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.controller_duties import ControllerDuties
@@ -65,9 +64,8 @@ class ReplicationDuties(Checker):
         self._parts = (self._of_controllers, self._of_replicas, self._kept_logs)
         self._unmet: dict[tuple[str, tuple[str, ...]], tuple[object, int]] = {}
         """Kind and entities -> what the condition was like, and since when it has been so."""
-        self._looks_us = 0
         self._healed_us = _NEVER_US
-        self.every = self._time_passes
+        self.looks_us = 0
         self.on = {Healed: self._heal}
         for part in (*reversed(self._parts), self._plane):
             self.shown_to(part.on)
@@ -83,11 +81,11 @@ class ReplicationDuties(Checker):
 
     # --- clocks ------------------------------------------------------------------------------------------------
 
-    def _time_passes(self, seen: Seen, fact: Any) -> None:
-        if seen.at_us >= self._looks_us:
-            self._looks_us = seen.at_us + LOOK_US
-            if self.panel.registered:
-                self._look(seen)
+    def look(self, seen: Seen) -> None:
+        """Judge once a second."""
+        self.looks_us = seen.at_us + LOOK_US
+        if self.panel.registered:
+            self._look(seen)
 
     def _owed(self) -> Iterator[Duty]:
         for part in self._parts:
@@ -114,7 +112,7 @@ class ReplicationDuties(Checker):
         """Whether everything is led, in sync, told and answered now."""
         if self.panel.states and not self._plane.controller:
             return False
-        now_us = self._looks_us - LOOK_US
+        now_us = self.looks_us - LOOK_US
         if any(kind in UNDER_WAY and abs(now_us - us) >= SOON_US for (kind, _), (_, us) in self._unmet.items()):
             return False
         if any(duty.kind not in (*UNDER_WAY, *LATER) for duty in self._owed()):
@@ -125,7 +123,7 @@ class ReplicationDuties(Checker):
 
     def finish(self, at_us: int) -> None:
         """Look for the last time, and name what Kafka leaves as it is."""
-        if self.panel.now is None or self.every is None or not self.panel.registered:
+        if self.panel.now is None or not self.on or not self.panel.registered:
             return
         seen = self.panel.now._replace(at_us=at_us)
         self._look(seen)
