@@ -73,24 +73,24 @@ class Checker:
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``); a subclass with its own ``see`` is shown all."""
+        shown_whole = type(self).see is not Checker.see and not is_of_the_wire(kind)
+        return (self._shown,) if shown_whole else self.takers_of(kind)
+
+    def takers_of(self, kind: type) -> tuple[Handler, ...]:
+        """Which methods take facts of a kind."""
+        own = self.on.get(kind)
         if is_of_the_wire(kind):
-            return (self.on[kind],) if kind in self.on else ()
-        if type(self).see is not Checker.see:
-            return (self._shown,)
+            return () if own is None else (own,)
         looks = self._time_passes if self.clock is None and self.looks else None
-        return tuple([handler for handler in (looks, self.every, self.on.get(kind)) if handler is not None])
+        return tuple([handler for handler in (looks, self.every, own) if handler is not None])
 
     def _shown(self, seen: Seen, _: Any) -> None:
         self.see(seen)
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        kind = kind_of(seen.fact)
-        if not is_of_the_wire(kind):
-            self._time_passes(seen, seen.fact)
-        for handler in (None if is_of_the_wire(kind) else self.every, self.on.get(kind)):
-            if handler is not None:
-                handler(seen, seen.fact)
+        for handler in self.takers_of(kind_of(seen.fact)):
+            handler(seen, seen.fact)
 
     @property
     def looks(self) -> bool:

@@ -41,7 +41,7 @@ from kemu.protocol.messages.control import (
     StopReplica,
     UpdateMetadata,
 )
-from kemu.protocol.messages.data import Fetch, ListOffsets, MetadataReply, Produce
+from kemu.protocol.messages.data import Fetch, FetchPartition, ListOffsets, MetadataReply, Produce
 from kemu.protocol.messages.group import (
     DescribeGroupsReply,
     FindCoordinator,
@@ -212,7 +212,7 @@ OFTEN: Mapping[type, Callable[[Any], tuple[object, ...]]] = {
     Fetch: attrgetter("max_wait_ms", "min_bytes", "max_bytes", "replica_id"),
 }
 """Requests that are sent often -> what their rows read: right once is right until the sender joins, leaves or ends."""
-ALL_ROWS_EACH = 16
+ALL_ROWS_EACH = 64
 """Of so many fetches of a follower one is looked at whole, the others where they differ from the one before."""
 _BY_A_FOLLOWER = (
     FieldRow("max wait", lambda m: m.max_wait_ms, _of_replicas("replica_fetch_wait_max_ms")),
@@ -229,6 +229,23 @@ _BY_A_CONSUMER = (
 
 
 _says_of_fetch = OFTEN[Fetch]
+
+
+def _other_rows(rows: tuple[FetchPartition, ...], before: tuple[FetchPartition, ...]) -> tuple[FetchPartition, ...]:
+    """Those that say something else of a partition than the row in the same place did."""
+    return tuple(
+        [
+            row
+            for row, old in zip(rows, before, strict=True)
+            if row is not old
+            and (
+                row.fetch_offset != old.fetch_offset
+                or row.current_leader_epoch != old.current_leader_epoch
+                or row.partition != old.partition
+                or row.topic != old.topic
+            )
+        ]
+    )
 
 
 class Fields(Checker):
@@ -252,9 +269,8 @@ class Fields(Checker):
         """What the store had of a partition, by version of its node."""
         self._deleted: dict[str, None] = {}
         """Topics that anybody ever wanted deleted."""
-        self._last_fetch: dict[tuple[ActorName, ActorName], Fetch] = {}
-        """A follower at rest asks the same again and again."""
-        self._fetches_seen: dict[tuple[ActorName, ActorName], int] = {}
+        self._last_fetch: dict[tuple[ActorName, ActorName], tuple[Fetch, int]] = {}
+        """Follower and leader -> the last Fetch, and how many there were; at rest the same is sent again and again."""
         self._right: dict[type, dict[ActorName, tuple[object, ...]]] = {kind: {} for kind in OFTEN}
         """By request of ``OFTEN``: what its sender said last that was right."""
         self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
@@ -354,15 +370,15 @@ class Fields(Checker):
             self._fetches_to_copy(seen, fact, request)
 
     def _fetches_to_copy(self, seen: Seen, fact: Send, request: Fetch) -> None:
-        line = (seen.actor, fact.to)
-        last = self._last_fetch.get(line)
-        if last is request or last == request:
-            return
-        self._last_fetch[line] = request
-        number = self._fetches_seen[line] = self._fetches_seen.get(line, 0) + 1
-        rows, known = request.partitions, () if last is None else last.partitions
-        if number % ALL_ROWS_EACH and len(rows) == len(known):
-            rows = tuple([row for row, old in zip(rows, known, strict=True) if row is not old and row != old])
+        line = (seen[2], fact[0])
+        last, number = self._last_fetch.get(line, (None, 0))
+        self._last_fetch[line] = request, number + 1
+        rows = request.partitions
+        if number % ALL_ROWS_EACH and last is not None:
+            if last is request:
+                return
+            if len(rows) == len(last.partitions):
+                rows = _other_rows(rows, last.partitions)
         for row in rows:
             at = (row.topic, row.partition)
             role, end = self.panel.roles.get((seen.actor, at)), self.panel.copies.on_host(seen.actor, at).log.end
