@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from kemu.emulator.checkers import make_checkers
-from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.base import Checker, Clock
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, raised_text
 from kemu.emulator.facts import Handler, Seen, handlers_of, kind_of
@@ -60,15 +60,16 @@ class Judging:
         self.checkers = tuple(checkers)
         for checker in self.checkers:
             checker.attach(self.panel)
+        self._clock = Clock(self.checkers)
         self.metrics = Metrics(self.panel)
         self._waiting = WaitingAtEnd(self.panel)
         self._expect = expectations(expect)
         self._watching: dict[type, tuple[Handler, ...]] = {}
 
     @property
-    def observers(self) -> "tuple[Panel | Checker | Metrics | WaitingAtEnd, ...]":
+    def observers(self) -> "tuple[Panel | Clock | Checker | Metrics | WaitingAtEnd, ...]":
         """Who sees the facts, in this order."""
-        return (self.panel, *self.checkers, self.metrics, self._waiting)
+        return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting)
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""

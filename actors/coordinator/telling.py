@@ -24,18 +24,28 @@ from kemu.protocol.wire.compile import maker
 
 _read = maker(GroupRequestRead)
 _answered = maker(GroupRequestAnswered)
-_GENERATION_AND_IDS = (Heartbeat, SyncGroup, OffsetCommit, RangeCommit)
+_BY_A_MEMBER = frozenset((Heartbeat, OffsetCommit, RangeCommit))
 
 
 def request_read(event: Received) -> GroupRequestRead | None:
     """The note of a request; None if it is about no member."""
-    request = event.message
+    client, connection, request_id, _, request = event
     api = type(request)
+    if api in _BY_A_MEMBER:
+        ids = ((request.member_id, request.instance_id),)
+        return _read(
+            group=request.group,
+            api=api.__name__,
+            client=client,
+            connection=connection,
+            request_id=request_id,
+            ids=ids,
+            generation=request.generation,
+        )
     about: dict[str, Any] = {}
-    if api in _GENERATION_AND_IDS:
+    if api is SyncGroup:
         about["generation"] = request.generation
-        if api is SyncGroup:
-            about["rows"] = tuple([(row.member_id, row.assignment) for row in request.assignments])
+        about["rows"] = tuple([(row.member_id, row.assignment) for row in request.assignments])
     elif api is JoinGroup:
         about["session_timeout_ms"] = request.session_timeout_ms
         about["rebalance_timeout_ms"] = request.rebalance_timeout_ms
@@ -46,7 +56,6 @@ def request_read(event: Received) -> GroupRequestRead | None:
         ids = tuple([(entry.member_id, entry.instance_id) for entry in leaving(event.version, request)])
     else:
         ids = ((request.member_id, request.instance_id),)
-    client, connection, request_id = event[:3]
     return _read(
         group=request.group,
         api=api.__name__,
@@ -81,7 +90,7 @@ def _of_commit(reply: OffsetCommitReply | RangeCommitReply) -> dict[str, Any] | 
 
 
 _ANSWERS: Mapping[type, Callable[[Any], dict[str, Any] | None]] = {
-    HeartbeatReply: lambda reply: {"error": reply.error},
+    HeartbeatReply: lambda reply: {"error": reply.error},  # said at once: they are the most frequent
     JoinGroupReply: _of_join,
     SyncGroupReply: lambda reply: {"error": reply.error, "assignment": reply.assignment},
     LeaveGroupReply: _of_leave,
@@ -93,8 +102,12 @@ _ANSWERS: Mapping[type, Callable[[Any], dict[str, Any] | None]] = {
 def request_answered(caller: Caller | Received, message: object) -> GroupRequestAnswered | None:
     """The note of an answer; None if it is about no member."""
     of = _ANSWERS.get(type(message))
-    said = None if of is None else of(message)
-    if said is None:
+    if of is None:
         return None
     client, connection, request_id = caller[:3]
+    if isinstance(message, HeartbeatReply):
+        return _answered(client=client, connection=connection, request_id=request_id, error=message.error)
+    said = of(message)
+    if said is None:
+        return None
     return _answered(client=client, connection=connection, request_id=request_id, **said)

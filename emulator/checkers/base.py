@@ -5,13 +5,14 @@ file afterwards, and inside Spark. It sees every fact once, in order, keeps only
 what needs the whole run is said in ``finish``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of
 from kemu.emulator.findings import KINDS, STAYS_SO, Loss, Unmended, Violation
 from kemu.emulator.watching.panel import Panel
 
+NEVER_US = 1 << 62
 MAX_VIOLATIONS = 100
 """Per checker and run: a machine broken at its root breaks its rule at every step; the first cases are enough."""
 
@@ -37,6 +38,10 @@ class Checker:
         self.on: dict[type, Callable[[Seen, Any], None]] = {}
         self.every: Handler | None = None
         """What takes every fact, whatever its type, before the method of its type; None: nothing does."""
+        self.looks_us = NEVER_US
+        """The first fact of this time or later is shown to ``look`` before it is shown to any checker."""
+        self.clock: Clock | None = None
+        """What shows it that fact; None: it does so itself."""
 
     def shown_to(self, on: Mapping[type, Callable[[Seen, Any], None]]) -> None:
         """A part of the checker takes these facts, too, before the checker does."""
@@ -46,7 +51,21 @@ class Checker:
 
     def rest(self) -> None:
         """Nothing that it watches can happen in this run: it is shown nothing."""
-        self.on, self.every = {}, None
+        self.on, self.every, self.looks_us = {}, None, NEVER_US
+
+    def look(self, seen: Seen) -> None:
+        """Judge what only the time has brought, and say by ``looks_us`` when to look again."""
+        raise NotImplementedError
+
+    def look_at(self, us: int) -> None:
+        """Look at this time, and not when it was to be."""
+        self.looks_us = us
+        if self.clock is not None:
+            self.clock.looks_us = min(self.clock.looks_us, us)
+
+    def _time_passes(self, seen: Seen, _: Any) -> None:
+        if seen.at_us >= self.looks_us:
+            self.look(seen)
 
     def attach(self, panel: Panel) -> None:
         """Read this panel; whoever shows facts to the checker shows them to the panel before."""
@@ -54,21 +73,29 @@ class Checker:
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
         """What takes facts of a type (``facts.handlers_of``); a subclass with its own ``see`` is shown all."""
+        shown_whole = type(self).see is not Checker.see and not is_of_the_wire(kind)
+        return (self._shown,) if shown_whole else self.takers_of(kind)
+
+    def takers_of(self, kind: type) -> tuple[Handler, ...]:
+        """Which methods take facts of a kind."""
+        own = self.on.get(kind)
         if is_of_the_wire(kind):
-            return (self.on[kind],) if kind in self.on else ()
-        if type(self).see is not Checker.see:
-            return (self._shown,)
-        return tuple([handler for handler in (self.every, self.on.get(kind)) if handler is not None])
+            return () if own is None else (own,)
+        looks = self._time_passes if self.clock is None and self.looks else None
+        return tuple([handler for handler in (looks, self.every, own) if handler is not None])
 
     def _shown(self, seen: Seen, _: Any) -> None:
         self.see(seen)
 
     def see(self, seen: Seen) -> None:
         """Take one fact."""
-        kind = kind_of(seen.fact)
-        for handler in (None if is_of_the_wire(kind) else self.every, self.on.get(kind)):
-            if handler is not None:
-                handler(seen, seen.fact)
+        for handler in self.takers_of(kind_of(seen.fact)):
+            handler(seen, seen.fact)
+
+    @property
+    def looks(self) -> bool:
+        """Whether it ever looks."""
+        return bool(self.on) and type(self).look is not Checker.look
 
     @property
     def satisfied(self) -> bool:
@@ -95,6 +122,32 @@ class Checker:
             self.violations.append(Violation(self.name, seen.at_us, seen.seq, entities, text, liveness, kind))
         else:
             self.suppressed += 1
+
+
+class Clock:
+    """Has checkers look when it is time: with each fact one comparison, however many they are."""
+
+    def __init__(self, checkers: Sequence[Checker]) -> None:
+        self._checkers = [checker for checker in checkers if checker.looks]
+        for checker in self._checkers:
+            checker.clock = self
+        self.looks_us = 0
+
+    def handlers_of(self, kind: type) -> tuple[Handler, ...]:
+        """What takes facts of a type (``facts.handlers_of``)."""
+        return () if is_of_the_wire(kind) or not self._checkers else (self._time_passes,)
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        for handler in self.handlers_of(kind_of(seen.fact)):
+            handler(seen, seen.fact)
+
+    def _time_passes(self, seen: Seen, _: Any) -> None:
+        if seen.at_us >= self.looks_us:
+            for checker in self._checkers:
+                if seen.at_us >= checker.looks_us:
+                    checker.look(seen)
+            self.looks_us = min(checker.looks_us for checker in self._checkers)
 
 
 def _both(first: Callable[[Seen, Any], None], second: Callable[[Seen, Any], None]) -> Callable[[Seen, Any], None]:

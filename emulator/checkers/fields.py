@@ -24,6 +24,7 @@ A value that nothing tells is not judged. Source: Kafka 3.4, the schemas of thes
 """
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from kemu.actors.machine import Received, Send
@@ -40,7 +41,7 @@ from kemu.protocol.messages.control import (
     StopReplica,
     UpdateMetadata,
 )
-from kemu.protocol.messages.data import Fetch, ListOffsets, MetadataReply, Produce
+from kemu.protocol.messages.data import Fetch, FetchPartition, ListOffsets, MetadataReply, Produce
 from kemu.protocol.messages.group import (
     DescribeGroupsReply,
     FindCoordinator,
@@ -205,6 +206,15 @@ SENT: Mapping[type, tuple[FieldRow, ...]] = {
     StoreOps: (FieldRow("session", lambda m: m.session_id, _session),),
 }
 """By request, as it is sent."""
+OFTEN: Mapping[type, Callable[[Any], tuple[object, ...]]] = {
+    Heartbeat: attrgetter("member_id", "generation", "instance_id"),
+    OffsetCommit: attrgetter("member_id", "generation", "instance_id"),
+    Produce: attrgetter("acks", "timeout_ms"),
+    Fetch: attrgetter("max_wait_ms", "min_bytes", "max_bytes", "replica_id"),
+}
+"""Requests that are sent often -> what their rows read: right once is right until the sender joins, leaves or ends."""
+ALL_ROWS_EACH = 64
+"""Of so many fetches of a follower one is looked at whole, the others where they differ from the one before."""
 _BY_A_FOLLOWER = (
     FieldRow("max wait", lambda m: m.max_wait_ms, _of_replicas("replica_fetch_wait_max_ms")),
     FieldRow("min bytes", lambda m: m.min_bytes, _of_replicas("replica_fetch_min_bytes")),
@@ -217,6 +227,26 @@ _BY_A_CONSUMER = (
     FieldRow("max bytes", lambda m: m.max_bytes, _set("fetch_max_bytes")),
     FieldRow("replica id", lambda m: m.replica_id, _own_id),
 )
+
+
+_says_of_fetch = OFTEN[Fetch]
+
+
+def _other_rows(rows: tuple[FetchPartition, ...], before: tuple[FetchPartition, ...]) -> tuple[FetchPartition, ...]:
+    """Those that say something else of a partition than the row in the same place did."""
+    return tuple(
+        [
+            row
+            for row, old in zip(rows, before, strict=True)
+            if row is not old
+            and (
+                row.fetch_offset != old.fetch_offset
+                or row.current_leader_epoch != old.current_leader_epoch
+                or row.partition != old.partition
+                or row.topic != old.topic
+            )
+        ]
+    )
 
 
 class Fields(Checker):
@@ -240,10 +270,10 @@ class Fields(Checker):
         """What the store had of a partition, by version of its node."""
         self._deleted: dict[str, None] = {}
         """Topics that anybody ever wanted deleted."""
-        self._last_fetch: dict[tuple[ActorName, ActorName], Fetch] = {}
-        """A follower at rest asks the same again and again."""
-        self._fetch_says: dict[ActorName, tuple[int, ...]] = {}
-        """What the last Fetch of a consumer said that was right, but for partitions."""
+        self._last_fetch: dict[tuple[ActorName, ActorName], tuple[Fetch, int]] = {}
+        """Follower and leader -> the last Fetch, and how many there were; at rest the same is sent again and again."""
+        self._right: dict[type, dict[ActorName, tuple[object, ...]]] = {kind: {} for kind in OFTEN}
+        """By request of ``OFTEN``: what its sender said last that was right."""
         self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         """Broker -> partition -> leader and epoch, as it was told."""
         self._questions: dict[tuple[ActorName, int, int], str] = {}
@@ -256,7 +286,7 @@ class Fields(Checker):
         if settings is None:
             return
         self.settings = settings
-        self.on = {sent(kind): self._compared(rows) for kind, rows in SENT.items()}
+        self.on = {sent(kind): self._compared(kind, rows) for kind, rows in SENT.items()}
         more: tuple[tuple[type, Callable[[Seen, Any], None]], ...] = (
             (sent(Fetch), self._fetches),
             (sent(LeaveGroup), self._leaves),
@@ -282,15 +312,26 @@ class Fields(Checker):
 
     # --- comparing ---------------------------------------------------------------------------------------------
 
-    def _compared(self, rows: tuple[FieldRow, ...]) -> Callable[[Seen, Send], None]:
-        return lambda seen, fact: self._compare(seen, fact, rows)
+    def _compared(self, kind: type, rows: tuple[FieldRow, ...]) -> Callable[[Seen, Send], object]:
+        says, before = OFTEN.get(kind), self._right.get(kind)
+        if says is None or before is None:
+            return lambda seen, fact: self._compare(seen, fact, rows)
 
-    def _compare(self, seen: Seen, fact: Send, rows: tuple[FieldRow, ...]) -> None:
-        message = fact.message
+        def compare(seen: Seen, fact: Send) -> None:
+            said = says(fact[4])
+            if before.get(seen[2]) != said and self._compare(seen, fact, rows):
+                before[seen.actor] = said
+
+        return compare
+
+    def _compare(self, seen: Seen, fact: Send, rows: tuple[FieldRow, ...]) -> bool:
+        message, is_right = fact.message, True
         for row in rows:
             said, right = row.said(message), row.right(self, seen, message)
             if right is not ANY and said != right:
                 self._say(seen, fact, row.name, said, right)
+                is_right = False
+        return is_right
 
     def _say(self, seen: Seen, fact: Wired, field: str, said: object, right: object) -> None:
         api = type(fact.message).__name__
@@ -307,6 +348,7 @@ class Fields(Checker):
     def _joined(self, seen: Seen, fact: Received) -> None:
         reply: JoinGroupReply = fact.message
         self.handed_out.pop(seen.actor, None)
+        self._member_changed(seen.actor)
         if reply.error is ErrorCode.NONE:
             self.memberships[seen.actor] = JoinedAs(reply.member_id, reply.generation, reply.protocol_name)
         elif reply.error is ErrorCode.MEMBER_ID_REQUIRED:
@@ -315,27 +357,35 @@ class Fields(Checker):
     def _leaves(self, seen: Seen, fact: Send) -> None:
         self.handed_out.pop(seen.actor, None)
         self.memberships.pop(seen.actor, None)
+        self._member_changed(seen.actor)
+
+    def _member_changed(self, actor: ActorName) -> None:
+        for kind in (Heartbeat, OffsetCommit):
+            self._right[kind].pop(actor, None)
 
     # --- fetches -----------------------------------------------------------------------------------------------
 
     def _fetches(self, seen: Seen, fact: Send) -> None:
-        request: Fetch = fact.message
-        said = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.replica_id)
-        if self._fetch_says.get(seen.actor) == said:  # a consumer's: it was right before
-            return
-        if role_of(seen.actor) != "broker":
-            found = len(self.violations) + self.suppressed
-            self._compare(seen, fact, _BY_A_CONSUMER)
-            if len(self.violations) + self.suppressed == found:
-                self._fetch_says[seen.actor] = said
-            return
-        line = (seen.actor, fact.to)
-        last = self._last_fetch.get(line)
-        if last is request or last == request:
-            return
-        self._last_fetch[line] = request
-        self._compare(seen, fact, _BY_A_FOLLOWER)
-        for row in request.partitions:
+        request: Fetch = fact[4]
+        said, before = _says_of_fetch(request), self._right[Fetch]
+        if before.get(seen[2]) != said:
+            rows = _BY_A_FOLLOWER if role_of(seen.actor) == "broker" else _BY_A_CONSUMER
+            if self._compare(seen, fact, rows):
+                before[seen.actor] = said
+        if request.replica_id >= 0:
+            self._fetches_to_copy(seen, fact, request)
+
+    def _fetches_to_copy(self, seen: Seen, fact: Send, request: Fetch) -> None:
+        line = (seen[2], fact[0])
+        last, number = self._last_fetch.get(line, (None, 0))
+        self._last_fetch[line] = request, number + 1
+        rows = request.partitions
+        if number % ALL_ROWS_EACH and last is not None:
+            if last is request:
+                return
+            if len(rows) == len(last.partitions):
+                rows = _other_rows(rows, last.partitions)
+        for row in rows:
             at = (row.topic, row.partition)
             role, end = self.panel.roles.get((seen.actor, at)), self.panel.copies.on_host(seen.actor, at).log.end
             if role is not None and row.current_leader_epoch not in (role[0], -1):
@@ -442,7 +492,7 @@ class Fields(Checker):
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        for known in (self.memberships, self.handed_out, self.sessions, self._fetch_says):
+        for known in (self.memberships, self.handed_out, self.sessions, *self._right.values()):
             for actor in [actor for actor in known if host_of(actor) == fact.host]:
                 del known[actor]
         self._cached.pop(fact.host, None)

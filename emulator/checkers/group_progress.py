@@ -36,7 +36,7 @@ Exempt from not-rejoined: Streams; from offsets-uncommitted: Streams and KIP-333
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
@@ -132,8 +132,6 @@ class GroupDuties(Checker):
     def __init__(self, times: Mapping[GroupId, GroupTimes] | None = None) -> None:
         super().__init__()
         self._times = dict(times or {})
-        self._looks_us = 0
-        self._last: Seen | None = None
         self._faults: dict[int, tuple[int, FaultApplied]] = {}
         """Entry of the plan that lasts -> since when, and what it is."""
         self._changed_us: dict[TopicPartition, int] = {}
@@ -161,7 +159,7 @@ class GroupDuties(Checker):
         """What is overdue and was said."""
         self._overdue: dict[tuple[str, str, str], None] = {}
         """What is overdue at this look."""
-        self.every = self._time_passes
+        self.looks_us = 0
         self.on = {
             FaultApplied: self._applied,
             FaultEnded: self._ended,
@@ -311,21 +309,17 @@ class GroupDuties(Checker):
 
     # --- looking -----------------------------------------------------------------------------------------------
 
-    def _time_passes(self, seen: Seen, fact: Any) -> None:
-        self._last = seen
-        if seen.at_us >= self._looks_us:
-            self._look(seen)
-            self._looks_us = seen.at_us + LOOK_EVERY_US
-
     def finish(self, at_us: int) -> None:
         """Look once more."""
-        if self._last is not None:
-            self._look(self._last._replace(at_us=at_us))
+        if self.panel.now is not None:
+            self.look(self.panel.now._replace(at_us=at_us))
 
     def _of(self, group: GroupId) -> GroupTimes:
         return self._times.get(group) or GroupTimes()
 
-    def _look(self, seen: Seen) -> None:
+    def look(self, seen: Seen) -> None:
+        """Judge whom nothing disturbs."""
+        self.looks_us = seen.at_us + LOOK_EVERY_US
         self._overdue = {}
         for name, watched in self.panel.groups.items():
             group = self.panel.memberships.groups.get(name)

@@ -126,8 +126,8 @@ class Isr(Checker):
             return
         at = (fact.topic, fact.partition)
         office.end, office.is_whole = fact.base_offset + fact.count, False
-        least = self.panel.min_insync.least_of(at)
-        if len(office.members) < least:
+        if self.panel.min_insync.is_below(at, len(office.members)):
+            least = self.panel.min_insync.least_of(at)
             self._thin.setdefault(at, []).append((fact.base_offset, office.end, len(office.members), least))
 
     def _produces(self, seen: Seen, fact: ProducerStarted) -> None:

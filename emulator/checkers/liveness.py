@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.facts import (
     CoreHealed,
     FaultApplied,
@@ -72,7 +72,6 @@ DISTURBING = (
     *(MemberBecame, MemberFailed),
 )
 """Types of facts after which groups may have all their time again."""
-_NEVER_US = 1 << 62
 
 
 def disturbs(fact: object) -> bool:
@@ -119,7 +118,6 @@ class Liveness(Checker):
         self._groups: dict[GroupId, _Group] = {}
         self._disturbed_us: int | None = None
         """When something was disturbed last; None before ``Healed``."""
-        self._judges_us = _NEVER_US
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
         """Errors that a plan had servers answer to members, until a member fails by one or its host goes down."""
         self._killed: dict[GroupId, str] = {}
@@ -133,7 +131,6 @@ class Liveness(Checker):
             AnswerInjected: self._injected,
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
-        self.every = self._time_passes
 
     def attach(self, panel: Panel) -> None:
         """Read this panel."""
@@ -158,10 +155,9 @@ class Liveness(Checker):
     def _owing(self) -> list[_Group]:
         return [group for group in self._groups.values() if group.wrong and not group.judged]
 
-    def _time_passes(self, seen: Seen, fact: Any) -> None:
+    def look(self, seen: Seen) -> None:
         """The first fact behind the bound brings the judgement."""
-        if seen.at_us > self._judges_us:
-            self._judge(seen, seen.at_us)
+        self._judge(seen, seen.at_us)
 
     def finish(self, at_us: int) -> None:
         """A run that lasted beyond the bound is judged; one that ended before is not."""
@@ -172,12 +168,13 @@ class Liveness(Checker):
         if (self._disturbed_us is None and type(fact) is not Healed) or not disturbs(fact):
             return
         self._disturbed_us = seen.at_us
-        self._judges_us = seen.at_us + self.bound_us
+        judges_us = seen.at_us + self.bound_us
+        self.look_at(judges_us + 1)
         for name in self.panel.groups:
             group = self._group(name)
             group.wrong = self._wrong(name)
             unheard = not self.panel.unrecoverable and any(at not in group.assigned for at in self._partitions_of(name))
-            group.due_us = self._judges_us + (self._max_age_us if unheard and group.generation >= 0 else 0)
+            group.due_us = judges_us + (self._max_age_us if unheard and group.generation >= 0 else 0)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._answered = {key: None for key in self._answered if host_of(key[0]) != fact.host}
@@ -274,7 +271,7 @@ class Liveness(Checker):
             group.judged = group.due_us < now_us or not group.wrong
             if group.judged and group.wrong:
                 self._judge_group(seen, name, group)
-        self._judges_us = min([group.due_us for _, group in waiting if not group.judged], default=_NEVER_US)
+        self.look_at(min([group.due_us + 1 for _, group in waiting if not group.judged], default=NEVER_US))
 
     def _judge_group(self, seen: Seen, name: GroupId, group: _Group) -> None:
         kind, why = self._kafkas_own(name)

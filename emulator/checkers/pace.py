@@ -192,13 +192,45 @@ ROWS: Mapping[type, PaceRow] = {
 }
 
 
+def _has_no_error(reply: OffsetCommitReply) -> bool:
+    return all(outcome.error is ErrorCode.NONE for outcome in reply.outcomes)
+
+
+def _all_fetched(reply: FetchReply) -> bool:
+    rows = reply.partitions
+    return reply.error is ErrorCode.NONE and (not rows or all(row.error is ErrorCode.NONE for row in rows))
+
+
+def _is_member(reply: HeartbeatReply | SyncGroupReply) -> bool:
+    """A rebalance is news, no error (``Heartbeat.receiveHeartbeat``)."""
+    return reply.error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+GOOD: Mapping[type, Callable[[Any], bool]] = {
+    PingReply: lambda reply: reply.code is StoreCode.OK,
+    OpenSessionReply: lambda reply: reply.code is StoreCode.OK,
+    OffsetCommitReply: _has_no_error,
+    AlterIsrReply: lambda reply: reply.error_code is ErrorCode.NONE,
+    FetchReply: _all_fetched,
+    HeartbeatReply: _is_member,
+    SyncGroupReply: _is_member,
+}
+"""By reply, whether nothing went wrong; all others are good."""
+
+
 class _Line:
     """One sender's requests of a kind."""
 
-    __slots__ = ("answered_us", "due_us", "early", "good", "in_flight", "lost_us", "sent_us", "span")
+    __slots__ = (
+        *("answered_us", "due_us", "early", "good", "has_least", "in_flight", "is_paced", "lost_us", "sent_us", "span"),
+    )
 
-    def __init__(self, span: Gap | None) -> None:
+    def __init__(self, span: Gap | None, *, fails: bool) -> None:
         self.span = span
+        self.is_paced = span is not None or fails
+        """Answers matter, not only that they come."""
+        self.has_least = fails or (span is not None and span.least_us > 0)
+        """A request may come too soon."""
         self.in_flight: dict[int, str] = {}
         """Request id -> whom it was sent to."""
         self.sent_us = -1
@@ -219,8 +251,8 @@ class Pace(Checker):
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self._lines: dict[tuple[type, tuple[str, ...]], _Line] = {}
-        self._line_of: dict[tuple[type, ActorName, ActorName], _Line | None] = {}
-        """(request, who sends it, to whom) -> the line that it belongs to."""
+        self._line_of: dict[type, dict[tuple[ActorName, ActorName], _Line | None]] = {kind: {} for kind in ROWS}
+        """Request -> (who sends it, to whom) -> the line that it belongs to."""
         self._broke = (-1, "", "")
         """(step, client, peer) of the last connection that broke: what that step asks anew is given up, too."""
         self._looks_us = 0
@@ -241,7 +273,7 @@ class Pace(Checker):
         for kind, row in ROWS.items():
             if kind is Fetch and not settings.replicated:
                 continue
-            self.on[sent(kind)] = self._fetches if kind is Fetch else self._asks
+            self.on[sent(kind)] = self._asks_as(kind)
             self.on[received(row.replies)] = self._answered_as(kind)
         self.shown_to({received(OffsetCommitReply): self._commit_answered})
         for reply, kind in begins.items():
@@ -256,31 +288,39 @@ class Pace(Checker):
         about = ROWS[kind].line(actor, peer)
         line = None if about is None else self._lines.get((kind, about))
         if about is not None and line is None:
-            span = ROWS[kind].span
-            line = self._lines[kind, about] = _Line(None if span is None else span(self._settings, actor))
-        self._line_of[kind, actor, peer] = line
+            row = ROWS[kind]
+            span = None if row.span is None else row.span(self._settings, actor)
+            line = self._lines[kind, about] = _Line(span, fails=row.again_us is not None)
+        self._line_of[kind][actor, peer] = line
         return line
 
-    def _fetches(self, seen: Seen, fact: Send) -> None:
-        if fact.message.replica_id >= 0:  # consumers' are too many to be watched one by one
-            self._asks(seen, fact)
+    def _asks_as(self, kind: type) -> Callable[[Seen, Send], None]:
+        row, known = ROWS[kind], self._line_of[kind]
+        at_a_time, follows, produces = row.at_a_time, kind is Fetch, kind is Produce
 
-    def _asks(self, seen: Seen, fact: Send) -> None:
-        kind, key = type(fact.message), (type(fact.message), seen.actor, fact.to)
-        line = self._line_of[key] if key in self._line_of else self._line(*key)
-        if line is None or (kind is Produce and not fact.message.acks):  # acks=0 is never answered
-            return
-        row = ROWS[kind]
-        if row.at_a_time and len(line.in_flight) >= row.at_a_time:
-            text = f"while {len(line.in_flight)} sent before have no answer"
-            self._say(seen, "too-many", seen.actor, kind, text)
-        if line.sent_us >= 0 and (line.span is not None or row.again_us is not None):
-            self._is_due(seen, row, kind, line)
-        elif line.lost_us >= 0 and row.lost_us is not None:
-            self._is_again(seen, kind, seen.at_us - line.lost_us, row.lost_us(self._settings, seen.actor))
-        if (seen.seq, seen.actor, fact.to) != self._broke:
-            line.in_flight[fact.request_id] = fact.to
-        line.sent_us, line.lost_us, line.good, line.due_us = seen.at_us, -1, False, _NEVER_US
+        def asks(seen: Seen, fact: Send) -> None:
+            to, _, request_id, _, request = fact
+            if follows and request.replica_id < 0:  # consumers' are too many to be watched one by one
+                return
+            if produces and not request.acks:  # never answered
+                return
+            key = (seen[2], to)
+            line = known[key] if key in known else self._line(kind, *key)
+            if line is None:
+                return
+            in_flight = line.in_flight
+            if at_a_time and len(in_flight) >= at_a_time:
+                self._say(seen, "too-many", seen.actor, kind, f"while {len(in_flight)} sent before have no answer")
+            if line.sent_us >= 0:
+                if line.has_least:
+                    self._is_due(seen, row, kind, line)
+            elif line.lost_us >= 0 and row.lost_us is not None:
+                self._is_again(seen, kind, seen.at_us - line.lost_us, row.lost_us(self._settings, seen.actor))
+            if self._broke[0] != seen[0] or self._broke[1:] != key:
+                in_flight[request_id] = to
+            line.sent_us, line.lost_us, line.good, line.due_us = seen[1], -1, False, _NEVER_US
+
+        return asks
 
     def _is_due(self, seen: Seen, row: PaceRow, kind: type, line: _Line) -> None:
         after_us = seen.at_us - line.sent_us
@@ -301,19 +341,19 @@ class Pace(Checker):
     def _answered_as(self, kind: type) -> Callable[[Seen, Received], None]:
         row = ROWS[kind]
 
+        known, is_good = self._line_of[kind], GOOD.get(row.replies)
+
         def answered(seen: Seen, fact: Received) -> None:
-            key = (kind, seen.actor, fact.peer)
-            line = self._line_of[key] if key in self._line_of else self._line(*key)
-            if line is None or line.in_flight.pop(fact.request_id, None) is None:
+            key = (seen[2], fact[0])
+            line = known[key] if key in known else self._line(kind, *key)
+            if line is None or line.in_flight.pop(fact[2], None) is None or not line.is_paced:
                 return
-            if line.span is None and row.again_us is None:
-                return
-            line.answered_us = seen.at_us
+            at_us = line.answered_us = seen.at_us
             if line.sent_us >= 0 and not line.in_flight:
-                line.good = _is_good(fact.message)
+                line.good = is_good is None or is_good(fact[4])
             if line.good and line.span is not None:
-                line.due_us = max(line.sent_us + line.span.most_us, seen.at_us + SLACK_US)
-                if seen.at_us >= self._looks_us:
+                line.due_us = max(line.sent_us + line.span.most_us, at_us + SLACK_US)
+                if at_us >= self._looks_us:
                     self._look(seen)
 
         return answered
@@ -321,7 +361,7 @@ class Pace(Checker):
     def _begun_as(self, kind: type) -> Callable[[Seen, Received], None]:
         def begun(seen: Seen, fact: Received) -> None:
             line = self._line(kind, seen.actor, fact.peer)
-            if line is not None and _is_good(fact.message):
+            if line is not None and GOOD[type(fact.message)](fact.message):
                 line.in_flight = {}
                 line.sent_us, line.lost_us, line.good, line.early = seen.at_us, -1, True, 0
                 line.due_us = _NEVER_US if line.span is None else seen.at_us + line.span.most_us
@@ -363,7 +403,8 @@ class Pace(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._lines = {key: line for key, line in self._lines.items() if host_of(key[1][0]) != fact.host}
-        self._line_of = {}
+        for known in self._line_of.values():
+            known.clear()
 
     # --- time --------------------------------------------------------------------------------------------------
 
@@ -387,20 +428,3 @@ class Pace(Checker):
         verb = "sent no" if liveness else "sent a"
         text = f"{actor} {verb} {request.__name__} {text}"
         self.violation(seen, kind, (actor, request.__name__), text, liveness=liveness)
-
-
-def _is_good(reply: Any) -> bool:
-    """Whether nothing went wrong; a rebalance is news, no error (``Heartbeat.receiveHeartbeat``)."""
-    match reply:
-        case PingReply() | OpenSessionReply():
-            return reply.code is StoreCode.OK
-        case OffsetCommitReply():
-            return all(outcome.error is ErrorCode.NONE for outcome in reply.outcomes)
-        case AlterIsrReply():
-            return reply.error_code is ErrorCode.NONE
-        case FetchReply():
-            return reply.error is ErrorCode.NONE and all(row.error is ErrorCode.NONE for row in reply.partitions)
-        case HeartbeatReply() | SyncGroupReply():
-            return reply.error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
-        case _:
-            return True

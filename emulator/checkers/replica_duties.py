@@ -139,8 +139,16 @@ class ReplicaDuties(Duties):
         for at, state in panel.states.items():
             there, leader = panel.assigned.get(at), broker_host(state.leader)
             leads = panel.roles.get((leader, at)) == (state.leader_epoch, True) and (leader, at) not in plane.unusable
-            if there is not None and leads and at[0] not in plane.deleting:
+            if there is not None and leads and at[0] not in plane.deleting and not self._is_level(at, there, leader):
                 yield from self._of_leader(at, state, there, leader)
+
+    def _is_level(self, at: TopicPartition, there: ReplicaAssignment, leader: str) -> bool:
+        """Whether all replicas are in sync and have all that there is, and it is committed: then nothing is owed."""
+        end, watermark = self.end_and_watermark(leader, at)
+        if watermark != end or at in self._undecided or (leader, at) in self._proposed:
+            return False
+        in_sync = self.panel.states[at].isr
+        return all(broker in in_sync and self._end(broker_host(broker), at) == end for broker in there.replicas)
 
     def _of_leader(
         self, at: TopicPartition, state: PartitionState, there: ReplicaAssignment, leader: str

@@ -16,13 +16,23 @@ from kemu.emulator.checkers.controller_duties import ControllerDuties
 from kemu.emulator.checkers.duty import Duty
 from kemu.emulator.checkers.kept_logs import KeptLogs
 from kemu.emulator.checkers.replica_duties import ReplicaDuties
-from kemu.emulator.facts import Healed, Seen
+from kemu.emulator.facts import Handler, Healed, Seen, is_of_the_wire
 from kemu.emulator.findings import EPOCH_OF_ANOTHER_TOPIC, LEFT_OVER_LOG, LOG_OF_ANOTHER_TOPIC, UNHEARD_ISR
 from kemu.emulator.watching.control_plane import ControlPlane
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.nodes import PartitionState
+from kemu.protocol.notes.groups import (
+    CommitAnswered,
+    GroupRequestAnswered,
+    GroupRequestRead,
+    OffsetCommitted,
+    Processed,
+    RecordsAcknowledged,
+    RecordsAppended,
+)
+from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplicated
 
 LOOK_US = 1_000_000
 """How often conditions are looked at."""
@@ -32,6 +42,13 @@ UNDER_WAY = ("fetch-stalled", "unanswered", "watermark-waits")
 """Conditions that come and go with each record."""
 LATER = ("never-shrunk", "not-balanced", "step-kept")
 """Conditions for which no run is prolonged."""
+OF_RECORDS = frozenset(
+    (
+        *(RecordsAppended, RecordsReplicated, HighWatermarkAdvanced, RecordsAcknowledged, Processed),
+        *(OffsetCommitted, CommitAnswered, GroupRequestRead, GroupRequestAnswered),
+    )
+)
+"""The most frequent facts: they change nothing of what controllers owe, and to whom."""
 _NEVER_US = 1 << 62
 
 
@@ -63,14 +80,24 @@ class ReplicationDuties(Checker):
         self._of_replicas = ReplicaDuties(self._plane, config, bandwidth, request_us)
         self._kept_logs = KeptLogs(self._plane, config.emulated_log_create_us)
         self._parts = (self._of_controllers, self._of_replicas, self._kept_logs)
+        self._owed_to_controllers: tuple[Duty, ...] | None = None
+        """What ``_of_controllers`` and ``_kept_logs`` say, as long as no fact changes it."""
         self._unmet: dict[tuple[str, tuple[str, ...]], tuple[object, int]] = {}
         """Kind and entities -> what the condition was like, and since when it has been so."""
-        self._looks_us = 0
         self._healed_us = _NEVER_US
-        self.every = self._time_passes
+        self.looks_us = 0
         self.on = {Healed: self._heal}
         for part in (*reversed(self._parts), self._plane):
             self.shown_to(part.on)
+
+    def takers_of(self, kind: type) -> tuple[Handler, ...]:
+        """Facts of most kinds may change what is owed."""
+        takers = super().takers_of(kind)
+        changes = self.on and kind not in OF_RECORDS and not is_of_the_wire(kind)
+        return (*takers, self._changes) if changes else takers
+
+    def _changes(self, seen: Seen, fact: Any) -> None:
+        self._owed_to_controllers = None
 
     def attach(self, panel: Panel) -> None:
         """Read this panel, with all parts."""
@@ -83,15 +110,19 @@ class ReplicationDuties(Checker):
 
     # --- clocks ------------------------------------------------------------------------------------------------
 
-    def _time_passes(self, seen: Seen, fact: Any) -> None:
-        if seen.at_us >= self._looks_us:
-            self._looks_us = seen.at_us + LOOK_US
-            if self.panel.registered:
-                self._look(seen)
+    def look(self, seen: Seen) -> None:
+        """Judge once a second."""
+        self.looks_us = seen.at_us + LOOK_US
+        if type(seen.fact) not in OF_RECORDS:
+            self._owed_to_controllers = None
+        if self.panel.registered:
+            self._look(seen)
 
     def _owed(self) -> Iterator[Duty]:
-        for part in self._parts:
-            yield from part.owed()
+        if self._owed_to_controllers is None:
+            self._owed_to_controllers = (*self._of_controllers.owed(), *self._kept_logs.owed())
+        yield from self._owed_to_controllers
+        yield from self._of_replicas.owed()
 
     def _look(self, seen: Seen) -> None:
         """Judge what is as it was for longer than its bound."""
@@ -114,7 +145,7 @@ class ReplicationDuties(Checker):
         """Whether everything is led, in sync, told and answered now."""
         if self.panel.states and not self._plane.controller:
             return False
-        now_us = self._looks_us - LOOK_US
+        now_us = self.looks_us - LOOK_US
         if any(kind in UNDER_WAY and abs(now_us - us) >= SOON_US for (kind, _), (_, us) in self._unmet.items()):
             return False
         if any(duty.kind not in (*UNDER_WAY, *LATER) for duty in self._owed()):
@@ -125,7 +156,7 @@ class ReplicationDuties(Checker):
 
     def finish(self, at_us: int) -> None:
         """Look for the last time, and name what Kafka leaves as it is."""
-        if self.panel.now is None or self.every is None or not self.panel.registered:
+        if self.panel.now is None or not self.on or not self.panel.registered:
             return
         seen = self.panel.now._replace(at_us=at_us)
         self._look(seen)

@@ -142,7 +142,7 @@ class Requests(Checker):
 
     def _asks(self, seen: Seen, fact: Send) -> None:
         to, _, request_id, _, request = fact
-        actor, kind = seen.actor, type(request)
+        actor, kind = seen[2], type(request)
         within_us = self._within_us.get((actor, to))
         if within_us is None:
             within_us = self._within_us[actor, to] = self._waits_us(actor, to)
@@ -150,7 +150,7 @@ class Requests(Checker):
             return
         if kind is JoinGroup:
             within_us = max(within_us, _rebalance_us(request) + JOIN_MORE_US)
-        at_us = seen.at_us
+        at_us = seen[1]
         self._asked[actor, request_id] = _new(Awaited, (at_us + within_us, kind.__name__, to, at_us, within_us))
 
     def _waits_us(self, client: ActorName, server: ActorName) -> int:
@@ -161,11 +161,11 @@ class Requests(Checker):
         return self._settings.request_us(client)
 
     def _is_answered(self, seen: Seen, fact: Received) -> None:
-        self._got = seen.seq
-        self._asked.pop((seen.actor, fact.request_id), None)
-        if fact.peer == STORE:
+        self._got = seen[0]
+        self._asked.pop((seen[2], fact[2]), None)
+        if fact[0] == STORE:
             self._heard_us[seen.actor] = seen.at_us
-        if seen.at_us >= self._looks_us:
+        if seen[1] >= self._looks_us:
             self._look(seen)
 
     def _hears(self, seen: Seen, fact: Received) -> None:
@@ -207,9 +207,9 @@ class Requests(Checker):
     # --- servers -----------------------------------------------------------------------------------------------
 
     def _is_asked(self, seen: Seen, fact: Received) -> None:
-        request = fact.message
+        peer, connection, request_id, _, request = fact
         kind = type(request)
-        self._got = seen.seq
+        self._got = seen[0]
         if kind is OpenSession:
             if fact.connection in self._sessions:
                 text = f"{fact.peer} opened a session over a connection that had one already"
@@ -222,12 +222,12 @@ class Requests(Checker):
             if kind is JoinGroup:
                 self._joins_us[group] = max(self._joins_us.get(group, 0), _rebalance_us(request))
             held_us = self._joins_us.get(group, _NEVER_US)
-        elif self._within_us.get((fact.peer, seen.actor)) == 0:
+        elif self._within_us.get((peer, seen[2])) == 0:
             held_us = _NEVER_US
         else:
             held_us = ANSWERS.get(kind, _timeout_us)(request)
-        owed = _new(Owed, (fact.request_id, held_us + ANSWER_US, kind.__name__, seen.at_us))
-        line = (seen.actor, fact.peer, fact.connection)
+        owed = _new(Owed, (request_id, held_us + ANSWER_US, kind.__name__, seen[1]))
+        line = (seen[2], peer, connection)
         before = self._owed.get(line)
         if before is None:
             self._owed[line] = [owed]
@@ -235,9 +235,9 @@ class Requests(Checker):
             before.append(owed)
 
     def _answers(self, seen: Seen, fact: Send) -> None:
-        line = (seen.actor, fact.to, fact.connection)
+        line = (seen[2], fact[0], fact[1])
         owed = self._owed.get(line)
-        if owed is None or owed[0].request_id != fact.request_id:
+        if owed is None or owed[0][0] != fact[2]:
             self._answers_another(seen, fact, owed or [])
         elif len(owed) == 1:
             del self._owed[line]

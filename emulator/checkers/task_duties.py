@@ -23,7 +23,6 @@ Exempt: a task whose directory another thread of the instance holds, and changel
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import (
@@ -109,7 +108,6 @@ class TaskDuties:
         """Application whose leader gave out warm-ups -> when; until the group prepares for a rebalance."""
         self._stable_us: dict[GroupId, int] = {}
         """When the group became what it is."""
-        self._looks_us = LOOKS_US
         self._told: dict[tuple[str, object], None] = {}
         """What was said of whom."""
         self._healed_us: int | None = None
@@ -237,13 +235,8 @@ class TaskDuties:
 
     # --- overdue -----------------------------------------------------------------------------------------------
 
-    def time_passes(self, seen: Seen, fact: Any) -> None:
-        """Judge every few seconds."""
-        if seen.at_us >= self._looks_us:
-            self._looks_us = seen.at_us + LOOKS_US
-            self._judge(seen)
-
-    def _judge(self, seen: Seen) -> None:
+    def judge(self, seen: Seen) -> None:
+        """Look at what is owed."""
         for name, application in self._all.items():
             waiting = {
                 copy.actor
@@ -398,7 +391,7 @@ class TaskDuties:
     def finish(self, at_us: int) -> None:
         """See ``Tasks``."""
         end = Seen(self._seq, at_us, "", 0, None)
-        self._judge(end)
+        self.judge(end)
         for name, application in self._all.items() if self._healed_us is not None else ():
             bound_us, wrong = self._rest_us(application), self._late.get(name)
             if not wrong and at_us >= (self._healed_us or 0) + bound_us:

@@ -32,7 +32,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US
-from kemu.emulator.checkers.task_duties import TaskDuties, undisturbed_since_us
+from kemu.emulator.checkers.task_duties import LOOKS_US, TaskDuties, undisturbed_since_us
 from kemu.emulator.facts import HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, RUNNING, WatchedCopy
 from kemu.protocol.names import GroupId, host_of
@@ -96,7 +96,12 @@ class Tasks(Checker):
             HostStarted: self._started,
         }
         self.shown_to(self._duties.on)
-        self.every = self._duties.time_passes
+        self.looks_us = LOOKS_US
+
+    def look(self, seen: Seen) -> None:
+        """Judge every few seconds."""
+        self.looks_us = seen.at_us + LOOKS_US
+        self._duties.judge(seen)
 
     @property
     def satisfied(self) -> bool:

@@ -107,8 +107,7 @@ class MachineBroke(Exception):
 
 
 class Livelock(MachineBroke):
-    """Virtual time stands still, or nearly: more steps were taken in one span than a right cluster needs, or one step has
-    no end."""
+    """Virtual time (nearly) stands still: one span takes more steps than a right cluster needs, or a step has no end."""
 
 
 class World:
@@ -252,8 +251,13 @@ class World:
                 if self.watch_sends is not None:
                     self.watch_sends(packet, effect[4])
                 watchers = self._watching_sent.get(type(effect[4]))
-                if self._watchers_sent(type(effect[4])) if watchers is None else watchers:
-                    noted = [effect] if noted is None else [*noted, effect]
+                if watchers is None:
+                    watchers = self._watchers_sent(type(effect[4]))
+                if watchers:
+                    if noted is None:
+                        noted = [effect]
+                    else:
+                        noted.append(effect)
             elif kind is StartTimer:
                 rows.append(_START_TIMER_ROW + effect)
                 self._start_timer(actor, effect[0], effect[1])
@@ -331,19 +335,24 @@ class World:
 
     def _tell(self, actor: Actor, said: Sequence[Note | Send | Hangup], seq: int) -> None:
         """Show what a step noted, and what it sent that somebody watches."""
+        now_us, name, life = self.now_us, actor.name, actor.life
         for effect in said:
-            if not isinstance(effect, Note):
+            if type(effect) is Note:
+                fact, part = effect
+                watchers = self._watching.get(type(fact))
+                if watchers is None:
+                    watchers = self._watchers_of(type(fact))
+                if watchers:
+                    by = part_on(name, part) if part else name
+                    seen = _new(Seen, (seq, now_us, by, life, fact))
+                    for take in watchers:
+                        take(seen, fact)
+            elif type(effect) is Send and THROUGH not in effect[0]:
+                seen = _new(Seen, (seq, now_us, name, life, effect))
+                for take in self._watching_sent[type(effect[4])]:
+                    take(seen, effect)
+            else:
                 self._tell_of_link(actor, effect, seq)
-                continue
-            fact, part = effect
-            watchers = self._watching.get(type(fact))
-            if watchers is None:
-                watchers = self._watchers_of(type(fact))
-            if watchers:
-                by = part_on(actor.name, part) if part else actor.name
-                seen = _new(Seen, (seq, self.now_us, by, actor.life, fact))
-                for take in watchers:
-                    take(seen, fact)
 
     def _tell_of_arrival(self, actor: Actor, event: Received, seq: int) -> None:
         message = type(event[4])
@@ -355,7 +364,7 @@ class World:
         for take in watchers:
             take(seen, event)
 
-    def _tell_of_link(self, actor: Actor, said: Send | Hangup | LinkDown, seq: int) -> None:
+    def _tell_of_link(self, actor: Actor, said: Note | Send | Hangup | LinkDown, seq: int) -> None:
         """Show what an actor, or a part of it, sent, or what became of a connection."""
         watchers = self._watching_sent[type(said[4])] if isinstance(said, Send) else self._watchers_of(type(said))
         by, told = facts.of_part(actor.name, said) if THROUGH in said[0] else (actor.name, said)

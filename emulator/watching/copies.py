@@ -55,8 +55,11 @@ class Copy:
 
     def append(self, base: int, count: int, term: Term) -> None:
         """Records behind the end; if they are not, the gap is told."""
-        self.ends_at(base, term)
-        self.log.append(base, count, term)
+        if self.log.append(base, count, term):
+            self.gap = None
+        else:
+            self.ends_at(base, term)
+            self.log.append(base, count, term)
         if self.lost:
             again = [(base, base + count, term)]
             self.lost = [(left, why) for run, why in self.lost for left in minus([run], again)]

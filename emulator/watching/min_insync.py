@@ -38,6 +38,10 @@ class MinInsync:
         """The least that its leader may take it for: a setting reaches brokers some time after the store."""
         return min(self.of(at), self._at_start.get(at[0], 1))
 
+    def is_below(self, at: TopicPartition, members: int) -> bool:
+        """Whether these are fewer than ``least_of``."""
+        return members < self._at_start.get(at[0], 1) and members < self.of(at)
+
     def _replicated(self, seen: Seen, fact: TopicReplicated) -> None:
         self._at_start[fact.topic] = fact.min_isr
 
