@@ -427,7 +427,7 @@ class GroupDuties(Checker):
         elif all(member_id in joins for member_id in group.entries):
             text, bound_us = f"{text}, which all members joined,", delay_us
             ids_us = [at_us + times.session_us for at_us in group.pending.values()]
-            since_us = (*joins.values(), able_us, *ids_us)
+            since_us = (*joins.values(), able_us, group.removed_us, *ids_us)
         else:
             bound_us = max(delay_us, times.rebalance_us)
         self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us + GRACE_US, text)
