@@ -107,7 +107,7 @@ class MachineBroke(Exception):
 
 
 class Livelock(MachineBroke):
-    """Virtual time (nearly) stands still: one span takes more steps than a right cluster needs, or a step never ends."""
+    """Virtual time (nearly) stands still: a span takes more steps than a right cluster needs, or a step never ends."""
 
 
 class World:
