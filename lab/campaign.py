@@ -27,7 +27,7 @@ from kemu.emulator.engine.world import World
 from kemu.emulator.scenario.forms import plain_form
 from kemu.lab.budget import Item, OutOfTime, RunOutcome, interleaved, outcome_of
 from kemu.lab.operators import ROOT, Mutant
-from kemu.lab.patching import CannotPatch, live_functions, replace, watch_of
+from kemu.lab.patching import CannotPatch, LiveFunctions, live_functions, replace, watch_of
 
 CPU_S = 28.0
 """Of one mutant."""
@@ -279,6 +279,45 @@ def _nearness(one: Mutant, other: Mutant) -> int:
     return NEARBY if abs(one.statement - other.statement) <= NEARBY_LINES else IN_FILE
 
 
+def _work_for(
+    mutant: Mutant, functions: LiveFunctions, runs: Sequence[Baseline], left_s: float
+) -> Callable[[Callable[[Any], None]], None]:
+    """What a child does: a mutant's runs, in this much CPU time."""
+
+    def work(send: Callable[[dict[str, Any]], None]) -> None:
+        step_watch.STEP_CPU_S = STEP_CPU_S
+        hangs, most = 0, 0
+
+        def out_of_time(number: int, frame: FrameType | None) -> None:
+            if _cpu_s() < most:
+                return
+            if _is_in_a_step(frame):
+                raise OutOfTime
+            signal.setitimer(signal.ITIMER_PROF, LOOKS_AGAIN_S)
+
+        for number in (signal.SIGXCPU, signal.SIGPROF):
+            signal.signal(number, out_of_time)
+        try:
+            replace(mutant, functions)
+        except CannotPatch:
+            send({"verdict": "invalid"})
+            return
+        for each in runs:
+            rest_s = left_s - _cpu_s()
+            if each.cpu_s * 1.2 > rest_s:
+                continue
+            send({"begun": each.item.name})
+            most = int(_cpu_s() + min(rest_s, max(LEAST_RUN_S, 5 * each.cpu_s))) + 1
+            resource.setrlimit(resource.RLIMIT_CPU, (most, int(left_s) + KILLED_S))
+            row = _compared(each)
+            send(row)
+            hangs += "hung" in row
+            if "verdict" in row or hangs == MOST_HANGS:
+                return
+
+    return work
+
+
 def results(
     mutants: Iterable[Mutant],
     known: Sequence[Baseline],
@@ -296,40 +335,6 @@ def results(
     """
     functions = live_functions()
     learned = list(before)
-
-    def work_for(mutant: Mutant, runs: Sequence[Baseline], spent_s: float) -> Callable[[Callable[[Any], None]], None]:
-        def work(send: Callable[[dict[str, Any]], None]) -> None:
-            step_watch.STEP_CPU_S = STEP_CPU_S
-            hangs, most = 0, 0
-
-            def out_of_time(number: int, frame: FrameType | None) -> None:
-                if _cpu_s() < most:
-                    return
-                if _is_in_a_step(frame):
-                    raise OutOfTime
-                signal.setitimer(signal.ITIMER_PROF, LOOKS_AGAIN_S)
-
-            for number in (signal.SIGXCPU, signal.SIGPROF):
-                signal.signal(number, out_of_time)
-            try:
-                replace(mutant, functions)
-            except CannotPatch:
-                send({"verdict": "invalid"})
-                return
-            for each in runs:
-                left_s = cpu_s - spent_s - _cpu_s()
-                if each.cpu_s * 1.2 > left_s:
-                    continue
-                send({"begun": each.item.name})
-                most = int(_cpu_s() + min(left_s, max(LEAST_RUN_S, 5 * each.cpu_s))) + 1
-                resource.setrlimit(resource.RLIMIT_CPU, (most, int(cpu_s) + KILLED_S))
-                row = _compared(each)
-                send(row)
-                hangs += "hung" in row
-                if "verdict" in row or hangs == MOST_HANGS:
-                    return
-
-        return work
 
     children: list[_Child] = []
     about: dict[int, tuple[Mutant, list[Baseline], float, list[dict[str, Any]], int]] = {}
@@ -351,7 +356,7 @@ def results(
                         yield MutantResult(mutant, "unreached")
                         continue
                     one = (mutant, runs, 0.0, [], 0)
-                child = _fork(work_for(one[0], one[1], one[2]))
+                child = _fork(_work_for(one[0], functions, one[1], cpu_s - one[2]))
                 about[child.pid] = one
                 children.append(child)
             for child, status, used_s in _finished(children) if children else ():

@@ -8,19 +8,23 @@ import gc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
+from typing import TypeAlias
 
 from attrs import frozen
 
 from kemu.lab.operators import ROOT, Mutant
+
+LiveFunctions: TypeAlias = dict[tuple[str, int, str], list[FunctionType]]
+"""By file, first line and qualified name."""
 
 
 class CannotPatch(Exception):
     """The changed code closes over other variables, or no live function has the code."""
 
 
-def live_functions() -> dict[tuple[str, int, str], list[FunctionType]]:
+def live_functions() -> LiveFunctions:
     """All functions of the package by file, first line and qualified name."""
-    found: dict[tuple[str, int, str], list[FunctionType]] = {}
+    found: LiveFunctions = {}
     for each in gc.get_objects():
         if isinstance(each, FunctionType) and (each.__module__ or "").startswith("kemu."):
             code = each.__code__
@@ -47,7 +51,7 @@ def _is_class(code: CodeType) -> bool:
     return "__qualname__" in code.co_names and "__module__" in code.co_names
 
 
-def replace(mutant: Mutant, functions: dict[tuple[str, int, str], list[FunctionType]]) -> None:
+def replace(mutant: Mutant, functions: LiveFunctions) -> None:
     """Apply a mutant to this process.
 
     Raises:
@@ -70,7 +74,7 @@ def replace(mutant: Mutant, functions: dict[tuple[str, int, str], list[FunctionT
         raise CannotPatch(mutant.name)
 
 
-def _put(file: str, was: CodeType, becomes: CodeType, functions: dict[tuple[str, int, str], list[FunctionType]]) -> int:
+def _put(file: str, was: CodeType, becomes: CodeType, functions: LiveFunctions) -> int:
     found = functions.get((file, was.co_firstlineno, was.co_qualname), [])
     if was.co_freevars != becomes.co_freevars:
         raise CannotPatch(f"{file}: {was.co_qualname}")
@@ -131,7 +135,7 @@ class LineMarks:
         return {file: [line for line, seen in enumerate(lines) if seen] for file, lines in self.marks.items()}
 
 
-def watch_of(files: Iterable[str], functions: dict[tuple[str, int, str], list[FunctionType]]) -> LineMarks:
+def watch_of(files: Iterable[str], functions: LiveFunctions) -> LineMarks:
     """What watches the statements of these files."""
     marks: dict[str, bytearray] = {}
     codes: list[tuple[FunctionType, CodeType, bytearray]] = []
