@@ -127,7 +127,7 @@ def test_interval_commits_come_no_sooner_than_the_interval() -> None:
         told.answers(B, "c1", good, number)
         told.wait(5)
     assert told.said() == []
-    for number in range(10, 14):
+    for number in range(10, 15):
         told.asks("c1", B, COMMIT, number)
         told.answers(B, "c1", good, number)
         told.wait(1)
