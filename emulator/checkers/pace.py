@@ -416,13 +416,18 @@ class Pace(Checker):
         self._looks_us, self._last = seen.at_us + LOOK_US, seen
         for (kind, about), line in self._lines.items():
             if line.due_us < seen.at_us:
-                runs_us = self.panel.disturbances.runs_since_us(host_of(about[0]))
                 assert line.span is not None
-                if runs_us is not None and seen.at_us > max(line.due_us, runs_us + line.span.most_us):
+                able_us = self._able_since_us(kind, host_of(about[0]))
+                if able_us is not None and seen.at_us > max(line.due_us, able_us + line.span.most_us):
                     text = f"for {(seen.at_us - line.sent_us) / 1e6:.3f} s, although one is due after"
                     text += f" {line.span.least_us / 1e6:.3f} s"
                     self._say(seen, "overdue", about[0], kind, text, liveness=True)
                     line.due_us = _NEVER_US
+
+    def _able_since_us(self, kind: type, host: str) -> int | None:
+        """Since when a host can send this; None: it cannot now. A follower writes first, to a disk that may be slow."""
+        disturbances = self.panel.disturbances
+        return disturbances.undisturbed_since_us((host,)) if kind is Fetch else disturbances.runs_since_us(host)
 
     def _say(self, seen: Seen, kind: str, actor: str, request: type, text: str, *, liveness: bool = False) -> None:
         verb = "sent no" if liveness else "sent a"

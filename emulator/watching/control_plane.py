@@ -47,7 +47,8 @@ class ControlPlane:
         self.controller = ""
         """Host of the controller that the store has; "": none."""
         self.is_vacant = False
-        """Whether the controller's node was deleted or its session ended, and no other broker became controller."""
+        """Whether the controller's node was deleted, and no other broker became controller. While the node is there
+        nobody can: it may outlive its session (KAFKA-7165)."""
         self.epoch = 0
         """How many controllers there were."""
         self.elected_us = 0
@@ -157,7 +158,7 @@ class ControlPlane:
     def _session_ended(self, seen: Seen, fact: SessionEnded) -> None:
         """A controller whose session ended controls nothing, though its node may stay for a while."""
         if fact.session_id == self._of_controller:
-            self.controller, self.is_vacant = "", True
+            self.controller = ""
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         is_deleted = fact.what == "deleted"

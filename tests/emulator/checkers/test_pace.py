@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from kemu.emulator.checkers.pace import Pace
-from kemu.emulator.facts import HostDown, HostPaused, HostResumed
+from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, HostPaused, HostResumed
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import AlterIsr, AlterIsrReply
 from kemu.protocol.messages.data import Fetch, FetchReply, Metadata, MetadataReply
@@ -127,7 +127,7 @@ def test_interval_commits_come_no_sooner_than_the_interval() -> None:
         told.answers(B, "c1", good, number)
         told.wait(5)
     assert told.said() == []
-    for number in range(10, 14):
+    for number in range(10, 15):
         told.asks("c1", B, COMMIT, number)
         told.answers(B, "c1", good, number)
         told.wait(1)
@@ -167,6 +167,22 @@ def test_a_follower_fetches_again_at_once_but_not_after_an_order() -> None:
     told.wait(10)
 
     assert told.said() == ["overdue"]
+
+
+@pytest.mark.parametrize(("ends", "said"), [(False, []), (True, ["overdue"])])
+def test_a_follower_whose_disk_is_slow_may_take_longer_to_fetch_again(ends: bool, said: list[str]) -> None:
+    """The next one leaves when what came is written (``AbstractFetcherThread.processFetchRequest``)."""
+    told = Wired(Pace)
+    told.world(FaultApplied(index=0, kind="slow-disk", text="", links=(("b0", ""),), lasts=True))
+    told.asks("b0", "b1", Fetch(replica_id=0, max_wait_ms=500, min_bytes=1, partitions=()), 1)
+    told.answers("b1", "b0", FetchReply(partitions=()), 1)
+    told.wait(30)
+    assert told.said() == []
+    if ends:
+        told.world(FaultEnded(index=0, kind="slow-disk"))
+    told.wait(10)
+
+    assert told.said() == said
 
 
 def test_a_follower_repeats_a_lost_fetch_after_its_backoff() -> None:

@@ -10,11 +10,10 @@ from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_actions
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.nodes import ReplicaAssignment, broker_path, delete_path, state_path, topic_data, topic_path
+from kemu.protocol.nodes import ReplicaAssignment, delete_path, state_path, topic_data, topic_path
 from kemu.protocol.notes.groups import AdminAnswered
 from kemu.protocol.notes.replication import (
     BecameController,
-    BrokersChanged,
     ControllerReady,
     ReassignmentStarted,
     ReassignmentWaits,
@@ -43,43 +42,6 @@ def moved_away_from_b0() -> ClusterStory:
     told.lead(1, end=10, watermark=10)
     told.follow(2, end=10)
     return told
-
-
-@pytest.mark.parametrize(
-    ("what", "is_left"),
-    [
-        ("nothing", True),
-        ("registration ends", False),
-        ("it is new to the controller", False),
-        ("old order, then it dies", False),
-        ("new order", True),
-    ],
-)
-def test_a_log_that_nobody_could_order_to_be_deleted_is_no_orphan(what: str, is_left: bool) -> None:
-    """Requests queued for a broker go with its registration (``ControllerChannelManager.removeBroker``).
-
-    What it is told late, of an epoch that was over when the partition moved away, does not make it a replica again.
-    """
-    story = moved_away_from_b0()
-    if what == "registration ends":  # it has started again within its old session
-        story.node(broker_path(0), what="deleted")
-        story.node(broker_path(0), client="b0/controller")
-    elif what == "it is new to the controller":
-        news = BrokersChanged(controller_epoch=1, new=(0,), dead=(), bounced=())
-        story.by("b1/controller", news)
-    elif what == "old order, then it dies":
-        story.follow(0, end=10, epoch=story.epoch - 1)
-        story.down("b0")
-        story.restore(0, 10, (0, 0))
-    elif what == "new order":
-        story.down("b0")
-        story.restore(0, 10, (0, 0))
-        story.follow(0, end=10, epoch=story.epoch + 1)
-    story.heal()
-    story.wait(60)
-
-    kinds = [each.kind for each in story.judged()[0]]
-    assert ("stray-replica" in kinds) is is_left
 
 
 @pytest.mark.parametrize("commits_late", [False, True])

@@ -15,7 +15,7 @@ from kemu.protocol.nodes import (
     topic_data,
     topic_path,
 )
-from kemu.protocol.notes.replication import IsrProposed
+from kemu.protocol.notes.replication import IsrProposed, LogStartMoved
 from tests.emulator.checkers.cluster_story import BROKERS, TOPIC, ClusterStory, begun, caught, holds, lost
 
 
@@ -156,7 +156,7 @@ def test_a_replica_that_joins_the_isr_too_early(story):
     story.propose(0, (0, 1, 2), counted=(0, 1, 2))
     story.write_state(0, (0, 1, 2), client="b0")
 
-    caught(story, "replicas", "b2 in the ISR of t-0, whose log has what is committed to 9 only; committed is 14 (I4)")
+    caught(story, "replicas", "b2 is in the ISR of t-0 without records 10 to 14, which are committed (I4)")
 
 
 def test_a_replica_that_joins_the_isr_with_other_records(story):
@@ -169,7 +169,7 @@ def test_a_replica_that_joins_the_isr_with_other_records(story):
     story.propose(0, (0, 1, 2), counted=(0, 1, 2))
     story.write_state(0, (0, 1, 2), client="b0")
 
-    caught(story, "replicas", "whose log has what is committed to 9 only")
+    caught(story, "replicas", "b2 is in the ISR of t-0 without records 10 to 14, which are committed (I4)")
 
 
 def test_a_high_watermark_that_passes_an_in_sync_replica(story):
@@ -177,15 +177,15 @@ def test_a_high_watermark_that_passes_an_in_sync_replica(story):
     story.copy(1, 10, 5)
     story.advance(0, 15)
 
-    caught(story, "replicas", "b2 is in the ISR of t-0 with a log to 10; b0's high watermark is 15 (I4)")
+    caught(story, "replicas", "b2 is in the ISR of t-0 without records 10 to 14, which are committed (I4)")
 
 
 def test_a_leader_without_what_was_committed(story):
     story.cut(1, 10, 8)
     story.elect(1, (1, 2), end=8)
 
-    caught(story, "replicas", "ISR of t-0, whose log has what is committed to 7 only; committed is 9 (I4)")
     texts = [each.text for each in story.judged()[0]]
+    assert "b1 is in the ISR of t-0 without records 8 to 9, which are committed (I4)" in texts
     assert "b1 leads t-0 in epoch 1 without records 8 to 9, which were committed (I5)" in texts
 
 
@@ -193,7 +193,7 @@ def test_a_producer_that_is_told_too_early(story):
     story.append(0, 10, 5)
     story.acknowledge(10, 5)
 
-    caught(story, "replicas", "p1 was told that all have t-0 to 14; committed is 9 (I5)")
+    caught(story, "replicas", "p1 takes records to 14 of t-0 for written by all; committed is 9 (I5)")
 
 
 def test_a_producer_that_asks_the_leader_alone_may_be_told_early():
@@ -317,7 +317,7 @@ def test_a_power_cut_after_which_all_was_on_the_disk_excuses_nothing(story):
     story.restore(0, 12, (0, 0), (1, 10))
     story.write_state(0, (0,))
 
-    caught(story, "replicas", "committed to 11 only; committed is 14 (I4)")
+    caught(story, "replicas", "without records 12 to 14, which are committed (I4)")
 
 
 def test_a_power_cut_excuses_what_the_replica_had_and_nothing_that_came_later():
@@ -332,7 +332,7 @@ def test_a_power_cut_excuses_what_the_replica_had_and_nothing_that_came_later():
     story.allow_unclean("false")
     story.write_state(1, (1,), client="b0", epoch=story.epoch)
 
-    caught(story, "replicas", "committed to 14 only; committed is 19 (I4)")
+    caught(story, "replicas", "without records 15 to 19, which are committed (I4)")
 
 
 def test_a_power_cut_excuses_nothing_that_was_on_the_disk(story):
@@ -344,7 +344,7 @@ def test_a_power_cut_excuses_nothing_that_was_on_the_disk(story):
     story.restore(0, 11, (0, 0), (1, 10))
     story.write_state(0, (0,))
 
-    caught(story, "replicas", "committed to 10 only; committed is 14 (I4)")
+    caught(story, "replicas", "without records 11 to 11, which are committed (I4)")
 
 
 def test_an_unclean_election_excuses_nothing_that_was_written_after_it():
@@ -406,11 +406,23 @@ def test_a_leader_that_heard_nothing_of_a_deletion_goes_on_with_the_log_of_the_d
 @pytest.mark.parametrize(
     ("breaks", "text"),
     [
-        (lambda story: story.append(1, 10, 5), "b1 appended to t-0 at 10, whose log there ends at 0"),
-        (lambda story: story.append(0, 12, 5), "b0 appended to t-0 at 12, whose log there ends at 10"),
+        (
+            lambda story: story.append(1, 10, 5),
+            "b1 goes on with t-0 at 10; by its disk and what it wrote its log ends at 0",
+        ),
+        (
+            lambda story: story.append(0, 12, 5),
+            "b0 goes on with t-0 at 12; by its disk and what it wrote its log ends at 10",
+        ),
         (lambda story: story.advance(0, 9, epoch=1), "b0's high watermark of t-0 went back from 10 to 9 (I7)"),
-        (lambda story: story.acknowledge(0, 11), "p1 was told that all have t-0 to 10; committed is -1 (I5)"),
-        (lambda story: story.copy(2, 3, 1), "b2 copied records of t-0 from 3; its log ends at 0"),
+        (
+            lambda story: story.acknowledge(0, 11),
+            "p1 takes records to 10 of t-0 for written by all; committed is -1 (I5)",
+        ),
+        (
+            lambda story: story.copy(2, 3, 1),
+            "b2 goes on with t-0 at 3; by its disk and what it wrote its log ends at 0",
+        ),
     ],
 )
 def test_a_deletion_that_was_not_heard_of_excuses_nothing_else(breaks, text):
@@ -429,7 +441,7 @@ def test_a_log_of_a_deleted_topic_that_joins_the_new_one_is_watched_there():
     story.follow(0, 10)
     story.copy(0, 0, 3)
 
-    caught(story, "replicas", "b0 copied records of t-0 from 0; its log ends at 10")
+    caught(story, "replicas", "b0 goes on with t-0 at 0; by its disk and what it wrote its log ends at 10")
 
 
 def test_a_leader_that_was_told_of_the_deletion_has_no_excuse():
@@ -442,7 +454,7 @@ def test_a_leader_that_was_told_of_the_deletion_has_no_excuse():
     story.follow(2)
     story.advance(0, 15, epoch=0)
 
-    caught(story, "replicas", "b1 is in the ISR of t-0 with a log to 0; b0's high watermark is 15 (I4)")
+    caught(story, "replicas", "b0's high watermark of t-0 is 15, and its log ends at 0 (I4)")
 
 
 def test_a_disk_that_came_back_empty_is_an_excuse(story):
@@ -474,7 +486,8 @@ def test_a_disk_is_an_excuse_only_until_its_replica_has_everything_again(story):
     story.cut(1, 10, 8)
     story.write_state(1, (1,))
 
-    caught(story, "replicas", "committed to 7 only; committed is 9 (I4)")
+    texts = [each.text for each in story.judged()[0]]
+    assert "b1 is in the ISR of t-0 without records 8 to 9, which are committed (I4)" in texts
 
 
 def test_what_a_leader_alone_acknowledged_may_go_with_it():
@@ -514,6 +527,40 @@ def test_a_follower_that_goes_on_behind_another_record_than_its_leaders(story):
     story.copy(2, 11, 1)
 
     caught(story, "replicas", "b2 goes on with t-0 behind offset 10, which it has from epoch 0, its leader b1 from")
+
+
+def test_a_follower_that_cuts_off_what_its_leader_has_too(story):
+    story.append(0, 10, 5)
+    story.copy(2, 10, 5)
+    story.cut(2, 15, 12)
+
+    caught(story, "replicas", "b2 cuts its log of t-0 at 12, and its leader has record 12, too (I6)")
+
+
+def test_a_follower_cuts_off_what_its_leader_has_not(story):
+    """b2 was ahead when b1 was elected, which writes others there."""
+    story.append(0, 10, 5)
+    story.copy(2, 10, 5)
+    story.elect(1, (1, 2), end=10, watermark=10)
+    story.append(1, 10, 2)
+    story.cut(2, 15, 10)
+    story.copy(2, 10, 2)
+
+    holds(story)
+
+
+@pytest.mark.parametrize(("waits_s", "told", "is_caught"), [(11, False, True), (9, False, False), (11, True, False)])
+def test_a_follower_in_sync_deletes_what_its_leader_deleted(story, waits_s, told, is_caught):
+    """``ReplicaFetcherThread.processPartitionData``: each answer tells where the leader's log starts."""
+    for host in ("b0", "b1", "b2"):
+        story.start(host)
+    for broker in (0, 1, 2) if told else (0, 1):
+        moved = LogStartMoved(topic=TOPIC, partition=0, start_offset=4, end_offset=10, why="deleted")
+        story.by(f"b{broker}", moved)
+    story.wait(waits_s)
+
+    kinds = [each.kind for each in story.judged()[0]]
+    assert kinds == (["start-behind"] if is_caught else [])
 
 
 def test_a_high_watermark_that_goes_back(story):

