@@ -32,14 +32,13 @@ def request_read(event: Received) -> GroupRequestRead | None:
     client, connection, request_id, _, request = event
     api = type(request)
     if api in _BY_A_MEMBER:
-        ids = ((request.member_id, request.instance_id),)
         return _read(
             group=request.group,
             api=api.__name__,
             client=client,
             connection=connection,
             request_id=request_id,
-            ids=ids,
+            ids=((request.member_id, request.instance_id),),
             generation=request.generation,
         )
     about: dict[str, Any] = {}

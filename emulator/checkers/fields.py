@@ -312,10 +312,14 @@ class Fields(Checker):
 
     # --- comparing ---------------------------------------------------------------------------------------------
 
-    def _compared(self, kind: type, rows: tuple[FieldRow, ...]) -> Callable[[Seen, Send], object]:
+    def _compared(self, kind: type, rows: tuple[FieldRow, ...]) -> Callable[[Seen, Send], None]:
         says, before = OFTEN.get(kind), self._right.get(kind)
         if says is None or before is None:
-            return lambda seen, fact: self._compare(seen, fact, rows)
+
+            def compare_all(seen: Seen, fact: Send) -> None:
+                self._compare(seen, fact, rows)
+
+            return compare_all
 
         def compare(seen: Seen, fact: Send) -> None:
             said = says(fact[4])
@@ -492,7 +496,8 @@ class Fields(Checker):
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        for known in (self.memberships, self.handed_out, self.sessions, *self._right.values()):
+        tables: tuple[dict[ActorName, Any], ...] = (self.memberships, self.handed_out, self.sessions)
+        for known in (*tables, *self._right.values()):
             for actor in [actor for actor in known if host_of(actor) == fact.host]:
                 del known[actor]
         self._cached.pop(fact.host, None)

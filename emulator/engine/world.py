@@ -254,10 +254,8 @@ class World:
                 if watchers is None:
                     watchers = self._watchers_sent(type(effect[4]))
                 if watchers:
-                    if noted is None:
-                        noted = [effect]
-                    else:
-                        noted.append(effect)
+                    noted = noted or []
+                    noted.append(effect)
             elif kind is StartTimer:
                 rows.append(_START_TIMER_ROW + effect)
                 self._start_timer(actor, effect[0], effect[1])
