@@ -65,7 +65,10 @@ def owned_unsubscribed(rows: tuple[tuple[str, bytes], ...]) -> Iterator[str]:
     """
     for assignor, data in rows:
         if assignor in COOPERATIVE:
-            wanted = decode_subscription(data)
+            try:
+                wanted = decode_subscription(data)
+            except CodecError:  # KIP-429's page has another layout
+                continue
             for topic, number in wanted.owned:
                 if topic not in wanted.topics:
                     yield f"owns {topic}-{number}, and does not subscribe to {topic}"

@@ -348,9 +348,10 @@ class Pace(Checker):
             line = known[key] if key in known else self._line(kind, *key)
             if line is None or line.in_flight.pop(fact[2], None) is None or not line.is_paced:
                 return
-            at_us = line.answered_us = seen.at_us
-            if line.sent_us >= 0 and not line.in_flight:
-                line.good = is_good is None or is_good(fact[4])
+            at_us = seen.at_us
+            if not line.in_flight:  # else the answer to the last one is yet to come
+                line.answered_us = at_us
+                line.good = line.sent_us >= 0 and (is_good is None or is_good(fact[4]))
             if line.good and line.span is not None:
                 line.due_us = max(line.sent_us + line.span.most_us, at_us + SLACK_US)
                 if at_us >= self._looks_us:

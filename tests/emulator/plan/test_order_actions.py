@@ -45,7 +45,8 @@ class Driven:
         assert not self.run.drive(drive_bare)
         self.fired = self.run.injector.counts()
         self.packets = [each for each in self.recorder.records if isinstance(each, PacketRecord)]
-        assert self.run.judging.finish(self.run.world.now_us, "").verdict == "holds"
+        judged = self.run.judging.finish(self.run.world.now_us, "")
+        assert judged.verdict == "holds", judged.violations[:3]
 
     def sent(self, api: str, sender: str, to: str = "b0") -> list[PacketRecord]:
         """Requests of an API, each once."""
