@@ -30,10 +30,12 @@ from kemu.emulator.watching.panel import Service
 from kemu.emulator.watching.progress import pieces_of
 from kemu.emulator.watching.ranges import Ranges
 from kemu.protocol.catch_up import OffsetRange
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
     COMMITTED,
     JUMPED,
+    CommitAnswered,
     PartitionHosted,
     PartitionsAssigned,
     PartitionsLost,
@@ -106,6 +108,7 @@ class CatchUpChecker(Checker):
             PartitionHosted: self._another_log,
             DiskTailLost: self._lost_tail,
             MemberReconfigured: self._reconfigured,
+            CommitAnswered: self._commit_answered,
             Healed: self._disturbed,
             HostStarted: self._disturbed,
         }
@@ -174,6 +177,12 @@ class CatchUpChecker(Checker):
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
         self._commit_us.pop(self.panel.memberships.group_of.get(fact.host, ""), None)
+
+    def _commit_answered(self, seen: Seen, fact: CommitAnswered) -> None:
+        """A commit that failed is made again an interval later; it may fail as long as the log cannot be written."""
+        for (actor, life, _), owned in self._ownerships.items():
+            if fact.error is not ErrorCode.NONE and (actor, life) == (seen.actor, seen.life):
+                owned.owes_us = None if owned.owes_us is None else seen.at_us
 
     def _owes(self, seen: Seen, name: GroupId, at: TopicPartition, owned: _Ownership) -> None:
         """A member at work whose second consumer did not commit what it worked off an interval ago."""
