@@ -55,6 +55,7 @@ from kemu.protocol.notes.groups import (
     PartitionsLost,
     PartitionsRevoked,
 )
+from kemu.protocol.notes.replication import MetadataCached
 from kemu.protocol.topic_pattern import TopicPattern
 
 REFUSED_BY: Mapping[ErrorCode, str] = {
@@ -118,6 +119,8 @@ class Liveness(Checker):
         self._groups: dict[GroupId, _Group] = {}
         self._disturbed_us: int | None = None
         """When something was disturbed last; None before ``Healed``."""
+        self._told_of: dict[str, None] = {}
+        """Topics that grew, or of which a broker's metadata cache was told: a leader may hear late of their partitions."""
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
         """Errors that a plan had servers answer to members, until a member fails by one or its host goes down."""
         self._killed: dict[GroupId, str] = {}
@@ -131,6 +134,7 @@ class Liveness(Checker):
             AnswerInjected: self._injected,
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
+        self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._told))
 
     def attach(self, panel: Panel) -> None:
         """Read this panel."""
@@ -173,8 +177,17 @@ class Liveness(Checker):
         for name in self.panel.groups:
             group = self._group(name)
             group.wrong = self._wrong(name)
-            unheard = not self.panel.unrecoverable and any(at not in group.assigned for at in self._partitions_of(name))
-            group.due_us = judges_us + (self._max_age_us if unheard and group.generation >= 0 else 0)
+            waits = group.generation >= 0 and not self.panel.unrecoverable and self._is_unheard(name, group)
+            group.due_us = judges_us + (self._max_age_us if waits else 0)
+
+    def _is_unheard(self, name: GroupId, group: _Group) -> bool:
+        """Whether the newest generation lacks partitions of which its leader may not have heard."""
+        lacking = [at for at in self._partitions_of(name) if at not in group.assigned]
+        return any(at[0] in self._told_of for at in lacking)
+
+    def _told(self, seen: Seen, fact: TopicGrown | MetadataCached) -> None:
+        topics = (fact.topic,) if isinstance(fact, TopicGrown) else [each.topic for each in fact.topics]
+        self._told_of.update(dict.fromkeys(topics))
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._answered = {key: None for key in self._answered if host_of(key[0]) != fact.host}

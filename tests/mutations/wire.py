@@ -32,7 +32,7 @@ MUTATIONS = [
         "deadline_us = machine.now_us + (timeout_us or self._request_timeout_us)",
         "deadline_us = machine.now_us + (timeout_us or self._request_timeout_us) * 2",
         "requests/waits-for-ever",
-        ("network-split:1",),
+        ("store-away-for-long:1",),
     ),
     Mutation(  # a silent connection to the store is given up after half of the session's timeout
         "actors/store/session.py",

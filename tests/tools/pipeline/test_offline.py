@@ -52,7 +52,7 @@ def test_the_runs_are_of_every_verdict_and_of_many_checkers(made: tuple[Made, ..
     """Or the tests below compare nothing."""
     assert {each.live.verdict for each in made} == {"holds", "violated", "liveness", "broken"}
     assert {violation.checker for each in made for violation in each.live.violations} >= {
-        "one-owner", "cooperative", "liveness", "replicas", "duties"
+        "cooperative", "liveness", "replicas", "duties"
     }  # fmt: skip
 
 
