@@ -120,7 +120,7 @@ class Liveness(Checker):
         self._disturbed_us: int | None = None
         """When something was disturbed last; None before ``Healed``."""
         self._told_of: dict[str, None] = {}
-        """Topics that grew, or of which a broker's metadata cache was told: a leader may hear late of their partitions."""
+        """Topics that grew, or that a broker was told of: a leader may hear late of their partitions."""
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
         """Errors that a plan had servers answer to members, until a member fails by one or its host goes down."""
         self._killed: dict[GroupId, str] = {}

@@ -736,9 +736,20 @@ def unheard(story: Story) -> list[str]:
 @pytest.fixture
 def untold():
     """A group whose leader heard of two of three partitions."""
+    story = Story("c1", "c2", count=2)
+    story.form(c1="0", c2="1")
+    story.world(TopicGrown(topic=TOPIC, partitions=3))
+    return story
+
+
+def test_a_group_that_loses_a_member_gets_no_more_time():
+    """Nothing is new to its leader: what its last generation lacks is late for another reason."""
     story = Story("c1", "c2", count=3)
     story.form(c1="0", c2="1")
-    return story
+    story.heal()
+    story.wait(31)
+
+    assert unheard(story) == ["group g did not come to rest within 30 s: 2 of 3 partitions are owned"]
 
 
 def test_a_leader_hears_of_a_partition_when_its_metadata_are_too_old(untold):
