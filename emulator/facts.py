@@ -75,7 +75,7 @@ def of_part(actor: ActorName, said: Any) -> tuple[ActorName, Any]:
 
 
 def kind_of(fact: Any) -> type:
-    """What handlers are looked up by: the type, and of a message which way it goes and its class."""
+    """The key by which handlers are found: the fact's type; for a message, its direction and its class."""
     if isinstance(fact, Send):
         return sent(type(fact.message))
     return received(type(fact.message)) if isinstance(fact, Received) else type(fact)

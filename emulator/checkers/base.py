@@ -41,7 +41,7 @@ class Checker:
         self.looks_us = NEVER_US
         """The first fact of this time or later is shown to ``look`` before it is shown to any checker."""
         self.clock: Clock | None = None
-        """What shows it that fact; None: it does so itself."""
+        """The judge's function that shows this checker a fact; None while the checker calls its own methods."""
 
     def shown_to(self, on: Mapping[type, Callable[[Seen, Any], None]]) -> None:
         """A part of the checker takes these facts, too, before the checker does."""

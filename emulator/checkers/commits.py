@@ -67,7 +67,7 @@ SETTLED_US = 10_000_000
 
 
 class _Spell:
-    """What a group is since when."""
+    """One state of a group and when it began."""
 
     __slots__ = ("generation", "given", "since_us", "state")
 
@@ -97,7 +97,7 @@ class _Work:
         self.stored = -1
         """The highest offset that it has committed, or that a commit failed of."""
         self.must_start_at = NOTHING
-        """What was committed when it came to own the partition."""
+        """The committed offset when the member began to own the partition."""
         self.starts = False
         """It owns the partition newly and has no position yet."""
 
@@ -140,7 +140,7 @@ class CommitsChecker(Checker):
         self._unsubscribes: dict[ActorName, None] = {}
         """Hosts whose application unsubscribes, until they are assigned partitions again."""
         self._spells: dict[GroupId, list[_Spell]] = {}
-        """What each group was since it was loaded, the present last."""
+        """The states of each group since a coordinator loaded it, the present one last."""
         self._reported: dict[tuple[GroupId, str], dict[int, None]] = {}
         """(group, member id) -> the steps in which commits of it were reported, while it has not heard of them."""
         self.on = {

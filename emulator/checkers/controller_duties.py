@@ -1,4 +1,4 @@
-"""What the store, controllers and brokers owe a cluster: a controller, leaders, orders (a part of ``duties``).
+"""Duties of the store, controllers and brokers: there is a controller, partitions are led, orders are obeyed.
 
 ================  =================================================  ==================  ==========================
 kind              what must end                                      parties             bound

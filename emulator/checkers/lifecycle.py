@@ -50,7 +50,7 @@ Life = tuple[ActorName, int]
 
 
 class _Work:
-    """What one life of a member does."""
+    """The actions of one life of a member."""
 
     __slots__ = ("done_us", "left", "polled_us", "positions")
 

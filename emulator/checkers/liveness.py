@@ -81,15 +81,15 @@ def disturbs(fact: object) -> bool:
 
 
 class _Group:
-    """What a group owes since the last disturbance."""
+    """The state of one group's obligation since the last disturbance."""
 
     def __init__(self) -> None:
         self.generation = -1
         self.assigned: dict[TopicPartition, None] = {}
-        """What its leader assigned in the newest generation, as far as members received it."""
+        """Partitions of the newest generation's assignments that members received."""
         self.due_us = 0
         self.wrong = ""
-        """Why it was not at rest at any moment yet; "": it was, or no member runs."""
+        """The reason why the group has not been at rest yet; "" if it has been, or if no member runs."""
         self.judged = False
 
 
@@ -227,7 +227,7 @@ class Liveness(Checker):
         return Counter(at for each in there if host_of(each.actor) not in self.panel.away for at in each.owned)
 
     def _wrong(self, name: GroupId) -> str:
-        """What keeps the group from being at rest; "" if nothing does."""
+        """The reason why the group is not at rest; "" if it is."""
         if not self.panel.running_members(name):
             return ""
         watched, owners, wanted = self.panel.groups[name], self._owners(name), len(self._partitions_of(name))

@@ -81,7 +81,7 @@ class ReplicationDuties(Checker):
         self._kept_logs = KeptLogs(self._plane, config.emulated_log_create_us)
         self._parts = (self._of_controllers, self._of_replicas, self._kept_logs)
         self._owed_to_controllers: tuple[Duty, ...] | None = None
-        """What ``_of_controllers`` and ``_kept_logs`` say, as long as no fact changes it."""
+        """Duties that ``_of_controllers`` and ``_kept_logs`` returned last; valid until a fact can change them."""
         self._unmet: dict[tuple[str, tuple[str, ...]], tuple[object, int]] = {}
         """Kind and entities -> what the condition was like, and since when it has been so."""
         self._healed_us = _NEVER_US

@@ -352,7 +352,7 @@ class TaskDuties:
         self._wrong[name] = self._restless(name, application)
 
     def _restless(self, name: GroupId, application: WatchedApplication) -> str:
-        """What keeps it from resting; "" if nothing does, or nobody is there."""
+        """The reason why the application is not at rest; "" if it is at rest or has no instance that runs."""
         panel = self._checker.panel
         group = panel.groups.get(name)
         staying = [host for host in application.instances if not panel.is_out(host)]

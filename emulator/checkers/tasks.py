@@ -44,7 +44,7 @@ _KNOWS_ENDS_WITHIN_US = 5_000_000
 _TRIES_US = 60_000_000
 """How long after a fault a commit may still fail by it: ``default.api.timeout.ms``."""
 Broken = Iterator[tuple[str, str, str]]
-"""What is wrong with a decision: (kind, task, text)."""
+"""A broken rule of a task assignment: (kind, task, text)."""
 
 
 class _Decision:

@@ -139,7 +139,7 @@ class WireStory(Story):
         self.share("c1", c1=first, c2=second)
 
     def found(self, initial_s: float = 0) -> list[str]:
-        """What ``membership`` finds, with this ``group.initial.rebalance.delay.ms``."""
+        """Kinds that ``membership`` finds in the story; ``initial_s``: group.initial.rebalance.delay in seconds."""
         checker = MembershipRules(int(initial_s * SECOND))
         self.kinds(checker)
         checker.finish(self.at_us)
