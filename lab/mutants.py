@@ -20,14 +20,21 @@ INTERRUPTED = 130
 
 
 @click.command()
-@click.option("--count", default=320, show_default=True, help="how many mutants")
+@click.option("--count", type=click.IntRange(1), default=320, show_default=True, help="how many mutants")
 @click.option("--seed", default=1, show_default=True, help="of the draw of mutants")
-@click.option("--jobs", default=2, show_default=True, help="how many processes")
-@click.option("--cpu", default=CPU_S, show_default=True, help="seconds of CPU of one mutant")
+@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="how many processes")
+@click.option("--cpu", type=click.FloatRange(1), default=CPU_S, show_default=True, help="seconds of CPU of one mutant")
 @click.option("--room", type=click.Choice([name for name, _ in ROOMS]), help="only mutants of this room")
-@click.option("--results", "path", type=click.Path(path_type=Path), help="JSONL file of results; goes on where it ends")
 @click.option(
-    "--again", type=click.Path(path_type=Path, exists=True), help="put the survivors of this file to today's checkers"
+    "--results",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="JSONL file of results; goes on where it ends",
+)
+@click.option(
+    "--again",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="put the survivors of this file to today's checkers",
 )
 @click.option("--json", "as_json", is_flag=True, help="the report as JSON")
 def main(
@@ -59,6 +66,7 @@ def main(
     path = path or RUNS / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     done = {each.mutant.name: each for each in _kept(path)}
+    _cut_torn_line(path)
     left = [each for each in mutants if each.name not in done]
     interrupted = False
     try:
@@ -103,14 +111,28 @@ def _changed_by_survivors(path: Path, mutants: Sequence[Mutant]) -> dict[str, tu
 
 
 def _kept(path: Path) -> list[MutantResult]:
-    """The results in a file. A last line that an interrupt cut short is taken out of the file."""
+    """The results in a file, without a last line that an interrupt cut short.
+
+    Raises:
+        click.BadParameter: a line is no result of a mutant.
+    """
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
-    whole, _, torn = text.rpartition("\n")
-    if torn:
-        path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
-    return [from_row(json.loads(row)) for row in whole.splitlines() if row.strip()]
+    whole = path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0]
+    found = []
+    for number, row in enumerate(whole.splitlines(), 1):
+        try:
+            found.append(from_row(json.loads(row)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise click.BadParameter(f"{path}: line {number} is no result of a mutant ({error!r:.60})") from None
+    return found
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Take a last line that an interrupt cut short out of the file of results that this command goes on with."""
+    if path.exists():
+        content = path.read_bytes()
+        path.write_bytes(content[: content.rfind(b"\n") + 1])
 
 
 if __name__ == "__main__":
