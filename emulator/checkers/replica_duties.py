@@ -49,8 +49,9 @@ class ReplicaDuties(Duties):
         """(leader, partition) -> its high watermark, and where its log ended when it became leader."""
         self._proposed: dict[tuple[str, TopicPartition], tuple[int, ...]] = {}
         """(leader, partition) -> who counts for the high watermark while a change of the ISR is under way."""
-        self._asked_us: dict[str, int] = {}
-        """Leader -> since when it has had no answer to a change of an ISR; at least since the newest controller."""
+        self._asked_us: dict[str, dict[TopicPartition, int]] = {}
+        """Leader -> partitions whose ISR it asked to change and has no answer for -> when it asked. One request is in
+        flight at a time, so the answer for one partition says nothing of the others."""
         self._answered_us: dict[str, int] = {}
         """Leader -> when it had the answer to what it had asked before the newest controller was ready."""
         self._marks: dict[tuple[str, TopicPartition], int] = {}
@@ -109,16 +110,20 @@ class ReplicaDuties(Duties):
 
     def _isr_proposed(self, seen: Seen, fact: IsrProposed) -> None:
         self._proposed[seen.actor, (fact.topic, fact.partition)] = fact.counted
-        self._asked_us.setdefault(seen.actor, seen.at_us)
+        self._asked_us.setdefault(seen.actor, {}).setdefault((fact.topic, fact.partition), seen.at_us)
 
     def _isr_changed(self, seen: Seen, fact: IsrChanged) -> None:
-        self._proposed.pop((seen.actor, (fact.topic, fact.partition)), None)
-        if self._asked_us.pop(seen.actor, self.plane.decides_from_us) < self.plane.decides_from_us:
+        at = (fact.topic, fact.partition)
+        self._proposed.pop((seen.actor, at), None)
+        if self._asked_us.get(seen.actor, {}).pop(at, self.plane.decides_from_us) < self.plane.decides_from_us:
             self._answered_us[seen.actor] = seen.at_us
 
     def _isr_refused(self, seen: Seen, fact: IsrChangeFailed) -> None:
-        """The one before it may still be under way."""
-        self._proposed.pop((seen.actor, (fact.topic, fact.partition)), None)
+        """The request before it may still be under way; one that was refused in the step that asked never was."""
+        at, asked_us = (fact.topic, fact.partition), self._asked_us.get(seen.actor, {})
+        self._proposed.pop((seen.actor, at), None)
+        if asked_us.get(at) == seen.at_us:
+            del asked_us[at]
 
     def _went_down(self, seen: Seen, fact: HostDown) -> None:
         self._asked_us.pop(fact.host, None)
@@ -206,7 +211,7 @@ class ReplicaDuties(Duties):
         """From when on a leader must get answers: a request to a former controller waits until its socket times out."""
         plane = self.plane
         from_us = max(plane.decides_from_us, self._answered_us.get(leader, 0))
-        asked_us = self._asked_us.get(leader, plane.decides_from_us)
+        asked_us = min(self._asked_us.get(leader, {}).values(), default=plane.decides_from_us)
         if asked_us >= plane.decides_from_us:
             return from_us
         return max(from_us, max(asked_us, plane.elected_us) + self._socket_us)

@@ -32,6 +32,7 @@ FOUND_SINCE = (
     ("brokers-join-under-load", 285, False, "a broker is back before the new controller that takes it for dead"),
     ("brokers-join-under-load", 5, False, "who was taken for dead is deleted later, when the step is over"),
     ("reassign-target-dies", 68, False, "a new controller takes longer to get ready than it may be silent"),
+    ("brokers-join-under-load", 89, False, "a leader has one answer, and waits for that of a controller that died"),
 )
 """The same of today's scenarios."""
 
