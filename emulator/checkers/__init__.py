@@ -14,16 +14,16 @@ I7           a leader's watermark does not go back in its epoch                 
 I8           one record per offset for all readers, committed ones only                   replicas
 I9           a leader counts at least the store's ISR                                     leadership
 I10          nothing of an older controller, broker or leader epoch is obeyed             leadership
-Q1 to Q4     a partition that can be led is led, a cluster has a controller, orders and metadata  duties
-             reach brokers, replicas get in sync and are nowhere else: during faults, too
+Q1 to Q4     a cluster has a controller, its partitions are led, orders and metadata reach  duties
+             brokers, replicas get in sync and are nowhere else: during faults, too
 waits        a partition without service waits no longer than its cause allows            group-progress
 Q6           no request and no announcement is left over in the store                     duties
 Q7           what is appended is committed, and what is sent is answered                  duties
-ISR          who has everything stays in it, who closes stays out, acks=all means min.isr    isr
+ISR          an in-sync replica stays in it, a closing broker out; acks=all means min.isr  isr
 closing      a broker that closes hands on what it leads                                  isr
 KIP-98       a batch of an idempotent producer is in a log once                           idempotence
-I11, I13,    steps change what they say, within the limits, and keep enough in sync; a cancel     reassignment
-I14, I15     restores the order
+I11, I13,    steps change what they say, within the limits, and keep enough in sync;      reassignment
+I14, I15     a cancel restores the order
 Q5           reassignments end                                                            reassignment
 restart      a restarted replica takes no more for committed than ever was                isr
 ===========  ===========================================================================  ==========================
