@@ -61,7 +61,7 @@ class ControllerDuties(Duties):
         self._config = config
         self._session_us = config.zookeeper_session_timeout_ms * 1_000 + TICK_US
         self._caches: dict[str, dict[TopicPartition, Row]] = {}
-        """What brokers tell clients."""
+        """The metadata that brokers give to clients."""
         self._alive: dict[str, tuple[int, ...]] = {}
         """Broker -> the live brokers, as it tells clients."""
         self._elected: dict[TopicPartition, int] = {}
@@ -250,7 +250,7 @@ class ControllerDuties(Duties):
         yield Duty("no-leader", (name,), parties, of, bound_us, text, from_us)
 
     def _of_state(self, at: TopicPartition, state: PartitionState, there: ReplicaAssignment) -> Iterator[Duty]:
-        """Who is dead leaves the ISR, who was dead leads anew, a step that can be committed is."""
+        """Dead brokers leave the ISR, restarted leaders are elected anew, steps that can be committed are."""
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
         parties = (STORE, plane.controller)
         of, from_us = (state, plane.epoch), plane.decides_from_us

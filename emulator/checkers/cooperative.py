@@ -58,7 +58,7 @@ class _Group:
     def __init__(self) -> None:
         self.generation = -1
         self.claims: dict[TopicPartition, Life] = {}
-        """What members joined with, and were not to lose at once, in this generation."""
+        """Partitions that members claimed when they joined, and keep until the follow-up of this generation."""
         self.owner: dict[TopicPartition, Life] = {}
         """The life that each partition was assigned to last."""
         self.static: dict[MemberId, None] = {}

@@ -62,7 +62,7 @@ class Duties:
         return ORDER_US + self._create_us * len(self.panel.states)
 
     def order(self, kind: str, about: tuple[str, ...], host: str, state: object, bound_us: int, text: str) -> Duty:
-        """What the controller must tell a broker."""
+        """A duty of the controller: an order that a broker lacks."""
         plane = self.plane
         of = (state, plane.epoch, plane.registration(host))
         return Duty(kind, about, (STORE, plane.controller, host), of, bound_us, text, plane.decides_from_us)

@@ -76,7 +76,7 @@ KEPT_VERSIONS = 20
 
 
 class JoinedAs(NamedTuple):
-    """What the last JoinGroup answer gave a member."""
+    """The identity that the last JoinGroup answer gave a member."""
 
     member_id: str
     generation: int
@@ -135,7 +135,7 @@ def _own_registration(fields: "Fields", seen: Seen, message: Any) -> object:
 
 
 def _led_in(fields: "Fields", seen: Seen, message: AlterIsr) -> object:
-    """What it asked for in an earlier epoch may have waited until now (``unsentIsrUpdates``)."""
+    """A request of an earlier epoch may have waited in the broker until now (``unsentIsrUpdates``)."""
     found = []
     for row in message.partitions:
         epoch, leads = fields.panel.roles.get((seen.actor, (row.topic_name, row.partition_index)), (-1, False))

@@ -74,7 +74,7 @@ EARLY = 0.99
 CLOSE_US = 30_000_000
 """How long close() takes at most, whatever is unanswered."""
 GRACE_US = 5_000_000
-"""What a coordinator's own timers and clock may be late."""
+"""How late a coordinator's timers and clock may be."""
 CUTS = ("isolate", "split")
 """Faults under which nothing passes a link."""
 SILENT = "stop-polling"
@@ -195,7 +195,7 @@ class GroupDuties(Checker):
         self._closed_us[fact.host] = seen.at_us, fact.took_us
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
-        """Who closes awaits the answers that its coordinator owes, until its time is over."""
+        """A closing member awaits the answers that its coordinator owes, until its timeout is over."""
         host, coordinator, request_us = host_of(fact.client), host_of(seen.actor), self._of(fact.group).request_us
         closed_us, took_us = self._closed_us.get(host, (0, CLOSE_US))
         if not self.panel.is_down(host) or took_us >= min(CLOSE_US, request_us) * EARLY:

@@ -36,7 +36,7 @@ from kemu.protocol.notes.replication import (
 Kept = tuple[str, TopicPartition]
 """(host, partition)."""
 _FOR_GOOD, _PERHAPS = 0, -1
-"""What a disk has of a deletion after its host went down."""
+"""Whether a deleted log is on the disk after its host went down."""
 
 
 class _Lost(NamedTuple):
@@ -73,7 +73,7 @@ class KeptLogs(Duties):
         }
 
     def owed(self) -> Iterator[Duty]:
-        """What the controller that took a replica away must have its broker delete."""
+        """Logs that a broker must delete because a controller took their replicas away."""
         for (host, at), lost in self._lost.items():
             if self.plane.controller and self._is_owed(host, lost):
                 name = f"{at[0]}-{at[1]}"

@@ -1,4 +1,4 @@
-"""What one member may do by itself: the dead are silent, callbacks pair up, work is owned and in order.
+"""Rules for one member alone: a dead one is silent, callbacks pair up, work is on owned partitions and in order.
 
 ======================  =============================================================================================
 kind                    rule

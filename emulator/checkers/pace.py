@@ -61,7 +61,7 @@ _US = 1_000
 SLACK_US = 1_500_000
 """How much later than due a request may be: a thread wakes late, the one before it is still written."""
 WRITE_US = 5_000_000
-"""What a follower may take to write what it fetched."""
+"""How long a follower may take to write the records of one fetch."""
 ALTER_AGAIN_US, ALTER_LOST_US = 50_000, 100_000
 """Source: ``DefaultAlterPartitionManager``, ``BrokerToControllerRequestThread`` (2.7 to 3.9)."""
 MAX_IN_FLIGHT = 5

@@ -68,9 +68,9 @@ class _Way:
         self.since_us = 0
         """Since when the store has it."""
         self.committed: tuple[int, ...] = ()
-        """What was assigned when no step ran."""
+        """The replicas assigned when no step ran."""
         self.began_with: frozenset[int] | None = None
-        """What was committed when the reassignment was asked for."""
+        """The replicas committed when the reassignment was asked for."""
         self.target: tuple[int, ...] | None = None
         """Where a controller takes it."""
         self.called_back = False

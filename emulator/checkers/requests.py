@@ -44,9 +44,9 @@ from kemu.protocol.names import STORE, ActorName, host_of, role_of
 from kemu.protocol.wire.schema import MESSAGES, Kind
 
 ANSWER_US = 10_000_000
-"""What a server may take for a request, with other work before it."""
+"""How long a server may take to answer, with other work before the request."""
 QUEUE_US = 60_000_000
-"""What may stand before a request in a controller's queue, or before its orders at a broker that makes logs."""
+"""How long a request may wait in a controller's queue, or an order at a broker that creates logs."""
 JOIN_MORE_US = 5_000_000
 """Source: ``AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE``."""
 LOOK_US = 2_000_000

@@ -63,7 +63,7 @@ def undisturbed_since_us(panel: Panel, *instances: str) -> int | None:
 
 
 class _Thread:
-    """What a thread did last, and how long its work takes."""
+    """The last work of a thread, and how long its work takes."""
 
     def __init__(self) -> None:
         self.advanced_us = 0

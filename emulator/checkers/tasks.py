@@ -48,7 +48,7 @@ Broken = Iterator[tuple[str, str, str]]
 
 
 class _Decision:
-    """What a leader was told, and gave."""
+    """The lags and tasks that a group's leader was told, and the assignment that it made."""
 
     def __init__(self, fact: TasksDecided) -> None:
         self.fact = fact
@@ -144,7 +144,7 @@ class Tasks(Checker):
                 yield "not-one-owner", task, f"{task} is given to nobody and taken from nobody"
 
     def _passed_over(self, seen: Seen, made: _Decision) -> Broken:
-        """Who asks for lags (KIP-441) gives a task to who is caught up; else not to who has nothing of it."""
+        """With lags (KIP-441) a task goes to a caught-up instance; without, to one that has some of its state."""
         fact, name = made.fact, made.fact.application
         application = self.panel.applications.of(name)
         leader = application.instances.get(fact.instance)

@@ -276,7 +276,7 @@ class Network:
         self.arrived = 0
         """The number of the packet that came to the current turn."""
         self.receiver = ""
-        """Whom it came to: an actor, or a part of one."""
+        """The receiver of that packet: an actor, or a part of one."""
         self.grain_us = 0
         """While rules judge: packets arrive at whole multiples of this only; 0: whenever they do."""
 
