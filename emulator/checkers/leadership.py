@@ -22,7 +22,6 @@ from kemu.protocol.nodes import (
     DELETE_TOPICS,
     ISR_CHANGES,
     PREFERRED_ELECTION,
-    TOPIC_CONFIGS,
     TOPICS,
     PartitionState,
     read_epoch,
@@ -38,8 +37,12 @@ from kemu.protocol.notes.replication import (
     ReplicaStopped,
 )
 
-OF_CONTROLLERS = (f"{TOPICS}/", f"{TOPIC_CONFIGS}/", f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION)
-"""What only the newest controller writes, besides leaders and admins."""
+OF_CONTROLLERS = (f"{TOPICS}/", f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION)
+"""Paths that only the newest controller writes, besides leaders and admins.
+
+Configs are none of them: any broker that is asked writes them, whatever the controller epoch
+(``ZkAdminManager.alterConfigs``, ``KafkaZkClient.setOrCreateEntityConfigs`` 3.4).
+"""
 
 
 class Counted(NamedTuple):

@@ -386,7 +386,7 @@ class Pace(Checker):
         self._end(Heartbeat, seen.actor)
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
-        if fact.new in ("CLOSED", "FAILED"):
+        if fact.new in ("CLOSED", "FAILED", "UNJOINED"):  # a static member that polls too late sends no LeaveGroup
             self._end(Heartbeat, seen.actor)
 
     # --- connections and hosts ---------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ class PartitionTruth:
         self.members: dict[str, ReplicaRole] = {}
         """By host."""
         self.committed = EpochLog()
+        self.deleted_below = 0
+        """Leaders have deleted records up to here; a copy may lack them, or have them again after a power cut."""
         self.committed_epoch = -1
         """The newest leader epoch in which a high watermark was reported."""
         self.unclean_epoch = -1
@@ -53,6 +55,11 @@ class PartitionTruth:
         if member is None:
             member = self.members[host] = ReplicaRole()
         return member
+
+    def not_deleted(self, runs: Iterable[Run]) -> list[Run]:
+        """Of records that a log lacks, those that no leader deleted."""
+        least = self.deleted_below
+        return [(max(first, least), last, term) for first, last, term in runs if last > least]
 
     def lose(self, runs: Iterable[Run]) -> None:
         """These are lost for a reason."""

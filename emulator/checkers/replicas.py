@@ -41,6 +41,7 @@ from kemu.protocol.notes.replication import (
     BecameLeader,
     HighWatermarkAdvanced,
     LogDirFailed,
+    LogStartMoved,
     NodeWritten,
     RecordsReplicated,
     ReplicaStopped,
@@ -80,6 +81,7 @@ class Replicas(Checker):
             RecordsAppended: self._appended,
             RecordsReplicated: self._replicated,
             Truncated: self._cut,
+            LogStartMoved: self._start_moved,
             HighWatermarkAdvanced: self._advanced,
             RecordsAcknowledged: self._acknowledged,
             OffsetCommitted: self._offset_committed,
@@ -228,13 +230,20 @@ class Replicas(Checker):
 
     def _check_in_sync(self, seen: Seen, at: TopicPartition, truth: PartitionTruth, host: str) -> bool:
         """I4: who is in the ISR lacks nothing that is committed without a reason. True: nothing at all."""
-        missing = truth.committed.without(self._log(host, at))
+        missing = truth.not_deleted(truth.committed.without(self._log(host, at)))
         unexcused = self._reasons(at, truth, host, missing)[1]
         if unexcused:
             name = f"{at[0]}-{at[1]}"
             text = f"{host} is in the ISR of {name} without records {unexcused[0][0]} to {unexcused[-1][1] - 1}"
             self.violation(seen, "isr-without-committed", (name, host), f"{text}, which are committed (I4)")
         return not missing
+
+    def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
+        """A leader deletes records: by retention, or because an admin asked for it (KIP-107)."""
+        at = (fact.topic, fact.partition)
+        if self.panel.leaders.get(at) == seen.actor:
+            truth = self._truth(at)
+            truth.deleted_below = max(truth.deleted_below, fact.start_offset)
 
     # --- leaders -----------------------------------------------------------------------------------------------
 
@@ -250,7 +259,7 @@ class Replicas(Checker):
             return  # it is deposed already
         missing = truth.committed.without(log)
         if missing:
-            reasons, unexcused = self._reasons(at, truth, seen.actor, missing)
+            reasons, unexcused = self._reasons(at, truth, seen.actor, truth.not_deleted(missing))
             self._tell_losses(seen, name, reasons)
             truth.lose(missing)
             if reasons:

@@ -58,7 +58,6 @@ def test_a_controller_epoch_that_does_not_rise(story):
     ("path", "data"),
     [
         (topic_path(TOPIC), topic_data({0: ReplicaAssignment(BROKERS)})),
-        (topic_config_path(TOPIC), config_data([])),
         (delete_path(TOPIC), b""),
         (f"{ISR_CHANGES}/isr_change_0000000001", b""),
     ],
@@ -70,9 +69,10 @@ def test_a_deposed_controller_that_writes_anything(story, path, data):
     caught(story, "leadership", f"b0/controller has set {path}; b1/controller is the controller (I2)")
 
 
-def test_a_deposed_controller_may_register_its_broker(story):
+@pytest.mark.parametrize(("path", "data"), [("/brokers/ids/0", b""), (topic_config_path(TOPIC), config_data([]))])
+def test_a_deposed_controller_may_register_its_broker_and_write_configs(story, path, data):
     story.new_controller(1)
-    story.node("/brokers/ids/0", client="b0/controller")
+    story.node(path, data, client="b0/controller")
 
     holds(story)
 
@@ -307,6 +307,34 @@ def test_the_last_replica_standing_loses_what_it_had_not_flushed():
     story.elect(0, (0,), end=12)
 
     assert lost(story) == [("unflushed", 12, 14)]
+
+
+def deleted_by_the_leader() -> ClusterStory:
+    """b0 alone is in sync, and deletes records 0 to 3 of ten."""
+    story = begun()
+    story.write_state(0, (0,))
+    story.lead(0, end=10, watermark=10)
+    story.by("b0", LogStartMoved(topic=TOPIC, partition=0, start_offset=4, end_offset=10, why="delete-records"))
+    return story
+
+
+def test_records_that_a_leader_deleted_are_not_lost_with_its_disk():
+    """KIP-107: a power cut may take the new log start, too; the records were deleted all the same."""
+    story = deleted_by_the_leader()
+    story.lose_unflushed(0, 10, 0)
+    story.restore(0, 0)
+    story.elect(0, (0,), end=0)
+
+    assert lost(story) == [("unflushed", 4, 9)]
+
+
+def test_records_behind_those_that_a_leader_deleted_are_missed():
+    story = deleted_by_the_leader()
+    story.down("b0")
+    story.restore(0, 0)
+    story.write_state(0, (0,))
+
+    caught(story, "replicas", "without records 4 to 9, which are committed (I4)")
 
 
 def test_a_power_cut_after_which_all_was_on_the_disk_excuses_nothing(story):

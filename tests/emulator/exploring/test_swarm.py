@@ -456,6 +456,13 @@ def test_a_generation_is_forgotten_where_a_follower_kept_what_its_leader_lost() 
     ]
 
 
+def test_records_that_a_leader_deleted_are_not_missed_when_its_disk_loses_the_log() -> None:
+    """KIP-107: b0 deletes records 0 to 19 of t2-3, then a power cut takes its log, and the new start with it."""
+    outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "deleted-and-lost-with-its-disk.toml"))
+
+    assert outcome.verdict == "holds", outcome.reason or outcome.broke
+
+
 def test_a_replica_that_lost_records_counts_with_what_its_leader_saw_it_fetch_before() -> None:
     """b3 is back before it is missed; when b2 leaves the ISR, b1 shows what b3 had fetched and has no more."""
     outcome = kemu.run(kemu.load(SEEDS_OF_BEFORE / "back-before-it-is-missed.toml"))
