@@ -5,7 +5,7 @@ A record is known by its offset and its term, so a record that replaces a lost o
 *Done*: the application finished it. *Skipped*: a position or an operator's commit left it out, and the watcher itself
 finds that right: an application may seek, an operator may commit any offset, and a reset is right if no offset was
 committed, or if the log does not have the position that the member held. *Unprocessed*: the log has it below the
-committed offset, and it is neither done nor skipped.
+committed offset, had it when that was committed, and it is neither done nor skipped.
 
 A member is told that its log lost records only if the next leader's log ends before the member's position in the
 leader epoch that the member read (KIP-320). A record of the same or an earlier epoch than the one that the group passed
@@ -278,7 +278,7 @@ class WatchedProgress:
         end, log = progress.committed, self._logs.of(at)
         if not end:
             return []
-        pieces = pieces_of(log.records, 0, end)
+        pieces = pieces_of(log.records, 0, progress.rests_on)  # nobody has passed what was written behind that
         if not log.leader and not progress.was_cut and log.records.end < end:
             pieces.append((log.records.end, end, ANY))
         return progress.left(pieces)

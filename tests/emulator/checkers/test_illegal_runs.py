@@ -435,6 +435,21 @@ def test_reading_on_behind_a_cut_of_which_another_leader_epoch_told(story):
     caught(story, "no-lost-record", "group g committed 14 of t-0, but nobody processed records 6 to 9")
 
 
+def test_a_group_whose_log_was_cut_has_passed_nothing_of_what_came_since(story):
+    """Its offset stands above new records; the next member that starts there is told (KIP-320)."""
+    story.process("c1", 0, 0, 10)
+    story.committed("c1", 0, 10)
+    story.down("b0")
+    story.world(DiskTailLost(host="b0", log="t-0", records=4, end_offset=-1))
+    story.start("b0")
+    story.by(
+        "b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6, leader_epoch=2, epochs=((0, 0), (2, 6)))
+    )
+    story.append(0, 6, 8)
+
+    assert story.judged().get("no-lost-record", []) == []
+
+
 def test_reading_on_behind_a_cut_that_no_disk_explains(story):
     story.process("c1", 0, 0, 10)
     story.down("b0", "process")
