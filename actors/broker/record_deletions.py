@@ -16,6 +16,7 @@ from collections.abc import Callable
 from kemu.actors.broker.replica import Replica
 from kemu.actors.broker.replica_manager import ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
+from kemu.actors.connections import Connections
 from kemu.actors.machine import Caller, Machine, Received, caller_of
 from kemu.actors.parking import Parking
 from kemu.protocol.errors import ErrorCode
@@ -39,10 +40,17 @@ class _Call:
 
 
 class RecordDeletions:
-    """See the module. ``absent``: why a partition is not led here."""
+    """See the module. ``absent``: why a partition is not led here; ``connections``: nothing is read while one waits."""
 
-    def __init__(self, machine: Machine, manager: ReplicaManager, absent: Callable[[str, int], ErrorCode]) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        manager: ReplicaManager,
+        absent: Callable[[str, int], ErrorCode],
+        connections: Connections,
+    ) -> None:
         self._machine = machine
+        self._connections = connections
         self._manager = manager
         self._absent = absent
         self._waiting: Parking[int, _Call] = Parking(machine, BrokerTimer.DELETE_RECORDS)
@@ -66,6 +74,7 @@ class RecordDeletions:
                 call.open[replica.at] = index, offset
                 self._starts.setdefault(replica.at, {})
         self._waiting.hold(call.number, call, request.timeout_ms * US_PER_MS)
+        self._connections.mute(event)
         for at in list(call.open):
             self._look(call, at)
         self._answer_if_decided(call)
@@ -136,6 +145,7 @@ class RecordDeletions:
     def _answer(self, call: _Call) -> None:
         rows = tuple(row for row in call.rows if row is not None)
         self._machine.reply(call.caller, DeleteRecordsReply(partitions=rows))
+        self._connections.answered(call.caller)
 
 
 def _outcome(topic: str, partition: int, error: ErrorCode, low_watermark: int = -1) -> DeletedRecords:

@@ -145,7 +145,7 @@ class ReplicatedBroker(Machine):
         self._fetches = ConsumerFetches(self, manager.served, self._unserved, connections)
         watermarks = HighWatermarks(self, manager, calls, self._fetches)
         self._isr_changes = IsrChanges(self, manager, watermarks, draws)
-        self._deletions = RecordDeletions(self, manager, self._unserved)
+        self._deletions = RecordDeletions(self, manager, self._unserved, connections)
         self._follower_fetches = FollowerFetches(
             self, manager, watermarks, self._isr_changes, self._deletions, self.absent
         )

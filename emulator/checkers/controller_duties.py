@@ -179,9 +179,10 @@ class ControllerDuties(Duties):
         """Registrations go with their processes, and come with the next; somebody controls."""
         panel, plane = self.panel, self.plane
         for host in map(broker_host, panel.registered):
-            if plane.is_stale(host):
+            free_us = panel.disturbances.links_free_since_us((STORE, host))  # what was kept back renews the session
+            if plane.is_stale(host) and free_us is not None:
                 text = f"the store keeps the registration of {host}, whose process is down"
-                yield Duty("session-kept", (host,), (STORE,), plane.zxid(host), self._session_us, text)
+                yield Duty("session-kept", (host,), (STORE,), plane.zxid(host), self._session_us, text, free_us)
         for name, life in plane.unregistered():
             text = f"{name} runs and is not registered"
             yield Duty("not-registered", (name,), (STORE, name), life, self._session_us + SETTLE_US, text)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kemu.actors.machine import Received
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import DeletedRecords, DeleteRecords, DeleteRecordsReply, RecordsToDelete
 from kemu.protocol.notes.replication import LogStartMoved
@@ -52,6 +53,19 @@ def test_the_leader_deletes_at_once_and_answers_when_the_followers_have_fetched_
     assert (row.error, row.low_watermark) == (ErrorCode.NONE, start)
     whys = [(name, fact.why) for name, fact in bench.notes if isinstance(fact, LogStartMoved)]
     assert sorted(whys) == [("b0", "delete-records"), ("b1", "leader"), ("b2", "leader")]
+
+
+def test_nothing_else_is_read_from_its_connection_until_it_is_answered() -> None:
+    """``SocketServer`` mutes a channel while its request is served, in the purgatory, too."""
+    bench = led()
+    for number, offset in enumerate((4, -2), 1):
+        row = RecordsToDelete(topic="t", partition=0, offset=offset)
+        bench.step("b0", Received("admin", 900, number, 2, DeleteRecords(partitions=(row,), timeout_ms=5_000)))
+    assert (starts(bench), answers(bench)) == ([4, 0, 0], [])
+
+    bench.settle(2 * S)
+
+    assert [row.error for row in answers(bench)] == [ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
 def test_what_is_deleted_already_is_answered_with_where_the_logs_start() -> None:

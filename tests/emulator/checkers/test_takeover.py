@@ -122,6 +122,20 @@ def test_a_session_that_outlives_its_timeout_is_a_violation():
     assert found(story) == ["session-kept"]
 
 
+@pytest.mark.parametrize(("over_s", "kinds"), [(1, ["session-kept"]), (5, [])])
+def test_a_session_that_was_frozen_has_its_timeout_from_then_on(over_s, kinds):
+    """A ping that was kept back renews it when it comes."""
+    story = led_by_b1()
+    story.world(FaultApplied(index=0, kind="freeze-session", text="", links=(("b2", STORE),), lasts=True))
+    story.down("b2")
+    time_passes(story, over_s)
+    story.world(FaultEnded(index=0, kind="freeze-session"))
+    time_passes(story, (SESSION_US + TICK_US) / SECOND + 3 - over_s)
+    story.heal()
+
+    assert found(story) == kinds
+
+
 def test_a_cluster_in_which_nobody_becomes_controller_is_a_violation():
     story = led_by_b1()
     story.node(CONTROLLER, what="deleted")
