@@ -134,7 +134,10 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
         catch_up,
         MembershipRules(broker.group_initial_rebalance_delay_ms * 1_000),
         CommitsChecker(policies, retention_us, _committing_groups(scenario)),
-        UselessWork([name for name, group in scenario.groups.items() if group.streams is None]),
+        UselessWork(
+            [name for name, group in scenario.groups.items() if group.streams is None],
+            racks=any(group.racks for group in scenario.groups.values()),
+        ),
         Lifecycle(_by_member(scenario, lambda of: of.max_poll_interval_ms * 1_000)),
         Requests(settings),
         Pace(settings),

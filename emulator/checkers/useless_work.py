@@ -10,8 +10,9 @@ rejoin-without-cause  a JoinGroup with its member id although nothing asks for  
 How often it sends heartbeats ``pace`` knows.
 
 A JoinGroup has a cause if an answer since the last one had an error, its connection is another one, its topics or the
-partitions that it owns differ, or a topic grew or was deleted. Streams groups rebalance on their own account (KIP-441)
-and are exempt. Source: ``ConsumerCoordinator.rejoinNeededOrPending``.
+partitions that it owns differ, or a topic grew or was deleted; for members with a ``client.rack`` also if a broker's
+metadata has other live brokers (KIP-881: the racks of replicas are part of what a leader compares). Streams groups
+rebalance on their own account (KIP-441) and are exempt. Source: ``ConsumerCoordinator.rejoinNeededOrPending``.
 """
 
 from collections import deque
@@ -23,7 +24,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_subscription
 from kemu.protocol.names import MemberId, host_of
 from kemu.protocol.notes.groups import GroupRequestAnswered, GroupRequestRead
-from kemu.protocol.notes.replication import TopicDeleted
+from kemu.protocol.notes.replication import MetadataCached, TopicDeleted
 from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
@@ -44,17 +45,20 @@ class _Sender:
 
 
 class UselessWork(Checker):
-    """See the module. ``groups``: whose members are judged; None: all groups."""
+    """See the module. ``groups``: whose members are judged; None: all groups. ``racks``: whether members have racks."""
 
     name = "useless-work"
 
-    def __init__(self, groups: Collection[str] | None = None) -> None:
+    def __init__(self, groups: Collection[str] | None = None, *, racks: bool = False) -> None:
         super().__init__()
         self._groups = groups
         self._senders: dict[MemberId, _Sender] = {}
         self._asked: dict[tuple[str, str, int, int], MemberId] = {}
         """(coordinator, client, connection, request) -> the member whose request waits for its answer."""
-        self._topics_changed = 0
+        self._metadata_changed = 0
+        """How often anything changed that makes a leader rejoin."""
+        self._live: dict[str, tuple[int, ...]] = {}
+        """Broker -> the live brokers in its metadata."""
         if groups is None or groups:
             self.on = {
                 GroupRequestRead: self._read,
@@ -63,9 +67,15 @@ class UselessWork(Checker):
                 TopicGrown: self._topics,
                 TopicDeleted: self._topics,
             }
+        if racks:
+            self.on[MetadataCached] = self._cached
 
     def _topics(self, seen: Seen, fact: TopicGrown | TopicDeleted) -> None:
-        self._topics_changed += 1
+        self._metadata_changed += 1
+
+    def _cached(self, seen: Seen, fact: MetadataCached) -> None:
+        self._metadata_changed += self._live.get(seen.actor) != fact.live_brokers
+        self._live[seen.actor] = fact.live_brokers
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         for key in [key for key in self._asked if fact.host in (host_of(key[0]), host_of(key[1]))]:
@@ -81,7 +91,7 @@ class UselessWork(Checker):
             self._joins(seen, fact, sender)
 
     def _joins(self, seen: Seen, fact: GroupRequestRead, sender: _Sender) -> None:
-        meaning = (self._topics_changed, *_meaning(fact.rows))
+        meaning = (self._metadata_changed, *_meaning(fact.rows))
         if sender.meaning == meaning and sender.connection == fact.connection:
             sender.rejoins.append(seen.at_us)
         sender.meaning, sender.connection = meaning, fact.connection

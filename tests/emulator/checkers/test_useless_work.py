@@ -5,6 +5,7 @@ import pytest
 from kemu.emulator.checkers.useless_work import REJOINS
 from kemu.emulator.facts import TopicGrown
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.notes.replication import MetadataCached
 from tests.emulator.checkers.story import TOPIC
 from tests.emulator.checkers.wire_story import WireStory, subscribed
 
@@ -47,3 +48,14 @@ def test_some_joins_that_an_application_asks_for_are_not(story):
         story.wait(1)
 
     assert story.useless() == []
+
+
+@pytest.mark.parametrize(("racks", "kinds"), [(True, []), (False, ["rejoin-without-cause"])])
+def test_a_broker_that_comes_or_goes_is_a_cause_for_members_with_racks_alone(story, racks, kinds):
+    for number in range(REJOINS + 2):
+        story.wait(3)
+        live = tuple(range(2 + number % 2))
+        story.by("b0", MetadataCached(live_brokers=live, topics=(), gone=()))
+        story.ask("JoinGroup", "c2", rows=subscribed())
+
+    assert story.useless(racks=racks) == kinds

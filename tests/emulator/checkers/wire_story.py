@@ -145,6 +145,6 @@ class WireStory(Story):
         checker.finish(self.at_us)
         return [each.kind for each in checker.violations]
 
-    def useless(self) -> list[str]:
-        """What ``useless-work`` finds."""
-        return self.kinds(UselessWork({GROUP: INTERVAL_S * SECOND}))
+    def useless(self, *, racks: bool = False) -> list[str]:
+        """Kinds that ``useless-work`` finds in the story."""
+        return self.kinds(UselessWork([GROUP], racks=racks))
