@@ -182,7 +182,7 @@ class NoLostRecord(Checker):
         for group, at, progress in self.panel.progress:
             seen, name = progress.last_commit or self.panel.now, f"{at[0]}-{at[1]}"
             assert seen is not None, "nothing happened"
-            for piece in self.panel.progress.unprocessed(progress, at):
+            for piece in self.panel.progress.to_be_passed(progress, at):
                 for first, last in self._read_past(at, progress, piece):
                     self.losses.append(Loss(seen.at_us, name, first, last - 1, READ_PAST))
             if self._still_to_learn(group, progress):

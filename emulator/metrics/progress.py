@@ -149,7 +149,7 @@ class Progress:
     def lost(self) -> dict[str, int]:
         """Group -> records that were committed and neither processed nor skipped."""
         progress = self._panel.progress
-        return self._sums(lambda reading, at: count(progress.unprocessed(reading.progress, at)))
+        return self._sums(lambda reading, at: count(progress.to_be_passed(reading.progress, at)))
 
     def skipped(self) -> dict[str, int]:
         """Group -> records that were skipped."""

@@ -274,11 +274,18 @@ class WatchedProgress:
         return ((group, at, progress) for at, groups in self.all.items() for group, progress in groups.items())
 
     def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
-        """Records below the committed offset that are neither done nor skipped."""
+        """Records that the last commit is about and that are neither done nor skipped."""
+        return self._left_below(progress.rests_on, progress, at)
+
+    def to_be_passed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
+        """Those, and records that came into the log below the committed offset since that was committed."""
+        return self._left_below(progress.committed or 0, progress, at)
+
+    def _left_below(self, offset: int, progress: GroupProgress, at: TopicPartition) -> list[Run]:
         end, log = progress.committed, self._logs.of(at)
         if not end:
             return []
-        pieces = pieces_of(log.records, 0, progress.rests_on)  # nobody has passed what was written behind that
+        pieces = pieces_of(log.records, 0, offset)
         if not log.leader and not progress.was_cut and log.records.end < end:
             pieces.append((log.records.end, end, ANY))
         return progress.left(pieces)

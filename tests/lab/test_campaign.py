@@ -197,7 +197,7 @@ def test_a_child_that_sleeps_is_a_hang_and_one_that_is_stopped_is_not(monkeypatc
     assert ended == [sleeping, stopped]
 
 
-def test_an_interrupted_campaign_ends_its_children(verdicts):
+def test_an_interrupted_campaign_ends_its_children(verdicts, monkeypatch):
     """The generator ends them as it is closed."""
 
     class Interrupted(Exception):
@@ -209,10 +209,16 @@ def test_an_interrupted_campaign_ends_its_children(verdicts):
 
     known = [Baseline(STEADY, RunOutcome("", ()), 0.5, {FILES[0]: frozenset([verdicts["no answer"].mutant.statement])})]
 
+    started = []
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: started.append(fork()) or started[-1])
+
     with pytest.raises(Interrupted):
         list(results(mutants_then_interrupt(), known, jobs=2, cpu_s=20))
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert started
+    for child in started:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
 
 
 def test_a_room_that_is_none_is_refused_at_once():
