@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
-from kemu.actors.machine import Received, Send
+from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
@@ -71,6 +71,9 @@ from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 ANY: object = object()
 """Nothing tells what is right."""
 Wired: TypeAlias = Send | Received
+FORGETS_ITS_MEMBER_ID = (2, 6)
+"""In this release a member joins without an id again if a join failed (``AbstractCoordinator.joinGroupIfNeeded`` 2.6.3:
+``resetStateAndRejoin``; gone in 2.7.2)."""
 KEPT_VERSIONS = 20
 """How many states of a partition are remembered: a request waits in a channel while more are written."""
 
@@ -306,6 +309,8 @@ class Fields(Checker):
             (GroupBecame, self._group_ends),
             (OffsetCommitted, self._committed),
             (HostDown, self._down),
+            (Hangup, self._lost_connection),
+            (LinkDown, self._lost_connection),
         )
         self.on.update(more)
         self.shown_to(settings.on)
@@ -362,6 +367,10 @@ class Fields(Checker):
         self.handed_out.pop(seen.actor, None)
         self.memberships.pop(seen.actor, None)
         self._member_changed(seen.actor)
+
+    def _lost_connection(self, seen: Seen, fact: Hangup | LinkDown) -> None:
+        if seen.actor in self.handed_out and self.settings.profile(seen.actor).release == FORGETS_ITS_MEMBER_ID:
+            del self.handed_out[seen.actor]
 
     def _member_changed(self, actor: ActorName) -> None:
         for kind in (Heartbeat, OffsetCommit):

@@ -8,7 +8,7 @@ from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import ConsumerConfig, ControllerConfig, ReplicaConfig
 from kemu.protocol.names import ActorName, host_of, role_of
-from kemu.protocol.profiles import PROFILES
+from kemu.protocol.profiles import PROFILES, Profile
 from kemu.protocol.streams.releases import consumer_of_streams
 
 if TYPE_CHECKING:
@@ -70,11 +70,16 @@ class Settings:
             if group is None:
                 return None
             member: MemberSpec = self._members.get(host, AS_ITS_GROUP)
-            defaults = PROFILES[member.profile or self._profile].consumer
+            defaults = self.profile(actor).consumer
             if group.streams is not None:
                 defaults = consumer_of_streams(defaults)
             found = self._consumers[host] = group.consumer(name, host, 0, defaults, member)
         return found
+
+    def profile(self, actor: ActorName) -> Profile:
+        """The release, or KIP page, of a member."""
+        member: MemberSpec = self._members.get(host_of(actor), AS_ITS_GROUP)
+        return PROFILES[member.profile or self._profile]
 
     def request_us(self, actor: ActorName) -> int:
         """How long a client waits for an answer before it closes the connection."""

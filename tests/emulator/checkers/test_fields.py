@@ -81,6 +81,18 @@ def test_a_member_joins_with_the_id_that_it_was_told(told: Wired, member_id: str
     assert told.said() == said
 
 
+@pytest.mark.parametrize(("profile", "said"), [("kafka-2.4", ["wrong"]), ("kafka-2.6", []), ("kafka-2.8", ["wrong"])])
+def test_only_in_2_6_a_join_that_got_no_answer_makes_a_member_forget_its_id(profile: str, said: list[str]) -> None:
+    told = Wired(Fields, profile)
+    told.asks("c1", B, JOIN)
+    told.answers(B, "c1", JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id="m"))
+    told.asks("c1", B, evolve(JOIN, member_id="m"))
+    told.breaks("c1", B)
+    told.sends("c1", B, JOIN)
+
+    assert told.said() == said
+
+
 @pytest.mark.parametrize(
     "request_of",
     [

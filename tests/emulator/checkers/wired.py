@@ -26,8 +26,8 @@ config = { "session.timeout.ms" = 10000, "heartbeat.interval.ms" = 3000, "reques
 class Wired:
     """What crossed the wire, told to one checker. Requests have the ids that the story gives them."""
 
-    def __init__(self, make: type[Checker]) -> None:
-        self.checker = make(Settings(scenario_from_toml(SCENARIO), "kafka-3.4"))  # type: ignore[call-arg]
+    def __init__(self, make: type[Checker], profile: str = "kafka-3.4") -> None:
+        self.checker = make(Settings(scenario_from_toml(SCENARIO), profile))  # type: ignore[call-arg]
         self._judging = Judging([self.checker])
         self._seq = 0
         self.at_us = 0
