@@ -81,6 +81,11 @@ def kind_of(fact: Any) -> type:
     return received(type(fact.message)) if isinstance(fact, Received) else type(fact)
 
 
+def watches_the_wire(observers: Iterable[Any]) -> bool:
+    """Whether any of these may want facts of the wire (``handlers_of``)."""
+    return any(hasattr(observer, "handlers_of") for observer in observers)
+
+
 def handlers_of(observers: Iterable[Any], kind: type) -> tuple[Handler, ...]:
     """What takes facts of a kind, in the order of those who watch: asked once a kind, not with every fact.
 

@@ -273,10 +273,8 @@ class Network:
         self._links = 0
         self._connections: dict[int, Link] = {}
         self._last_connection = 0
-        self.arrived = 0
-        """The number of the packet that came to the current turn."""
-        self.receiver = ""
-        """The receiver of that packet: an actor, or a part of one."""
+        self.arrived: Packet
+        """The packet that came to the current turn."""
         self.grain_us = 0
         """While rules judge: packets arrive at whole multiples of this only; 0: whenever they do."""
 
@@ -506,9 +504,9 @@ class Network:
             return None
         if self.watch_arrivals is not None:
             self.watch_arrivals(packet, message)
-        sender, self.receiver = (link.server, link.client) if reply else (link.client, link.server)
+        sender = link.server if reply else link.client
         event = _new(Received, (sender, packet.connection, packet.request_id, packet.version, message))
-        self.arrived = packet.id
+        self.arrived = packet
         return actor, event
 
     # --- connections -------------------------------------------------------------------------------------------

@@ -135,6 +135,7 @@ class World:
             self.agenda, choices, self.hosts, latency_us, links_us or {}, self._record_packet, drawn, retransmit
         )
         self._observers = tuple(observers)
+        self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching: dict[type, tuple[facts.Handler, ...]] = {}
         """Who sees facts of a type; filled as types turn up."""
         self._watching_sent: dict[type, tuple[facts.Handler, ...]] = {}
@@ -145,15 +146,16 @@ class World:
         """What a write to a log weighs (bytes), where a disk's speed is limited."""
         self.page_cache = PageCache()
         self.end_offset_of: Callable[[str, Sequence[Record]], int] = _no_offsets
+        """What offset a log with these records ends at; -1: it is none that has offsets of its own."""
         self.logs_found: Callable[[Host], facts.DiskFound | None] = _no_logs
         """What lies on the disk of a host that starts, where partitions have their logs."""
-        """What offset a log with these records ends at; -1: it is none that has offsets of its own."""
         self.append_of: Callable[[str, str], int] | None = None
         """(host, log) -> how long an append to it takes; None: all take ``append_us``."""
         self._span_ends_us = SPAN_US
         self._steps_before_span = 0
         """How many steps had been taken when the present span of ``SPAN_US`` began."""
         self._most_steps = STEPS_OF_A_SPAN
+        """So many steps may have been taken in all before the present span is looked at."""
         self._looked_at: list[str] = []
         """What was due in this span behind the limit of steps."""
         self.stopped = ""
@@ -180,9 +182,10 @@ class World:
                 self.now_us = self.network.now_us = due_us
                 if due_us >= self._span_ends_us:
                     self._span_ends_us, self._steps_before_span = due_us + SPAN_US, self.steps
+                    self._most_steps = self.steps + STEPS_OF_A_SPAN
             turn: Turn | None = entry[3](entry)
             if turn is not None:
-                if self.steps - self._steps_before_span > self._most_steps:
+                if self.steps > self._most_steps:
                     self._stands_still(turn)
                 return turn
         if not self.stopped and self.now_us < until_us:
@@ -196,18 +199,18 @@ class World:
             Livelock: the text says which events of which actors repeat.
         """
         actors = sum(len(host.actors) for host in self.hosts.values())
-        self._most_steps = STEPS_OF_A_SPAN + STEPS_OF_AN_ACTOR * actors
-        steps = self.steps - self._steps_before_span
-        if steps <= self._most_steps:
+        self._most_steps = self._steps_before_span + STEPS_OF_A_SPAN + STEPS_OF_AN_ACTOR * actors
+        if self.steps <= self._most_steps:
             return
         actor, event = turn
-        looked_at = self._looked_at if steps > self._most_steps + 1 else []
+        looked_at = self._looked_at if self.steps > self._most_steps + 1 else []
         looked_at.append(f"{actor.name}: {event_words(event)}")
         self._looked_at = looked_at
         if len(looked_at) < STEPS_LOOKED_AT:
             return
+        steps = self.steps - self._steps_before_span
         text = f"{LIVELOCK}{loop_words(looked_at)}, {steps:,} steps at {clock_text(self.now_us)}"
-        row = (RECEIVED, self.network.arrived) if type(event) is Received else event_row(event)
+        row = (RECEIVED, self.network.arrived.id) if type(event) is Received else event_row(event)
         local_us = actor.host.local_us(self.now_us)
         self.recorder.broken((self.steps + 1, self.now_us, actor.name, actor.life, local_us, row, text))
         raise Livelock(text)
@@ -228,7 +231,7 @@ class World:
         now_us = self.now_us
         local_us = now_us if host.steady else host.local_us(now_us)
         self.steps = seq = self.steps + 1
-        event_made = (RECEIVED, self.network.arrived) if type(event) is Received else event_row(event)
+        event_made = (RECEIVED, self.network.arrived.id) if type(event) is Received else event_row(event)
         try:
             effects: Sequence[Any] = actor.machine.step(local_us, event)
         except KeyboardInterrupt:
@@ -238,6 +241,7 @@ class World:
         rows: list[tuple[Any, ...]] = []
         noted: list[Note | Send | Hangup] | None = None
         sent: list[PacketRow] | None = None
+        wire_is_watched = self._wire_is_watched
         for effect in effects:
             kind = type(effect)
             if kind is Send:
@@ -250,12 +254,13 @@ class World:
                     sent.append(record)
                 if self.watch_sends is not None:
                     self.watch_sends(packet, effect[4])
-                watchers = self._watching_sent.get(type(effect[4]))
-                if watchers is None:
-                    watchers = self._watchers_sent(type(effect[4]))
-                if watchers:
-                    noted = noted or []
-                    noted.append(effect)
+                if wire_is_watched:
+                    watchers = self._watching_sent.get(type(effect[4]))
+                    if watchers is None:
+                        watchers = self._watchers_sent(type(effect[4]))
+                    if watchers:
+                        noted = noted or []
+                        noted.append(effect)
             elif kind is StartTimer:
                 rows.append(_START_TIMER_ROW + effect)
                 self._start_timer(actor, effect[0], effect[1])
@@ -284,19 +289,20 @@ class World:
                 assert kind is Hangup, effect
                 rows.append(_HANGUP_ROW + effect)
                 self.network.hang_up(actor, effect[0])
-                if self._watchers_of(Hangup):
+                if wire_is_watched and self._watchers_of(Hangup):
                     noted = [*(noted or ()), effect]
         self.recorder.step((seq, now_us, actor.name, actor.life, local_us, event_made, rows))
         if sent is not None:
             record_packet = self.recorder.packet
             for record in sent:
                 record_packet(record)
-        if type(event) is Received:
-            watchers = self._watching_received.get(type(event[4]))
-            if watchers or watchers is None:
-                self._tell_of_arrival(actor, event, seq)
-        elif type(event) is LinkDown:
-            self._tell_of_link(actor, event, seq)
+        if wire_is_watched:
+            if type(event) is Received:
+                watchers = self._watching_received.get(type(event[4]))
+                if watchers or watchers is None:
+                    self._tell_of_arrival(actor, event, seq)
+            elif type(event) is LinkDown:
+                self._tell_of_link(actor, event, seq)
         if noted is not None:
             self._tell(actor, noted, seq)
         if actor.machine.finished and host.running:
@@ -321,6 +327,7 @@ class World:
     def watch(self, observers: Sequence[Observer]) -> None:
         """From now on these see every fact they want, in this order."""
         self._observers = tuple(observers)
+        self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching, self._watching_sent, self._watching_received = {}, {}, {}
 
     def _watchers_of(self, kind: type) -> tuple[facts.Handler, ...]:
@@ -358,7 +365,7 @@ class World:
         if watchers is None:
             watchers = facts.handlers_of(self._observers, facts.received(message))
             self._watching_received[message] = watchers
-        seen = _new(Seen, (seq, self.now_us, self.network.receiver, actor.life, event))
+        seen = _new(Seen, (seq, self.now_us, self.network.arrived.receiver, actor.life, event))
         for take in watchers:
             take(seen, event)
 
