@@ -1,8 +1,8 @@
 """close(): commit, call back, leave, and wait for what the coordinator owes. A part of the machine.
 
 Commits that wait for a coordinator are waited for, too, before anything is given up; whatever was sent, until it is
-answered. Both no longer than ``close()`` may take. Source: ``ConsumerCoordinator.close``, ``AbstractCoordinator.close``
-(3.4.1).
+answered. Both no longer than ``close()`` may take. Source: ``ConsumerCoordinator.close``, ``AbstractCoordinator.close``,
+``StreamThread.completeShutdown`` (3.4.1).
 """
 
 from collections.abc import Callable
@@ -102,13 +102,15 @@ class CloseCall:
             return
         self._phase = _Phase.CALLING_BACK
         self._commits.call_completed()
-        self._membership.heartbeats.stop()
+        if machine.config.internal_leave_group_on_close:  # a Streams thread closes its tasks first, and beats meanwhile
+            self._membership.heartbeats.stop()
         if machine.by_hand:
             self._leave()
         else:
             self._rebalancing.give_up_everything(self._leave)
 
     def _leave(self) -> None:
+        self._membership.heartbeats.stop()
         self._membership.leave(CLOSED)
         self._phase = _Phase.AWAITING
         self._end_if_answered()
