@@ -9,7 +9,8 @@ committed offset, had it when that was committed, and it is neither done nor ski
 
 A member is told that its log lost records only if the next leader's log ends before the member's position in the
 leader epoch that the member read (KIP-320). A record of the same or an earlier epoch than the one that the group passed
-at that offset is *read past*: an expected loss.
+at that offset is *read past*: an expected loss. So is any record below a committed offset without a leader epoch, such
+as Streams commits up to 3.9 (``StreamTask.committableOffsetsAndMetadata``), where a member goes on.
 Source: Kafka 3.4 ``LeaderEpochFileCache.endOffsetFor``, ``SubscriptionState.maybeCompleteValidation``.
 """
 
@@ -17,12 +18,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kemu.emulator.facts import Seen
+from kemu.actors.machine import Received
+from kemu.emulator.facts import Seen, received
 from kemu.emulator.watching.epoch_log import NO_TERM, EpochLog, Run, Term
 from kemu.emulator.watching.group_commits import NOTHING, GroupCommits
 from kemu.emulator.watching.logs import WatchedLogs, reader_of
 from kemu.emulator.watching.ranges import Ranges
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
+from kemu.protocol.messages.group import OffsetFetchReply
 from kemu.protocol.names import NO_GENERATION, ActorName, GroupId, TopicPartition
 from kemu.protocol.notes.groups import (
     COMMITTED,
@@ -123,13 +126,19 @@ class HeldPosition:
 class GroupProgress:
     """One group on one partition."""
 
-    __slots__ = ("_committed", "began", "cut", "done", "held", "highest", "last_commit", "skipped", "start", "was_cut")
+    __slots__ = (
+        *("_committed", "began", "cut", "done", "held", "highest", "last_commit", "skipped", "start", "untold"),
+        "was_cut",
+    )
 
     def __init__(self, committed: Callable[[], int | None]) -> None:
         self._committed = committed
         self.done = Records()
         self.skipped: dict[str, Records] = {}
         """By reason."""
+        self.untold = Records()
+        """Of what was done: what the log had lost already as a member went on behind it at an offset that was committed
+        without a leader epoch. No leader can tell that member (KIP-320)."""
         self.cut: int | None = None
         """Where the log ended if it was shorter than the last commit says, then or since; None: it never was."""
         self.was_cut = False
@@ -187,7 +196,7 @@ class GroupProgress:
         for first, last, epoch in latest:
             if epoch >= piece[2][0]:
                 found.add(first, last)
-        for records in self.skipped.values():  # a position that was chosen or reset has no leader epoch
+        for records in (self.untold, *self.skipped.values()):  # a position that was chosen or reset has no leader epoch
             for first, last, _ in records.lost(log, piece[0]):
                 found.add(first, last)
         return found.within(*piece[:2])
@@ -247,12 +256,15 @@ class WatchedProgress:
         self._acknowledged: dict[TopicPartition, Records] = {}
         self._led_by: dict[TopicPartition, tuple[ActorName, int]] = {}
         """The only broker that ever led, and what could be read when it began; "": there were several."""
+        self._epochs: dict[tuple[ActorName, TopicPartition], int] = {}
+        """The leader epoch that came with a member's committed offset; -1: none did."""
         self._cut_us: dict[TopicPartition, int] = {}
         """When the log lost its end, for the last time."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             Processed: self._processed,
             RangeProcessed: self._processed,
             RangeTrimmed: self._trimmed,
+            received(OffsetFetchReply): self._told_committed,
             PositionSet: self._positioned,
             PartitionsAssigned: self._owns,
             OffsetCommitted: self._commits_offset,
@@ -313,7 +325,7 @@ class WatchedProgress:
         """
         self._acknowledged.pop(at, None)
         for progress in self.all.get(at, {}).values():
-            progress.done, progress.skipped, progress.cut = Records(), {}, None
+            progress.done, progress.skipped, progress.untold, progress.cut = Records(), {}, Records(), None
             progress.skip(0, max([held.offset for held in progress.held.values()], default=0), RECREATED, EpochLog())
 
     def _committed(self, group: GroupId, at: TopicPartition) -> int | None:
@@ -380,10 +392,17 @@ class WatchedProgress:
                 held.readable = max([offset, *[each.end_in(self._logs.of(at).records) for each in records]])
             self.of(fact.group, at).held[seen.actor] = held
 
+    def _told_committed(self, seen: Seen, fact: Received) -> None:
+        for row in fact.message.offsets:
+            self._epochs[seen.actor, (row.topic, row.partition)] = row.leader_epoch
+
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         at = (fact.topic, fact.partition)
         progress, log = self.of(fact.group, at), self._logs.of(at).records
         self.kept_in_log, self.not_the_end = "", ""
+        if fact.why == COMMITTED and self._epochs.get((seen.actor, at), 0) < 0:
+            for first, last, term in progress.done.lost(log, 0):
+                progress.untold.add(first, min(last, fact.offset), term)
         if fact.why in (COMMITTED, JUMPED):
             tokens = self._ranges.of(fact.group, at).tokens if fact.why == JUMPED else ()
             if not progress.began and (tokens or progress.highest is None):  # committed before this run began

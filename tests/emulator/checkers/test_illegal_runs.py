@@ -2,6 +2,7 @@
 
 import pytest
 
+from kemu.actors.machine import Received
 from kemu.emulator.checkers.base import MAX_VIOLATIONS
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import (
@@ -12,6 +13,7 @@ from kemu.emulator.facts import (
 )
 from kemu.emulator.judging import judge
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import FetchedOffset, OffsetFetchReply
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import COORDINATOR, GROUP, SECOND, TOPIC, Story
 from tests.emulator.checkers.test_legal_runs import began_and_left, forgotten_id
@@ -433,6 +435,30 @@ def test_reading_on_behind_a_cut_of_which_another_leader_epoch_told(story):
     story.committed("c1", 0, 14)
 
     caught(story, "no-lost-record", "group g committed 14 of t-0, but nobody processed records 6 to 9")
+
+
+@pytest.mark.parametrize(("epoch", "is_told"), [(0, True), (-1, False)])
+def test_nobody_tells_who_goes_on_at_an_offset_that_was_committed_without_a_leader_epoch(story, epoch, is_told):
+    """Streams commits none up to 3.9 (``StreamTask.committableOffsetsAndMetadata``): such a loss is expected."""
+    story.process("c1", 0, 0, 10)
+    story.committed("c1", 0, 10)
+    story.down("b0")
+    story.world(DiskTailLost(host="b0", log="t-0", records=4, end_offset=-1))
+    story.start("b0")
+    story.by(
+        "b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6, leader_epoch=2, epochs=((0, 0), (2, 6)))
+    )
+    story.append(0, 6, 8)
+    reply = OffsetFetchReply(
+        offsets=(FetchedOffset(topic=TOPIC, partition=0, offset=10, leader_epoch=epoch, error=ErrorCode.NONE),)
+    )
+    story.by("c1", Received("b0/coordinator", 1, 1, 8, reply))
+    story.position("c1", 0, 10)
+    story.by("c1", notes.EpochRead(topic=TOPIC, partition=0, offset=10, leader_epoch=2, life=2))
+    story.process("c1", 0, 10, 14)
+    story.committed("c1", 0, 14)
+
+    assert bool(story.judged().get("no-lost-record")) is is_told
 
 
 def test_a_group_whose_log_was_cut_has_passed_nothing_of_what_came_since(story):
