@@ -108,6 +108,8 @@ class Requests(Checker):
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
+        self._newest: dict[tuple[ActorName, ActorName], int] = {}
+        """(server, client) -> the newest connection over which a request came."""
         self._owed: dict[tuple[ActorName, ActorName, int], list[Owed]] = {}
         """(server, client, connection) -> what it owes, oldest first."""
         self._asked: dict[tuple[ActorName, int], Awaited] = {}
@@ -231,8 +233,18 @@ class Requests(Checker):
         before = self._owed.get(line)
         if before is None:
             self._owed[line] = [owed]
+            if self._newest.get(line[:2]) != connection:
+                self._connects_anew(line)
         else:
             before.append(owed)
+
+    def _connects_anew(self, line: tuple[ActorName, ActorName, int]) -> None:
+        """A client waits for answers over its newest connection alone."""
+        server, client, connection = line
+        newest = self._newest[server, client] = max(connection, self._newest.get((server, client), 0))
+        for key, owed in self._owed.items():
+            if key[:2] == (server, client) and key[2] < newest:
+                owed[:] = [each._replace(within_us=_NEVER_US) for each in owed]
 
     def _answers(self, seen: Seen, fact: Send) -> None:
         line = (seen[2], fact[0], fact[1])

@@ -100,6 +100,19 @@ def test_a_server_whose_client_is_gone_need_not_answer(told: Wired) -> None:
     assert told.said() == []
 
 
+@pytest.mark.parametrize(("answered", "said"), [(2, []), (1, ["unanswered"])])
+def test_a_client_waits_for_answers_over_its_newest_connection_alone(
+    told: Wired, answered: int, said: list[str]
+) -> None:
+    """Packets that were held come over a connection that its client has closed."""
+    told.asks("c1", "b1", ASK, number=1, connection=1)
+    told.asks("c1", "b1", ASK, number=2, connection=2)
+    told.answers("b1", "c1", TOLD, number=answered, connection=answered)
+    told.wait(15)
+
+    assert told.said() == said
+
+
 def test_a_join_waits_for_the_rebalance_timeout_and_no_longer(told: Wired) -> None:
     told.asks("c1", COORDINATOR, JOIN)
     told.wait(65)
