@@ -61,6 +61,9 @@ class WatchedCopy:
         """The offset up to which it has its changelog without a gap."""
         self.due = 0
         """The offset that it must have applied before it runs as an active copy."""
+        self.suspended_at = -1
+        """Where its changelog ended as it was suspended after it ran; -1: never. If it still ends there, the copy goes
+        on as it is: what a former owner that knew no better wrote while it ran, it does not read."""
         self.stood_still = False
         """Its host was paused since it told of itself: it may have been thrown out without knowing it."""
         self.becomes(fact)
@@ -318,12 +321,15 @@ class WatchedApplications:
         if fact.before == CREATED and fact.state == RESTORING:
             self._begins_on(disk, copy)
         elif fact.before == RUNNING and fact.state == SUSPENDED:
+            copy.suspended_at = 0 if copy.changelog is None else self._readable.end(copy.changelog)
             disk.written_by = "" if (copy.actor, seen.life) in self._failed else copy.actor
         if fact.state == CLOSED:
             disk.left_at = fact.position
             application.remove(key)
         elif fact.role == ACTIVE and fact.state == RESTORING and copy.changelog is not None:
-            copy.due = self._readable.end(copy.changelog)
+            end = self._readable.end(copy.changelog)
+            if end != copy.suspended_at:
+                copy.due = end
 
     def _begins_on(self, disk: TaskDisk, copy: WatchedCopy) -> None:
         self.finds = (disk.left_at if disk.written_by else 0), disk.furthest, disk.was_open

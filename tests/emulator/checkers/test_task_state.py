@@ -132,11 +132,24 @@ def test_a_leader_that_does_not_know_of_its_successor_may_tell_an_older_end(depo
 def test_a_task_has_what_it_wrote_itself_although_nobody_acknowledged_it(failed: bool, found: list[str]) -> None:
     """Its producer gave up on a batch that is in the changelog; or somebody else wrote that."""
     told = written(40)
-    told.say(20, "b0", appended(10, 40), advanced(50))
+    told.say(20, "b0", appended(10, 40))
     if failed:
         error = ErrorCode.REQUEST_TIMED_OUT
         told.say(21, "a/t1-producer", ProduceFailed(topic="log", partition=0, count=10, error=error, definite=False))
-    told.copy(30, "a", "0", "active", "SUSPENDED", "RESTORING", "RUNNING", position=40)
+    told.copy(22, "a", "0", "active", "SUSPENDED", position=40)
+    told.say(24, "b0", advanced(50))
+    told.copy(30, "a", "0", "active", "RESTORING", "RUNNING", position=40)
+
+    assert kinds(told) == found
+
+
+@pytest.mark.parametrize(("suspended", "found"), [(50, []), (20, ["runs-without-state"])])
+def test_a_task_goes_on_without_what_a_former_owner_wrote_while_it_ran(suspended: int, found: list[str]) -> None:
+    """AssignedTasks.maybeResumeSuspendedTask 2.3, StreamTask.resume 3.4: nothing is read if nothing is new since."""
+    told = written(40)
+    told.copy(suspended, "a", "0", "active", "SUSPENDED", position=40)
+    told.say(30, "b0", appended(10, 40), advanced(50))
+    told.copy(60, "a", "0", "active", "RESTORING", "RUNNING", position=40)
 
     assert kinds(told) == found
 
