@@ -194,8 +194,9 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "range-misplaced",
             "second-uncommitted",
         ),
+        "answers": ("untrue",),
         "fields": ("wrong",),
-        "pace": ("overdue", "too-many", "too-soon"),
+        "pace": ("overdue", "too-late", "too-many", "too-soon"),
         "requests": (
             "answered-unasked",
             "gave-up-early",
