@@ -183,6 +183,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "too-many-replicas",
             "unfinished",
             "unnamed",
+            "unused",
         ),
         "catch-up": (
             "commit-not-rising",
@@ -201,6 +202,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "answered-unasked",
             "gave-up-early",
             "out-of-order",
+            "timed-out-early",
             "two-sessions",
             "unanswered",
             "waits-for-ever",

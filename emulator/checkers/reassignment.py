@@ -4,7 +4,8 @@
 I11   while a step runs the store has the committed replicas (those of before) and those that it adds; then what it
       keeps or, called back, the committed ones. A log is deleted only when its replica goes, or its topic, of which
       nothing may be on its way. An order of before a replica was assigned may be obeyed late (``RequestSendThread``)
-I13   a step begins within ``reassignment.max.concurrent.*``; a changed limit counts a moment later
+I13   a step begins within ``reassignment.max.concurrent.*``; a changed limit counts a moment later. While these allow
+      more, nothing waits that could begin
 I14   a step that drops replicas leaves ``min.insync.replicas`` in sync, or as many as the target has. It drops whom its
       controller deletes at once; who only goes offline is dead for it
 I15   what is called back before anything was committed has its original list in its order
@@ -74,6 +75,8 @@ class _Way:
         self.target: tuple[int, ...] | None = None
         """Where a controller takes it."""
         self.called_back = False
+        self.blocked = False
+        """Its controller finds no broker that could get a replica."""
         self.waits = ""
         """Why a step is not over, as its controller said last."""
         self.silent_us: int | None = None
@@ -119,6 +122,8 @@ class ReassignmentChecker(Checker):
         self._controller = ""
         self._gets_ready = False
         """Whether that controller still reads the cluster and gets its state machines up."""
+        self._unused_us: int | None = None
+        """Since when something could begin and does not."""
         self._healed: Seen | None = None
         self.on = {
             NodeWritten: self._written,
@@ -168,9 +173,10 @@ class ReassignmentChecker(Checker):
         way = self._way(fact.topic, fact.partition)
         match fact:
             case ReassignmentStepStarted(waits_for=why) | ReassignmentWaits(why=why):
-                way.waits = why
+                way.waits, way.blocked = why, False
             case ReassignmentBlocked(why=why):
                 way.waits, way.moves_leader = why or "no broker that could get a replica is up", None
+                way.blocked = True
         if way.waits:
             way.silent_us = None
 
@@ -183,7 +189,7 @@ class ReassignmentChecker(Checker):
 
     def _controls(self, seen: Seen, fact: BecameController) -> None:
         """A new controller has everything to say anew; what never reached the store it does not know."""
-        self._controller, self._gets_ready = seen.actor, True
+        self._controller, self._gets_ready, self._unused_us = seen.actor, True, None
         for way in self._ways.values():
             way.waits, way.taken_out = "", {}
             way.silent_us = seen.at_us if way.node.is_being_reassigned else None
@@ -207,6 +213,7 @@ class ReassignmentChecker(Checker):
         topic, deleted = self.panel.written_topic, fact.what == "deleted"
         if fact.client == self._controller and not self._gets_ready and not deleted:  # its session's end deletes, too
             self._check_named(seen)
+            self._check_used(seen)
         if self.panel.written is not None:
             self._state_written(self.panel.written)
         elif topic:
@@ -233,6 +240,29 @@ class ReassignmentChecker(Checker):
                 text = f"{name} is on its way, and {self._controller} has not"
                 text += f" named for {NAMED_WITHIN_US // 1_000_000} s what it waits for (Q5)"
                 self.violation(seen, "unnamed", (name,), text)
+
+    def _check_used(self, seen: Seen) -> None:
+        """I13: what limits leave unused."""
+        limits, (former, _) = self._limits, self._former
+        waiting = [at for at, way in self._ways.items() if way.node.is_being_reassigned and self._could_begin(way)]
+        under_way = [way for way in self._ways.values() if way.moves_leader is not None]
+        leading = sum(bool(way.moves_leader and way.runs) for way in under_way)
+        is_free = len(under_way) < min(limits.partition_movements, former.partition_movements)
+        if not waiting or not is_free or leading >= min(limits.leader_movements, former.leader_movements):
+            self._unused_us = None
+            return
+        able_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(self._controller)))
+        if self._unused_us is None or able_us is None:
+            self._unused_us = seen.at_us
+        elif seen.at_us - max(self._unused_us, able_us) > NAMED_WITHIN_US:
+            self._unused_us = None
+            name = f"{waiting[0][0]}-{waiting[0][1]}"
+            text = f"{name} has not begun for {NAMED_WITHIN_US // 1_000_000} s, while {len(under_way)} are under way"
+            self.violation(seen, "unused", (name,), f"{text}; {limits.partition_movements} may (I13)")
+
+    def _could_begin(self, way: _Way) -> bool:
+        up = all(broker in self.panel.registered for broker in (*way.node.replicas, *way.final))
+        return way.moves_leader is None and not way.blocked and not way.runs and up
 
     def _answered(self, seen: Seen, fact: AdminAnswered) -> None:
         """Q5: the answer names the first partition that is refused."""
