@@ -141,6 +141,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
             racks=any(group.racks for group in scenario.groups.values()),
         ),
         Lifecycle(_by_member(scenario, lambda of: of.max_poll_interval_ms * 1_000)),
+        Answers(settings),
         Requests(settings),
         Pace(settings),
         Fields(settings),
@@ -164,7 +165,6 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
                 configured(ProducerConfig(), scenario.producers).request_timeout_ms * 1_000,
             ),
             ReassignmentChecker(limits=replication.limits()),
-            Answers(replicated=True),
         )
     }
     return tuple(fitted.get(checker.name, checker) for checker in made)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import FaultApplied, HostDown, Seen, received, sent
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     NO_LEADER,
@@ -75,11 +76,11 @@ DATA: Mapping[type, Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]] = {
 
 
 class Answers(Checker):
-    """See the module. ``replicated``: whether brokers replicate; otherwise it is shown nothing."""
+    """See the module. ``settings``: those in force; None, or without replication: it is shown nothing."""
 
     name = "answers"
 
-    def __init__(self, *, replicated: bool = False) -> None:
+    def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self._questions: dict[tuple[ActorName, int, int], Question] = {}
         """(controller, connection, request id) -> what it was asked."""
@@ -98,7 +99,7 @@ class Answers(Checker):
         self._hit_disks = False
         self._injected = -1
         """The last step in which somebody answered what it was told to."""
-        if not replicated:
+        if settings is None or not settings.replicated:
             return
         self.on = {
             MetadataCached: self._caches,

@@ -393,9 +393,9 @@ class Pace(Checker):
 
     def _is_late(self, seen: Seen, kind: type, line: _Line, request: object) -> None:
         """The first repetition: after it the connection may have to wait for longer."""
-        failed_us = max(line.answered_us, line.lost_us)
+        failed_us = line.answered_us if line.sent_us >= 0 else line.lost_us
         after_us, host = seen.at_us - failed_us, host_of(seen.actor)
-        if after_us <= line.again_us * 3 // 2 or request != line.last:
+        if failed_us < 0 or after_us <= line.again_us * 3 // 2 or request != line.last:
             return
         able_us = self.panel.disturbances.undisturbed_since_us((host,))
         if able_us is not None and able_us < failed_us:
@@ -446,7 +446,7 @@ class Pace(Checker):
     def _end(self, kind: type, actor: ActorName) -> None:
         for key in [key for key in self._lines if key[0] is kind and key[1][0] == actor]:
             line = self._lines[key]
-            line.due_us, line.sent_us, line.lost_us, line.early, line.failures = _NEVER_US, -1, -1, 0, 0
+            line.due_us, line.sent_us, line.lost_us, line.early = _NEVER_US, -1, -1, 0
 
     def _commit_answered(self, seen: Seen, fact: Received) -> None:
         """An error may be the end of a membership."""
