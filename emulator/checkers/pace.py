@@ -12,6 +12,7 @@ OffsetFetch, Metadata     1 of a member, or of a producer
 AlterIsr                  1 of a broker                          after an error 50 ms, after no answer 100 ms
 ControlledShutdown        1 of a broker                          controlled.shutdown.retry.backoff.ms
 orders of a controller    1 to a broker                          100 ms, where a connection broke
+StoreOps, AlterIsr        the same ``STORM`` times in a second
 ========================  =====================================  ================================================
 
 Kinds: ``too-many`` (at a time), ``too-soon``, ``overdue``; ``too-late``, of what is sent again unchanged. Three in a
@@ -57,7 +58,15 @@ from kemu.protocol.messages.group import (
     SyncGroupReply,
 )
 from kemu.protocol.messages.ranges import RangeCommitReply
-from kemu.protocol.messages.store import CloseSession, OpenSession, OpenSessionReply, Ping, PingReply, StoreCode
+from kemu.protocol.messages.store import (
+    CloseSession,
+    OpenSession,
+    OpenSessionReply,
+    Ping,
+    PingReply,
+    StoreCode,
+    StoreOps,
+)
 from kemu.protocol.names import ActorName, host_of, role_of
 from kemu.protocol.notes.groups import MemberBecame, MemberFailed
 
@@ -73,6 +82,8 @@ ORDER_AGAIN_US = 100_000
 MAX_IN_FLIGHT = 5
 """``max.in.flight.requests.per.connection``."""
 LOOK_US = 1_000_000
+STORM, STORM_US = 20, 1_000_000
+"""So many equal requests in so long are asked for nothing."""
 EARLY = 4
 """So many in a row are too soon."""
 _NEVER_US = 1 << 62
@@ -304,6 +315,8 @@ class Pace(Checker):
         """Request -> (who sends it, to whom) -> the line that it belongs to."""
         self._broke = (-1, "", "")
         """(step, client, peer) of the last connection that broke: what that step asks anew is given up, too."""
+        self._storms: dict[ActorName, tuple[int, dict[object, int]]] = {}
+        """Who sends what may storm -> since when is counted, and how often it sent each request since."""
         self._looks_us = 0
         self._last = Seen(0, 0, "", 0, None)
         if settings is None:
@@ -317,6 +330,7 @@ class Pace(Checker):
             MemberBecame: self._became,
             received(RangeCommitReply): self._commit_answered,
         }
+        self.on[sent(StoreOps)] = self._storms_by
         begins = {row.begins: kind for kind, row in ROWS.items() if row.begins is not None}
         ended = [(message, kind) for kind, row in ROWS.items() for message in row.ends]
         for kind, row in ROWS.items():
@@ -327,6 +341,7 @@ class Pace(Checker):
         self.shown_to({received(OffsetCommitReply): self._commit_answered})
         for reply, kind in begins.items():
             self.shown_to({received(reply): self._begun_as(kind)})
+        self.shown_to({sent(AlterIsr): self._storms_by})
         for message, kind in ended:
             self.shown_to({sent(message): self._ended_as(kind), received(message): self._ended_as(kind)})
         self.shown_to(settings.on)
@@ -459,6 +474,14 @@ class Pace(Checker):
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if fact.new in ("CLOSED", "FAILED", "UNJOINED"):  # a static member that polls too late sends no LeaveGroup
             self._end(Heartbeat, seen.actor)
+
+    def _storms_by(self, seen: Seen, fact: Send) -> None:
+        since_us, counts = self._storms.get(seen.actor, (-STORM_US, {}))
+        if seen.at_us - since_us >= STORM_US:
+            since_us, counts = self._storms[seen.actor] = seen.at_us, {}
+        counts[fact.message] = number = counts.get(fact.message, 0) + 1
+        if number == STORM:
+            self._say(seen, "too-many", seen.actor, type(fact.message), f"{number} times within a second, all equal")
 
     # --- connections and hosts ---------------------------------------------------------------------------------
 

@@ -10,7 +10,13 @@ from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_actions
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.nodes import ReplicaAssignment, delete_path, state_path, topic_data, topic_path
+from kemu.protocol.nodes import (
+    ReplicaAssignment,
+    delete_path,
+    state_path,
+    topic_data,
+    topic_path,
+)
 from kemu.protocol.notes.groups import AdminAnswered
 from kemu.protocol.notes.replication import (
     BecameController,
@@ -344,3 +350,25 @@ def test_no_reassignment_is_refused_for_a_partition_that_is_there(
     story.by("admin", refused)
 
     assert ("refused" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is is_caught
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_reassignment_begins_while_the_limits_allow_more(begins: bool) -> None:
+    """KIP-435: limits hold back only what is beyond them."""
+    story = begun()
+    story.start(STORE)
+    story.start("b0")
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.by("b0/controller", ControllerReady(broker_id=0, controller_epoch=1, brokers=(), topics=1, partitions=1))
+    waits = ReplicaAssignment((1, 0), target_replicas=(1, 2))
+    runs = ReplicaAssignment((1, 0, 2), adding=(2,), removing=(0,), target_replicas=(1, 2))
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((1, 0))}), what="set")
+    story.node(topic_path(TOPIC), topic_data({0: waits}), what="set")
+    if begins:
+        story.node(topic_path(TOPIC), topic_data({0: runs}), what="set")
+    for _ in range(3):
+        story.by("b0/controller", ReassignmentWaits(topic=TOPIC, partition=0, reason="", brokers=(), why="its turn"))
+        story.wait(6)
+        story.allow_unclean("false")  # its controller goes on writing
+
+    assert ("unused" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is not begins
