@@ -175,6 +175,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "deleted-assigned",
             "dropped-in-sync",
             "not-of-the-step",
+            "not-the-step",
             "order-lost",
             "refused",
             "step-from-elsewhere",

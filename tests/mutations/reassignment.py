@@ -88,4 +88,11 @@ MUTATIONS = [
         "reassignment/unused",  # I13: one at a time, although more may
         ("brokers-join-under-load:1", "decommission-under-load:1"),
     ),
+    Mutation(
+        "protocol/reassign/moves.py",
+        "    fits = len(new) == len(missing) <= slots and len(excess) <= most_drops\n",
+        "    fits = len(new) == len(missing) <= slots and len(excess) < most_drops\n",
+        "reassignment/not-the-step",  # I13: two steps where one would do
+        ("decommission-under-load:1",),
+    ),
 ]
