@@ -29,13 +29,14 @@ restart      a restarted replica takes no more for committed than ever was      
 ===========  ===========================================================================  ==========================
 
 ``requests``, ``pace`` and ``fields`` watch the wire: answers, how often requests are sent, and what both say, of groups
-and of replication. ``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
-``emulator.findings``.
+and of replication; ``answers`` whether errors are true. ``catch-up`` holds the invariants of KIP-333's mode; its own
+file lists them. What may be lost is in ``emulator.findings``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from kemu.emulator.checkers.answers import Answers
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
 from kemu.emulator.checkers.commits import CommitsChecker
@@ -86,6 +87,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "reassignment": ReassignmentChecker,
     "tasks": Tasks,
     "catch-up": CatchUpChecker,
+    "answers": Answers,
     "requests": Requests,
     "pace": Pace,
     "fields": Fields,
@@ -139,6 +141,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
             racks=any(group.racks for group in scenario.groups.values()),
         ),
         Lifecycle(_by_member(scenario, lambda of: of.max_poll_interval_ms * 1_000)),
+        Answers(settings),
         Requests(settings),
         Pace(settings),
         Fields(settings),

@@ -43,7 +43,7 @@ from kemu.protocol.nodes import (
     PartitionState,
     ReplicaAssignment,
 )
-from kemu.protocol.notes.replication import MetadataCached, NodeWritten, SessionEnded
+from kemu.protocol.notes.replication import MetadataCached, NodeWritten, SessionEnded, SessionOpened
 
 DECIDED_US = 2_000_000
 """How long a controller may take to elect a leader once it has written that there is none."""
@@ -72,6 +72,8 @@ class ControllerDuties(Duties):
         """Hosts that are down or paused -> since when."""
         self._check = (-1, 0)
         """Which controller moved leaders home, and when at a check it did so first."""
+        self._lives: dict[int, int] = {}
+        """Session -> the life of the host that opened it."""
         self._asked_us = -_NEVER_US
         """When somebody asked for elections."""
         self.on = {
@@ -81,6 +83,7 @@ class ControllerDuties(Duties):
             HostResumed: self._goes_on,
             HostStarted: self._goes_on,
             FaultApplied: self._applied,
+            SessionOpened: self._session_opened,
             SessionEnded: self._session_ended,
             NodeWritten: self._written,
         }
@@ -111,12 +114,18 @@ class ControllerDuties(Duties):
         if fact.kind.startswith("elect"):
             self._asked_us = seen.at_us
 
+    def _session_opened(self, seen: Seen, fact: SessionOpened) -> None:
+        self._lives[fact.session_id] = self.panel.hosts[host_of(fact.client)].life
+
     def _session_ended(self, seen: Seen, fact: SessionEnded) -> None:
         """A silent client pings each third of its timeout: so long before it went down it was heard."""
         host = host_of(fact.client)
         silent_us, free_us = self._silent_us.get(host), self.panel.disturbances.links_free_since_us((STORE, host))
         if fact.why != "expired" or silent_us is None or free_us is None or free_us >= silent_us:
             return
+        life = self.panel.hosts[host].life
+        if self._lives.get(fact.session_id, life) != life:
+            return  # its process fell silent before
         for_us = seen.at_us - silent_us
         if for_us < (self._session_us - TICK_US) * 19 // 30:  # two thirds, less what a ping takes
             text = f"the store ends the session of {fact.client} {for_us / 1e6:g} s after {host} fell silent"

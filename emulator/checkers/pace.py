@@ -9,13 +9,16 @@ Ping (store)                                                     a third of the 
 Fetch of a follower       1 to a leader                          at once, unless orders or errors come between
 JoinGroup, SyncGroup      1 of a member
 OffsetFetch, Metadata     1 of a member, or of a producer
-AlterIsr                  1 of a broker
-orders of a controller    1 to a broker                          at once again, where a connection broke
+AlterIsr                  1 of a broker                          after an error 50 ms, after no answer 100 ms
+ControlledShutdown        1 of a broker                          controlled.shutdown.retry.backoff.ms
+orders of a controller    1 to a broker                          100 ms, where a connection broke
+StoreOps, AlterIsr        the same ``STORM`` times in a second
 ========================  =====================================  ================================================
 
-Kinds: ``too-many`` (at a time), ``too-soon``, ``overdue``. Three in a row too soon are let go: a host's rhythm is
-moved once, when hours have passed that are not emulated. Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``,
-``Fetcher``, ``AbstractFetcherThread``, ``DefaultMetadataUpdater``, ``RequestSendThread``; ZooKeeper ``ClientCnxn``.
+Kinds: ``too-many`` (at a time), ``too-soon``, ``overdue``; ``too-late``, of what is sent again unchanged. Three in a
+row too soon are let go: a host's rhythm is moved once, when hours have passed that are not emulated. Source: Kafka 3.4
+``AbstractCoordinator.HeartbeatThread``, ``Fetcher``, ``AbstractFetcherThread``, ``DefaultMetadataUpdater``,
+``RequestSendThread``; ZooKeeper ``ClientCnxn``.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,6 +34,8 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     AlterIsr,
     AlterIsrReply,
+    ControlledShutdown,
+    ControlledShutdownReply,
     LeaderAndIsr,
     LeaderAndIsrReply,
     StopReplica,
@@ -53,7 +58,15 @@ from kemu.protocol.messages.group import (
     SyncGroupReply,
 )
 from kemu.protocol.messages.ranges import RangeCommitReply
-from kemu.protocol.messages.store import CloseSession, OpenSession, OpenSessionReply, Ping, PingReply, StoreCode
+from kemu.protocol.messages.store import (
+    CloseSession,
+    OpenSession,
+    OpenSessionReply,
+    Ping,
+    PingReply,
+    StoreCode,
+    StoreOps,
+)
 from kemu.protocol.names import ActorName, host_of, role_of
 from kemu.protocol.notes.groups import MemberBecame, MemberFailed
 
@@ -64,9 +77,13 @@ WRITE_US = 5_000_000
 """How long a follower may take to write the records of one fetch."""
 ALTER_AGAIN_US, ALTER_LOST_US = 50_000, 100_000
 """Source: ``DefaultAlterPartitionManager``, ``BrokerToControllerRequestThread`` (2.7 to 3.9)."""
+ORDER_AGAIN_US = 100_000
+"""Source: ``RequestSendThread.backoff``."""
 MAX_IN_FLIGHT = 5
 """``max.in.flight.requests.per.connection``."""
 LOOK_US = 1_000_000
+STORM, STORM_US = 20, 1_000_000
+"""So many equal requests in so long are asked for nothing."""
 EARLY = 4
 """So many in a row are too soon."""
 _NEVER_US = 1 << 62
@@ -85,7 +102,8 @@ class PaceRow:
 
     ``line``: what is paced, of an actor that sends it and whom it is sent to; None: it is not paced here.
     ``span``: after a good answer, counted from when the request before was sent; ``again_us``: the least after an
-    answer with an error, ``lost_us``: after a connection broke that owed one, counted from that. ``begins``: a reply
+    answer with an error, ``lost_us``: after a connection broke that owed one, counted from that. ``again_after``: as
+    ``again_us``, by answer. ``exact``: the same request is not sent much later again than that. ``begins``: a reply
     that starts the rhythm, if it is good; ``ends``: requests that end it, sent or received by the same actor.
     """
 
@@ -95,6 +113,8 @@ class PaceRow:
     span: Callable[[Settings, ActorName], Gap | None] | None = None
     again_us: Callable[[Settings, ActorName], int] | None = None
     lost_us: Callable[[Settings, ActorName], int] | None = None
+    again_after: Callable[[Any], int] | None = None
+    exact: bool = False
     begins: type | None = None
     ends: tuple[type, ...] = ()
 
@@ -141,7 +161,28 @@ def _follower_fetches(settings: Settings, actor: ActorName) -> Gap:
 
 
 def _fetch_backoff_us(settings: Settings, actor: ActorName) -> int:
-    return settings.replicas.replica_fetch_backoff_ms * _US
+    """To 3.0 the thread waits, and then each partition (``AbstractFetcherThread`` 3.0.2, KAFKA-8529)."""
+    twice = settings.broker_profile(actor).waits_twice_for_lost_fetches
+    return settings.replicas.replica_fetch_backoff_ms * _US * (1 + twice)
+
+
+def _shutdown_backoff_us(settings: Settings, actor: ActorName) -> int:
+    return settings.replicas.controlled_shutdown_retry_backoff_ms * _US
+
+
+def _alter_again_us(reply: AlterIsrReply) -> int:
+    """Who is told that it asked nobody in charge looks for the controller."""
+    return ALTER_LOST_US if reply.error_code is ErrorCode.NOT_CONTROLLER else ALTER_AGAIN_US
+
+
+def _order(replies: type) -> PaceRow:
+    return PaceRow(
+        replies=replies,
+        line=_to_peer("controller"),
+        at_a_time=1,
+        lost_us=lambda settings, actor: ORDER_AGAIN_US,
+        exact=True,
+    )
 
 
 ROWS: Mapping[type, PaceRow] = {
@@ -176,6 +217,16 @@ ROWS: Mapping[type, PaceRow] = {
         at_a_time=1,
         again_us=lambda settings, actor: ALTER_AGAIN_US,
         lost_us=lambda settings, actor: ALTER_LOST_US,
+        again_after=_alter_again_us,
+        exact=True,
+    ),
+    ControlledShutdown: PaceRow(
+        replies=ControlledShutdownReply,
+        line=_of_actor("broker"),
+        at_a_time=1,
+        again_us=_shutdown_backoff_us,
+        lost_us=_shutdown_backoff_us,
+        exact=True,
     ),
     Fetch: PaceRow(
         replies=FetchReply,
@@ -183,12 +234,13 @@ ROWS: Mapping[type, PaceRow] = {
         at_a_time=1,
         span=_follower_fetches,
         lost_us=_fetch_backoff_us,
+        exact=True,
         ends=(LeaderAndIsr, StopReplica),
     ),
     Produce: PaceRow(replies=ProduceReply, line=_to_peer("producer"), at_a_time=MAX_IN_FLIGHT),
-    LeaderAndIsr: PaceRow(replies=LeaderAndIsrReply, line=_to_peer("controller"), at_a_time=1),
-    StopReplica: PaceRow(replies=StopReplicaReply, line=_to_peer("controller"), at_a_time=1),
-    UpdateMetadata: PaceRow(replies=UpdateMetadataReply, line=_to_peer("controller"), at_a_time=1),
+    LeaderAndIsr: _order(LeaderAndIsrReply),
+    StopReplica: _order(StopReplicaReply),
+    UpdateMetadata: _order(UpdateMetadataReply),
 }
 
 
@@ -211,6 +263,7 @@ GOOD: Mapping[type, Callable[[Any], bool]] = {
     OpenSessionReply: lambda reply: reply.code is StoreCode.OK,
     OffsetCommitReply: _has_no_error,
     AlterIsrReply: lambda reply: reply.error_code is ErrorCode.NONE,
+    ControlledShutdownReply: lambda reply: reply.error_code is ErrorCode.NONE and not reply.remaining_partitions,
     FetchReply: _all_fetched,
     HeartbeatReply: _is_member,
     SyncGroupReply: _is_member,
@@ -222,7 +275,8 @@ class _Line:
     """One sender's requests of a kind."""
 
     __slots__ = (
-        *("answered_us", "due_us", "early", "good", "has_least", "in_flight", "is_paced", "lost_us", "sent_us", "span"),
+        *("again_us", "answered_us", "due_us", "early", "failures", "good", "has_least", "in_flight", "is_paced"),
+        *("last", "lost_us", "sent_us", "span"),
     )
 
     def __init__(self, span: Gap | None, *, fails: bool) -> None:
@@ -241,6 +295,12 @@ class _Line:
         """Whether the last answer was good, or the rhythm has just begun."""
         self.due_us = _NEVER_US
         self.early = 0
+        self.again_us = 0
+        """The least until the next, after an answer with an error."""
+        self.failures = 0
+        """In a row."""
+        self.last: object = None
+        """The last request, where it may not come too late again."""
 
 
 class Pace(Checker):
@@ -255,6 +315,8 @@ class Pace(Checker):
         """Request -> (who sends it, to whom) -> the line that it belongs to."""
         self._broke = (-1, "", "")
         """(step, client, peer) of the last connection that broke: what that step asks anew is given up, too."""
+        self._storms: dict[ActorName, tuple[int, dict[object, int]]] = {}
+        """Who sends what may storm -> since when is counted, and how often it sent each request since."""
         self._looks_us = 0
         self._last = Seen(0, 0, "", 0, None)
         if settings is None:
@@ -268,6 +330,7 @@ class Pace(Checker):
             MemberBecame: self._became,
             received(RangeCommitReply): self._commit_answered,
         }
+        self.on[sent(StoreOps)] = self._storms_by
         begins = {row.begins: kind for kind, row in ROWS.items() if row.begins is not None}
         ended = [(message, kind) for kind, row in ROWS.items() for message in row.ends]
         for kind, row in ROWS.items():
@@ -278,6 +341,7 @@ class Pace(Checker):
         self.shown_to({received(OffsetCommitReply): self._commit_answered})
         for reply, kind in begins.items():
             self.shown_to({received(reply): self._begun_as(kind)})
+        self.shown_to({sent(AlterIsr): self._storms_by})
         for message, kind in ended:
             self.shown_to({sent(message): self._ended_as(kind), received(message): self._ended_as(kind)})
         self.shown_to(settings.on)
@@ -314,8 +378,12 @@ class Pace(Checker):
             if line.sent_us >= 0:
                 if line.has_least:
                     self._is_due(seen, row, kind, line)
-            elif line.lost_us >= 0 and row.lost_us is not None:
-                self._is_again(seen, kind, seen.at_us - line.lost_us, row.lost_us(self._settings, seen.actor))
+            elif line.lost_us >= 0 and row.lost_us is not None and request == line.last:
+                self._is_again(seen, kind, seen.at_us - line.lost_us, line.again_us)
+            if row.exact:
+                if line.failures == 1:
+                    self._is_late(seen, kind, line, request)
+                line.last = request
             if self._broke[0] != seen[0] or self._broke[1:] != key:
                 in_flight[request_id] = to
             line.sent_us, line.lost_us, line.good, line.due_us = seen[1], -1, False, _NEVER_US
@@ -331,12 +399,23 @@ class Pace(Checker):
                 self._say(seen, "too-soon", seen.actor, kind, text)
                 line.early = 0
         elif not line.good and line.answered_us >= line.sent_us and row.again_us is not None:
-            self._is_again(seen, kind, seen.at_us - line.answered_us, row.again_us(self._settings, seen.actor))
+            self._is_again(seen, kind, seen.at_us - line.answered_us, line.again_us)
 
     def _is_again(self, seen: Seen, kind: type, after_us: int, least_us: int) -> None:
         if after_us < least_us * 3 // 4:
             text = f"{after_us / 1e6:.3f} s after one that failed, instead of {least_us / 1e6:.3f} s"
             self._say(seen, "too-soon", seen.actor, kind, text)
+
+    def _is_late(self, seen: Seen, kind: type, line: _Line, request: object) -> None:
+        """The first repetition: after it the connection may have to wait for longer."""
+        failed_us = line.answered_us if line.sent_us >= 0 else line.lost_us
+        after_us, host = seen.at_us - failed_us, host_of(seen.actor)
+        if failed_us < 0 or after_us <= line.again_us * 3 // 2 or request != line.last:
+            return
+        able_us = self.panel.disturbances.undisturbed_since_us((host,))
+        if able_us is not None and able_us < failed_us:
+            text = f"{after_us / 1e6:.3f} s after the same failed, instead of {line.again_us / 1e6:.3f} s"
+            self._say(seen, "too-late", seen.actor, kind, text)
 
     def _answered_as(self, kind: type) -> Callable[[Seen, Received], None]:
         row = ROWS[kind]
@@ -346,12 +425,19 @@ class Pace(Checker):
         def answered(seen: Seen, fact: Received) -> None:
             key = (seen[2], fact[0])
             line = known[key] if key in known else self._line(kind, *key)
-            if line is None or line.in_flight.pop(fact[2], None) is None or not line.is_paced:
+            if line is None or line.in_flight.pop(fact[2], None) is None:
+                return
+            line.failures = 0
+            if not line.is_paced:
                 return
             at_us = seen.at_us
             if not line.in_flight:  # else the answer to the last one is yet to come
                 line.answered_us = at_us
                 line.good = line.sent_us >= 0 and (is_good is None or is_good(fact[4]))
+                if not line.good and row.again_us is not None:
+                    line.failures = 1
+                    after = row.again_after
+                    line.again_us = row.again_us(self._settings, seen.actor) if after is None else after(fact[4])
             if line.good and line.span is not None:
                 line.due_us = max(line.sent_us + line.span.most_us, at_us + SLACK_US)
                 if at_us >= self._looks_us:
@@ -389,18 +475,28 @@ class Pace(Checker):
         if fact.new in ("CLOSED", "FAILED", "UNJOINED"):  # a static member that polls too late sends no LeaveGroup
             self._end(Heartbeat, seen.actor)
 
+    def _storms_by(self, seen: Seen, fact: Send) -> None:
+        since_us, counts = self._storms.get(seen.actor, (-STORM_US, {}))
+        if seen.at_us - since_us >= STORM_US:
+            since_us, counts = self._storms[seen.actor] = seen.at_us, {}
+        counts[fact.message] = number = counts.get(fact.message, 0) + 1
+        if number == STORM:
+            self._say(seen, "too-many", seen.actor, type(fact.message), f"{number} times within a second, all equal")
+
     # --- connections and hosts ---------------------------------------------------------------------------------
 
     def _gone(self, seen: Seen, fact: Hangup | LinkDown) -> None:
         self._broke = (seen.seq, seen.actor, fact.peer)
-        for (_, about), line in self._lines.items():
+        for (kind, about), line in self._lines.items():
             if about[0] == seen.actor:
                 gone = [number for number, peer in line.in_flight.items() if peer == fact.peer]
                 for number in gone:
                     del line.in_flight[number]
                 line.due_us, line.sent_us = _NEVER_US, -1
-                if gone:
-                    line.lost_us = seen.at_us
+                lost_us = ROWS[kind].lost_us
+                if gone and lost_us is not None:
+                    line.lost_us, line.again_us = seen.at_us, lost_us(self._settings, seen.actor)
+                    line.failures += 1
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._lines = {key: line for key, line in self._lines.items() if host_of(key[1][0]) != fact.host}

@@ -4,7 +4,9 @@
 I11   while a step runs the store has the committed replicas (those of before) and those that it adds; then what it
       keeps or, called back, the committed ones. A log is deleted only when its replica goes, or its topic, of which
       nothing may be on its way. An order of before a replica was assigned may be obeyed late (``RequestSendThread``)
-I13   a step begins within ``reassignment.max.concurrent.*``; a changed limit counts a moment later
+I13   a step begins within ``reassignment.max.concurrent.*``; a changed limit counts a moment later. While these allow
+      more, nothing waits that could begin; a step does all that is left, if it may, else the new leader comes first,
+      else as many come and go as may
 I14   a step that drops replicas leaves ``min.insync.replicas`` in sync, or as many as the target has. It drops whom its
       controller deletes at once; who only goes offline is dead for it
 I15   what is called back before anything was committed has its original list in its order
@@ -24,9 +26,10 @@ from kemu.emulator.facts import Healed, Seen, TopicReplicated
 from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EPOCH_DURING_DELETE
-from kemu.protocol.names import STORE, TopicPartition, broker_of, host_of
+from kemu.protocol.names import STORE, TopicPartition, broker_host, broker_of, host_of
 from kemu.protocol.nodes import (
     BROKER_DEFAULTS,
+    BROKER_IDS,
     DELETE_TOPICS,
     TOPIC_CONFIGS,
     PartitionState,
@@ -51,7 +54,7 @@ from kemu.protocol.notes.replication import (
     ReplicaStopped,
     StoreTookOver,
 )
-from kemu.protocol.reassign.moves import Limits, limits_by_key, without
+from kemu.protocol.reassign.moves import UNLIMITED, Limits, limits_by_key, without
 
 NO_LIMITS = Limits()
 HEARD_OF_US = 2_000_000
@@ -74,10 +77,14 @@ class _Way:
         self.target: tuple[int, ...] | None = None
         """Where a controller takes it."""
         self.called_back = False
+        self.blocked = False
+        """Its controller finds no broker that could get a replica."""
         self.waits = ""
         """Why a step is not over, as its controller said last."""
         self.silent_us: int | None = None
         """On its way, and since when nobody names what it waits for."""
+        self.is_known = True
+        """Its controller wrote the state that the store has."""
         self.moves_leader: bool | None = None
         """Whether its last step moves the leader; None: it has no place among those under way."""
         self.dropped: ReplicaAssignment | None = None
@@ -119,6 +126,10 @@ class ReassignmentChecker(Checker):
         self._controller = ""
         self._gets_ready = False
         """Whether that controller still reads the cluster and gets its state machines up."""
+        self._brokers_us = 0
+        """When a broker was last registered, or gone."""
+        self._unused_us: int | None = None
+        """Since when something could begin and does not."""
         self._healed: Seen | None = None
         self.on = {
             NodeWritten: self._written,
@@ -168,9 +179,10 @@ class ReassignmentChecker(Checker):
         way = self._way(fact.topic, fact.partition)
         match fact:
             case ReassignmentStepStarted(waits_for=why) | ReassignmentWaits(why=why):
-                way.waits = why
+                way.waits, way.blocked = why, False
             case ReassignmentBlocked(why=why):
                 way.waits, way.moves_leader = why or "no broker that could get a replica is up", None
+                way.blocked = True
         if way.waits:
             way.silent_us = None
 
@@ -183,7 +195,7 @@ class ReassignmentChecker(Checker):
 
     def _controls(self, seen: Seen, fact: BecameController) -> None:
         """A new controller has everything to say anew; what never reached the store it does not know."""
-        self._controller, self._gets_ready = seen.actor, True
+        self._controller, self._gets_ready, self._unused_us = seen.actor, True, None
         for way in self._ways.values():
             way.waits, way.taken_out = "", {}
             way.silent_us = seen.at_us if way.node.is_being_reassigned else None
@@ -207,14 +219,19 @@ class ReassignmentChecker(Checker):
         topic, deleted = self.panel.written_topic, fact.what == "deleted"
         if fact.client == self._controller and not self._gets_ready and not deleted:  # its session's end deletes, too
             self._check_named(seen)
+            self._check_used(seen)
         if self.panel.written is not None:
             self._state_written(self.panel.written)
+            if self.panel.written in self._ways:
+                self._ways[self.panel.written].is_known = fact.client == self._controller
         elif topic:
             if deleted:
                 self._to_be_deleted.pop(topic, None)
             self._topic_written(seen, topic, {} if deleted else read_topic(fact.data))
         elif fact.path.startswith(f"{DELETE_TOPICS}/"):
             self._to_be_deleted[fact.path.rpartition("/")[2]] = None
+        elif fact.path.startswith(f"{BROKER_IDS}/"):
+            self._brokers_us = seen.at_us
         elif fact.path == BROKER_DEFAULTS:
             self._configured(seen, {} if deleted else read_config(fact.data))
         elif fact.path.startswith(f"{TOPIC_CONFIGS}/") and not deleted:
@@ -233,6 +250,29 @@ class ReassignmentChecker(Checker):
                 text = f"{name} is on its way, and {self._controller} has not"
                 text += f" named for {NAMED_WITHIN_US // 1_000_000} s what it waits for (Q5)"
                 self.violation(seen, "unnamed", (name,), text)
+
+    def _check_used(self, seen: Seen) -> None:
+        """I13: what limits leave unused."""
+        limits, (former, _) = self._limits, self._former
+        waiting = [at for at, way in self._ways.items() if way.node.is_being_reassigned and self._could_begin(way)]
+        under_way = [way for way in self._ways.values() if way.moves_leader is not None]
+        leading = sum(bool(way.moves_leader and way.runs) for way in under_way)
+        is_free = len(under_way) < min(limits.partition_movements, former.partition_movements)
+        if not waiting or not is_free or leading >= min(limits.leader_movements, former.leader_movements):
+            self._unused_us = None
+            return
+        able_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(self._controller)))
+        if self._unused_us is None or able_us is None:
+            self._unused_us = seen.at_us
+        elif seen.at_us - max(self._unused_us, able_us) > NAMED_WITHIN_US:
+            self._unused_us = None
+            name = f"{waiting[0][0]}-{waiting[0][1]}"
+            text = f"{name} has not begun for {NAMED_WITHIN_US // 1_000_000} s, while {len(under_way)} are under way"
+            self.violation(seen, "unused", (name,), f"{text}; {limits.partition_movements} may (I13)")
+
+    def _could_begin(self, way: _Way) -> bool:
+        up = all(broker in self.panel.registered for broker in (*way.node.replicas, *way.final))
+        return way.moves_leader is None and not way.blocked and not way.runs and up
 
     def _answered(self, seen: Seen, fact: AdminAnswered) -> None:
         """Q5: the answer names the first partition that is refused."""
@@ -321,10 +361,41 @@ class ReassignmentChecker(Checker):
         if is_new and len(under_way) > partitions:
             text = f"{name} begins while {len(under_way) - 1} are under way; {partitions} may (I13)"
             self.violation(seen, "too-many-partitions", (name,), text)
+        if seen.at_us >= self._former[1] and self._limits.replica_movements < UNLIMITED:
+            self._check_size(seen, at, replicas)
         leaders = most(lambda limits: limits.leader_movements)
         if way.moves_leader and len(leading) > leaders:
             text = f"{name} begins to move its leader while {len(leading) - 1} do; {leaders} may (I13)"
             self.violation(seen, "too-many-leaders", (name,), text)
+
+    def _check_size(self, seen: Seen, at: TopicPartition, most: int) -> None:
+        """I13, of one that knows who is up and in sync: the step that KIP-435 wants, which moves ``most`` replicas."""
+        way, state = self._ways[at], self.panel.states.get(at)
+        node, final, committed = way.node, way.final, way.committed
+        hosts = (STORE, *map(broker_host, dict.fromkeys((*committed, *final))))
+        able_us = self.panel.disturbances.undisturbed_since_us(hosts)
+        is_up = able_us is not None and seen.at_us - max(able_us, self._brokers_us) > NAMED_WITHIN_US
+        in_sync = [] if state is None else [broker for broker in committed if broker in state.isr]
+        if not is_up or not way.is_known or any(broker in final and broker not in in_sync for broker in committed):
+            return
+        missing, excess = without(final, committed), without(committed, final)
+        adds, drops = len(node.adding), len(node.removing)
+        most_drops = max(most, len(committed) - len(final))
+        may_add = min(most, len(missing))
+        at_most = may_drop = min(most_drops, len(excess), max(0, len(committed) + may_add - len(final)))
+        spare = len(in_sync) + adds - min(self._least.get(at[0], 1), len(final))
+        may_drop = min(may_drop, len([broker for broker in excess if broker not in in_sync]) + max(0, spare))
+        wanted = ""
+        if len(missing) <= most and len(excess) <= most_drops:
+            wanted = "" if (adds, drops) == (len(missing), len(excess)) else "all of it may be one step"
+        elif final[0] in missing:
+            wanted = "" if final[0] in node.adding and not drops else "its new leader comes first"
+        elif (adds < may_add and len(committed) - drops + adds < len(final)) or not may_drop <= drops <= at_most:
+            wanted = f"{may_add} may come and {may_drop} go"
+        if wanted:
+            name = f"{at[0]}-{at[1]}"
+            text = f"a step of {name} from {committed} to {final} adds {node.adding} and drops {node.removing}"
+            self.violation(seen, "not-the-step", (name,), f"{text}; {wanted} (I13)")
 
     def _moves_leader(self, at: TopicPartition, way: _Way) -> bool:
         state, node = self.panel.states.get(at), way.node

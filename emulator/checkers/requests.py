@@ -12,6 +12,7 @@ waits-for-ever    a client neither gets an answer nor hangs up                  
                                                                                      JoinGroup the rebalance timeout
 gave-up-early     a broker or its controller part closes a connection that owes an  the same
                   answer, although its host is not told to end and nothing came
+timed-out-early   a server answers REQUEST_TIMED_OUT                                 the timeout of the request
 two-sessions      a client of the store opens a session over a connection that had
                   one already
 ================  =================================================================  ==================================
@@ -21,26 +22,32 @@ acks=0 has no answer; within a broker's process nobody hangs up. Source: Kafka 3
 (it mutes channels), ``DelayedOperation``, ``AbstractCoordinator.sendJoinGroupRequest``; ZooKeeper 3.5 ``ClientCnxn``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, HostStarted, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
     AlterIsr,
     ControlledShutdown,
+    CreatePartitionsReply,
+    CreateTopicsReply,
+    DeleteTopicsReply,
+    ElectLeadersReply,
     IncrementalAlterConfigs,
     LeaderAndIsr,
     StopReplica,
     UpdateMetadata,
 )
-from kemu.protocol.messages.data import FetchReply, Produce
+from kemu.protocol.messages.data import DeleteRecordsReply, FetchReply, Produce, ProduceReply
 from kemu.protocol.messages.group import JoinGroup, OffsetCommit, SyncGroup
 from kemu.protocol.messages.ranges import RangeCommit
 from kemu.protocol.messages.store import OpenSession, StoreEvents
 from kemu.protocol.names import STORE, ActorName, host_of, role_of
+from kemu.protocol.notes.groups import AnswerInjected
 from kemu.protocol.wire.schema import MESSAGES, Kind
 
 ANSWER_US = 10_000_000
@@ -80,6 +87,15 @@ ANSWERS: Mapping[type, Callable[[Any], int]] = {
 
 A JoinGroup and a SyncGroup wait as long as the longest rebalance timeout of their group.
 """
+WITH_TIMEOUT: Mapping[type, Callable[[Any], Iterable[ErrorCode]]] = {
+    ProduceReply: lambda reply: [row.error for row in reply.batches],
+    CreateTopicsReply: lambda reply: [row.error_code for row in reply.topics],
+    CreatePartitionsReply: lambda reply: [row.error_code for row in reply.topics],
+    DeleteTopicsReply: lambda reply: [row.error_code for row in reply.topics],
+    DeleteRecordsReply: lambda reply: [row.error for row in reply.partitions],
+    ElectLeadersReply: lambda reply: [row.error_code for row in reply.replica_election_results],
+}
+"""Answers to requests with a timeout of their own -> the errors in them."""
 
 
 class Owed(NamedTuple):
@@ -118,6 +134,8 @@ class Requests(Checker):
         """Group -> the longest rebalance timeout that any member has sent."""
         self._got = -1
         """The last step in which anybody received a message."""
+        self._injected = -1
+        """The last step in which anybody answered what it was told to."""
         self._sessions: dict[int, None] = {}
         """Connections over which a session of the store was opened."""
         self._heard_us: dict[ActorName, int] = {}
@@ -138,6 +156,8 @@ class Requests(Checker):
                 self.on[sent(spec.cls)] = self._answers
                 self.on[received(spec.cls)] = self._is_answered
         self.on[received(StoreEvents)] = self._hears
+        self.on[AnswerInjected] = self._injects
+        self.shown_to({sent(reply): self._times_out_as(errors) for reply, errors in WITH_TIMEOUT.items()})
         self.shown_to(settings.on)
 
     # --- clients -----------------------------------------------------------------------------------------------
@@ -256,6 +276,25 @@ class Requests(Checker):
         else:
             del owed[0]
             owed[0] = owed[0]._replace(since_us=seen.at_us)
+
+    def _times_out_as(self, errors: Callable[[Any], Iterable[ErrorCode]]) -> Callable[[Seen, Send], None]:
+        def times_out(seen: Seen, fact: Send) -> None:
+            if ErrorCode.REQUEST_TIMED_OUT not in errors(fact[4]) or seen.seq == self._injected:
+                return
+            owed = self._owed.get((seen.actor, fact.to, fact.connection))
+            asked = next((each for each in owed or () if each.request_id == fact.request_id), None)
+            if asked is None or asked.within_us >= _NEVER_US:
+                return
+            after_us, timeout_us = seen.at_us - asked.since_us, asked.within_us - ANSWER_US
+            if after_us < timeout_us * 9 // 10:
+                text = f"{seen.actor} tells {fact.to} that its {asked.api} took too long after"
+                text += f" {after_us / 1e6:g} s of {timeout_us / 1e6:g} s"
+                self.violation(seen, "timed-out-early", (seen.actor, fact.to), text)
+
+        return times_out
+
+    def _injects(self, seen: Seen, fact: AnswerInjected) -> None:
+        self._injected = seen.seq
 
     def _answers_another(self, seen: Seen, fact: Send, owed: list[Owed]) -> None:
         """Not the first request of the connection."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kemu.emulator.facts import MemberHostAdded, MemberReconfigured, RunStarted, Seen
+from kemu.emulator.facts import BrokerReconfigured, MemberHostAdded, MemberReconfigured, RunStarted, Seen
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import ConsumerConfig, ControllerConfig, ReplicaConfig
@@ -28,6 +28,8 @@ class Settings:
             for host in (*group.overrides, *[host for host, of in self._group_of.items() if of == name])
         }
         self._consumers: dict[str, ConsumerConfig] = {}
+        self._brokers: dict[str, str] = {}
+        """Brokers that became another release."""
         self.producer = configured(PROFILES[profile].producer, scenario.producers)
         replication = scenario.brokers.replication
         self.replicated = replication is not None
@@ -38,6 +40,7 @@ class Settings:
             RunStarted: self._started,
             MemberHostAdded: self._added,
             MemberReconfigured: self._reconfigured,
+            BrokerReconfigured: self._broker_reconfigured,
         }
 
     def _started(self, seen: Seen, fact: RunStarted) -> None:
@@ -50,6 +53,9 @@ class Settings:
         own = self._members.get(fact.host, AS_ITS_GROUP)
         self._members[fact.host] = own.then(upgraded_to(fact.profile, fact.assignors, fact.settings))
         self._consumers.pop(fact.host, None)
+
+    def _broker_reconfigured(self, seen: Seen, fact: BrokerReconfigured) -> None:
+        self._brokers[fact.host] = fact.profile
 
     def group_of(self, actor: ActorName) -> str:
         """The group of a member."""
@@ -80,6 +86,11 @@ class Settings:
         """The release, or KIP page, of a member."""
         member: MemberSpec = self._members.get(host_of(actor), AS_ITS_GROUP)
         return PROFILES[member.profile or self._profile]
+
+    def broker_profile(self, actor: ActorName) -> Profile:
+        """The release of a broker."""
+        host = host_of(actor)
+        return PROFILES[self._brokers.get(host) or self._scenario.brokers.profile_of(host) or self._profile]
 
     def request_us(self, actor: ActorName) -> int:
         """How long a client waits for an answer before it closes the connection."""

@@ -81,4 +81,18 @@ MUTATIONS = [
         "reassignment/refused",  # Q5: a partition that is there is refused as if it were not
         ("moved.toml:1",),
     ),
+    Mutation(
+        "protocol/reassign/batches.py",
+        "        while len(self.running) + len(self._idle) < self.limits.partition_movements:\n",
+        "        while len(self.running) + len(self._idle) < min(1, self.limits.partition_movements):\n",
+        "reassignment/unused",  # I13: one at a time, although more may
+        ("brokers-join-under-load:1", "decommission-under-load:1"),
+    ),
+    Mutation(
+        "protocol/reassign/moves.py",
+        "    fits = len(new) == len(missing) <= slots and len(excess) <= most_drops\n",
+        "    fits = len(new) == len(missing) <= slots and len(excess) < most_drops\n",
+        "reassignment/not-the-step",  # I13: two steps where one would do
+        ("decommission-under-load:1",),
+    ),
 ]

@@ -7,7 +7,7 @@ import pytest
 from kemu.emulator.checkers.pace import Pace
 from kemu.emulator.facts import FaultApplied, FaultEnded, HostDown, HostPaused, HostResumed
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.control import AlterIsr, AlterIsrReply
+from kemu.protocol.messages.control import AlterIsr, AlterIsrReply, ControlledShutdown, UpdateMetadata
 from kemu.protocol.messages.data import Fetch, FetchReply, Metadata, MetadataReply
 from kemu.protocol.messages.group import (
     Heartbeat,
@@ -20,7 +20,17 @@ from kemu.protocol.messages.group import (
     SyncGroup,
     SyncGroupReply,
 )
-from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, PingReply, StoreCode
+from kemu.protocol.messages.store import (
+    OpenSession,
+    OpenSessionReply,
+    Ping,
+    PingReply,
+    StoreCode,
+    StoreOp,
+    StoreOpKind,
+    StoreOps,
+    Transaction,
+)
 from tests.emulator.checkers.wired import Wired
 
 B = "b0/coordinator"
@@ -232,3 +242,100 @@ def test_a_client_pings_the_store_each_third_of_its_session_timeout(waits: list[
             told.answers("zk", "b0", PINGED, number)
 
     assert told.said()[:1] == said
+
+
+ALTER = AlterIsr(broker_id=0, partitions=())
+ORDER = UpdateMetadata(controller_id=0, controller_epoch=1, partition_states=(), live_brokers=())
+FETCH = Fetch(replica_id=0, max_wait_ms=500, min_bytes=1, partitions=())
+SHUT = ControlledShutdown(broker_id=0)
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "request_", "wait", "said"),
+    [
+        ("b0", "b1/controller", ALTER, 0.1, []),
+        ("b0", "b1/controller", ALTER, 0.2, ["too-late"]),
+        ("b0/controller", "b1", ORDER, 0.1, []),
+        ("b0/controller", "b1", ORDER, 0.2, ["too-late"]),
+        ("b0/controller", "b1", ORDER, 0.05, ["too-soon"]),
+        ("b0", "b1", FETCH, 1, []),
+        ("b0", "b1", FETCH, 2, ["too-late"]),
+        ("b0", "b1/controller", SHUT, 5, []),
+        ("b0", "b1/controller", SHUT, 10, ["too-late"]),
+        ("b0", "b1/controller", SHUT, 2.5, ["too-soon"]),
+    ],
+)
+def test_what_was_lost_is_sent_again_when_it_is_due(
+    client: str, server: str, request_: object, wait: float, said: list[str]
+) -> None:
+    told = Wired(Pace)
+    told.wait(1)
+    told.asks(client, server, request_, 1)
+    told.breaks(client, server)
+    told.wait(wait)
+    told.asks(client, server, request_, 2)
+
+    assert told.said() == said
+
+
+@pytest.mark.parametrize(("profile", "said"), [("kafka-2.4", []), ("kafka-3.4", ["too-late"])])
+def test_to_3_0_a_follower_waits_twice_after_a_lost_fetch(profile: str, said: list[str]) -> None:
+    """KAFKA-8529."""
+    told = Wired(Pace, profile)
+    told.wait(1)
+    told.asks("b0", "b1", FETCH, 1)
+    told.breaks("b0", "b1")
+    told.wait(2)
+    told.asks("b0", "b1", FETCH, 2)
+
+    assert told.said() == said
+
+
+@pytest.mark.parametrize(
+    ("error", "wait", "said"),
+    [
+        (ErrorCode.STALE_BROKER_EPOCH, 0.05, []),
+        (ErrorCode.STALE_BROKER_EPOCH, 0.1, ["too-late"]),
+        (ErrorCode.NOT_CONTROLLER, 0.1, []),
+        (ErrorCode.NOT_CONTROLLER, 0.05, ["too-soon"]),
+        (ErrorCode.NOT_CONTROLLER, 0.2, ["too-late"]),
+    ],
+)
+def test_an_alter_isr_that_was_refused_is_sent_again_when_it_is_due(
+    error: ErrorCode, wait: float, said: list[str]
+) -> None:
+    told = Wired(Pace)
+    told.wait(1)
+    told.asks("b0", "b1/controller", ALTER, 1)
+    told.answers("b1/controller", "b0", AlterIsrReply(error_code=error), 1)
+    told.wait(wait)
+    told.asks("b0", "b1/controller", ALTER, 2)
+
+    assert told.said() == said
+
+
+def test_a_host_that_stood_still_may_repeat_late_and_who_failed_twice_too() -> None:
+    told = Wired(Pace)
+    told.wait(1)
+    told.asks("b0", "b1/controller", ALTER, 1)
+    told.breaks("b0", "b1/controller")
+    told.world(HostPaused(host="b0"))
+    told.wait(3)
+    told.world(HostResumed(host="b0"))
+    told.asks("b0", "b1/controller", ALTER, 2)
+    told.breaks("b0", "b1/controller")
+    told.wait(1)
+    told.asks("b0", "b1/controller", ALTER, 3)
+
+    assert told.said() == []
+
+
+@pytest.mark.parametrize(("times", "said"), [(19, []), (20, ["too-many"]), (30, ["too-many"])])
+def test_nobody_asks_the_store_the_same_again_and_again(times: int, said: list[str]) -> None:
+    told = Wired(Pace)
+    read = StoreOp(kind=StoreOpKind.GET_DATA, path="/controller")
+    for number in range(times):
+        told.sends("b0/controller", "zk", StoreOps(session_id=1, transactions=(Transaction(ops=(read,)),)), number)
+        told.wait(0.01)
+
+    assert told.said() == said

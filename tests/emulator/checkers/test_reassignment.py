@@ -10,7 +10,14 @@ from kemu.emulator.facts import FaultApplied, FaultEnded
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_actions
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.nodes import ReplicaAssignment, delete_path, state_path, topic_data, topic_path
+from kemu.protocol.nodes import (
+    ReplicaAssignment,
+    broker_path,
+    delete_path,
+    state_path,
+    topic_data,
+    topic_path,
+)
 from kemu.protocol.notes.groups import AdminAnswered
 from kemu.protocol.notes.replication import (
     BecameController,
@@ -21,6 +28,7 @@ from kemu.protocol.notes.replication import (
     ReplicaStopped,
     StoreTookOver,
 )
+from kemu.protocol.reassign.moves import Limits
 from tests.emulator.checkers.cluster_story import BROKERS, STORE, TOPIC, ClusterStory, begun
 
 ONLINE, OFFLINE, DELETED, INELIGIBLE = (
@@ -344,3 +352,58 @@ def test_no_reassignment_is_refused_for_a_partition_that_is_there(
     story.by("admin", refused)
 
     assert ("refused" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is is_caught
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_reassignment_begins_while_the_limits_allow_more(begins: bool) -> None:
+    """KIP-435: limits hold back only what is beyond them."""
+    story = begun()
+    story.start(STORE)
+    story.start("b0")
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.by("b0/controller", ControllerReady(broker_id=0, controller_epoch=1, brokers=(), topics=1, partitions=1))
+    waits = ReplicaAssignment((1, 0), target_replicas=(1, 2))
+    runs = ReplicaAssignment((1, 0, 2), adding=(2,), removing=(0,), target_replicas=(1, 2))
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((1, 0))}), what="set")
+    story.node(topic_path(TOPIC), topic_data({0: waits}), what="set")
+    if begins:
+        story.node(topic_path(TOPIC), topic_data({0: runs}), what="set")
+    for _ in range(3):
+        story.by("b0/controller", ReassignmentWaits(topic=TOPIC, partition=0, reason="", brokers=(), why="its turn"))
+        story.wait(6)
+        story.allow_unclean("false")  # its controller goes on writing
+
+    assert ("unused" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is not begins
+
+
+@pytest.mark.parametrize(
+    ("limit", "final", "adding", "removing", "is_right"),
+    [
+        (2, (2, 1), (2,), (0,), True),
+        (2, (2, 1), (2,), (), False),
+        (1, (3, 2), (3,), (), True),
+        (1, (3, 2), (2,), (), False),
+        (1, (3, 2), (3,), (0,), False),
+        (1, (0, 2, 3), (2,), (1,), False),
+        (1, (0, 2, 3), (2,), (), True),
+        (2, (0, 2, 3), (2, 3), (1,), True),
+        (2, (0, 2, 3), (2,), (), False),
+    ],
+)
+def test_a_step_is_the_one_that_the_limits_allow(
+    limit: int, final: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...], is_right: bool
+) -> None:
+    """KIP-435: at once what fits, else the new leader first, else as many as may."""
+    story = begun()
+    for host in (STORE, "b3"):
+        story.start(host)
+    story.node(broker_path(3), client="b3/controller")
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((0, 1))}), what="set")
+    story.elect(0, (0, 1))
+    story.wait(11)
+    node = ReplicaAssignment((0, 1, *adding), adding=adding, removing=removing, target_replicas=final)
+    story.node(topic_path(TOPIC), topic_data({0: node}), what="set")
+
+    checker = ReassignmentChecker(limits=Limits(replica_movements=limit))
+    assert ("not-the-step" not in [each.kind for each in story.judged(checker)[0]]) is is_right

@@ -5,9 +5,10 @@ import pytest
 from kemu.emulator.checkers.requests import Requests
 from kemu.emulator.facts import HostDown, HostPaused
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.messages.data import ListOffsets, Metadata, MetadataReply, Produce
+from kemu.protocol.messages.data import ListOffsets, Metadata, MetadataReply, Produce, ProducedBatch, ProduceReply
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinGroupReply
 from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, PingReply, StoreCode, StoreEvents
+from kemu.protocol.notes.groups import AnswerInjected
 from tests.emulator.checkers.wired import Wired
 
 COORDINATOR = "b0/coordinator"
@@ -187,3 +188,25 @@ def test_each_session_has_a_connection_of_its_own(told: Wired) -> None:
     told.answers("zk", "b1", PingReply(code=StoreCode.OK), 2, connection=2)
 
     assert told.said() == ["two-sessions"]
+
+
+@pytest.mark.parametrize(("waits", "said"), [(1, ["timed-out-early"]), (29, [])])
+def test_nobody_is_told_too_early_that_its_request_took_too_long(told: Wired, waits: float, said: list[str]) -> None:
+    """``DelayedProduce``."""
+    told.asks("p1", "b0", Produce(acks=-1, timeout_ms=30_000, batches=()))
+    told.wait(waits)
+    row = ProducedBatch(topic="t", partition=0, error=ErrorCode.REQUEST_TIMED_OUT)
+    told.answers("b0", "p1", ProduceReply(batches=(row,)))
+
+    assert told.said() == said
+
+
+def test_who_was_told_to_say_so_may_say_so_early(told: Wired) -> None:
+    told.asks("p1", "b0", Produce(acks=-1, timeout_ms=30_000, batches=()))
+    seq = told._seq
+    told.note("b0", AnswerInjected(api="Produce", sender="p1", error=ErrorCode.REQUEST_TIMED_OUT))
+    told._seq = seq
+    row = ProducedBatch(topic="t", partition=0, error=ErrorCode.REQUEST_TIMED_OUT)
+    told.answers("b0", "p1", ProduceReply(batches=(row,)))
+
+    assert told.said() == []

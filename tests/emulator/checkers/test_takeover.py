@@ -171,6 +171,20 @@ def test_a_session_that_ends_before_its_timeout_is_a_violation(after_s: float, k
     assert found(story) == kinds
 
 
+def test_the_session_of_a_process_before_ends_without_its_next_one_being_heard():
+    story = led_by_b1()
+    story.by(STORE, SessionOpened(session_id=7, client="b2/controller"))
+    story.down("b2")
+    time_passes(story, 1)
+    story.start("b2")
+    time_passes(story, 2)
+    story.down("b2")
+    time_passes(story, 1)
+    story.by(STORE, SessionEnded(session_id=7, client="b2/controller", why="expired"))
+
+    assert "session-cut" not in found(story)
+
+
 @pytest.mark.parametrize(("after_s", "kinds"), [(1, []), (10, ["moved-early"]), (20, [])])
 def test_leaders_go_home_at_one_check_in_an_interval(after_s: float, kinds: list[str]):
     """KafkaController.scheduleAutoLeaderRebalanceTask."""

@@ -1,0 +1,297 @@
+"""Errors in answers are true, and what is answered without one is so.
+
+==========================  =========================================================================================
+answer                      true if
+==========================  =========================================================================================
+UNKNOWN_TOPIC_OR_PARTITION  of a broker: the controller has told it of no such partition
+NOT_LEADER_OR_FOLLOWER      the broker does not lead it
+KAFKA_STORAGE_ERROR         a fault hit a log or a disk before
+AlterIsr                    it has each row asked for: the ISR asked for, in the same epoch, or an error alone;
+                            FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION and STALE_BROKER_EPOCH as the store has it
+CreateTopics                NONE: there is such a topic; TOPIC_ALREADY_EXISTS: there was one
+CreatePartitions            NONE: there are so many; INVALID_PARTITIONS: there were already
+DeleteTopics                NONE: its deletion is queued; UNKNOWN_TOPIC_OR_PARTITION: there was none
+ElectLeaders                NONE: the preferred replica, or anybody, leads; ELECTION_NOT_NEEDED: it did
+reassignments               NONE: there is such a partition; NO_REASSIGNMENT_IN_PROGRESS: it stayed where it was
+==========================  =========================================================================================
+
+What a controller knows is judged if nothing hit it, and the store had it so, for ``KNOWN_US``; other errors are not.
+Kind: ``untrue``. Source: Kafka 3.4 ``ReplicaManager.getPartitionOrError``, ``KafkaController``, ``ZkAdminManager``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kemu.actors.machine import Received, Send
+from kemu.emulator.checkers.base import Checker
+from kemu.emulator.facts import FaultApplied, HostDown, Seen, received, sent
+from kemu.emulator.watching.settings import Settings
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.control import (
+    NO_LEADER,
+    PREFERRED_ELECTION,
+    AlterIsr,
+    AlterIsrReply,
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsReply,
+    CreatePartitions,
+    CreatePartitionsReply,
+    CreateTopics,
+    CreateTopicsReply,
+    DeleteTopics,
+    DeleteTopicsReply,
+    ElectLeaders,
+    ElectLeadersReply,
+    OffsetForLeaderEpochReply,
+)
+from kemu.protocol.messages.data import FetchReply, ListOffsetsReply, ProduceReply
+from kemu.protocol.names import STORE, ActorName, TopicPartition, broker_host, host_of
+from kemu.protocol.nodes import BROKER_IDS, DELETE_TOPICS
+from kemu.protocol.notes.groups import AnswerInjected
+from kemu.protocol.notes.replication import MetadataCached, NodeWritten
+
+KNOWN_US = 10_000_000
+"""So long after a change a controller knows it."""
+NONE = ErrorCode.NONE
+
+
+class Question(NamedTuple):
+    """A request to a controller, and when it came."""
+
+    request: Any
+    at_us: int
+
+
+Untrue = Iterator[tuple[str, str]]
+"""What an answer is about, and what is wrong with it."""
+DATA: Mapping[type, Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]] = {
+    FetchReply: lambda reply: [(row.topic, row.partition, row.error) for row in reply.partitions if row.error],
+    ProduceReply: lambda reply: [(row.topic, row.partition, row.error) for row in reply.batches if row.error],
+    ListOffsetsReply: lambda reply: [(row.topic, row.partition, row.error) for row in reply.answers if row.error],
+    OffsetForLeaderEpochReply: lambda reply: [
+        (row.topic, row.partition, row.error_code) for row in reply.answers if row.error_code
+    ],
+}
+"""By answer of a broker, its rows with errors."""
+
+
+class Answers(Checker):
+    """See the module. ``settings``: those in force; None, or without replication: it is shown nothing."""
+
+    name = "answers"
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__()
+        self._questions: dict[tuple[ActorName, int, int], Question] = {}
+        """(controller, connection, request id) -> what it was asked."""
+        self._cached: dict[str, dict[TopicPartition, None]] = {}
+        """Broker -> the partitions that it was told of."""
+        self._changed_us: dict[TopicPartition | str, int] = {}
+        """When the store last changed a topic, or a partition's state or replicas; brokers' registrations by host."""
+        self._versions: dict[TopicPartition, int] = {}
+        """Of the states' nodes."""
+        self._to_be_deleted: dict[str, None] = {}
+        """Topics whose deletion was asked for."""
+        self._registrations: dict[str, int] = {}
+        """Broker -> the zxid of its registration."""
+        self._denied: list[tuple[Seen, TopicPartition, tuple[int, bool]]] = []
+        """Partitions that brokers said they do not lead, and their part in them."""
+        self._hit_disks = False
+        self._injected = -1
+        """The last step in which somebody answered what it was told to."""
+        if settings is None or not settings.replicated:
+            return
+        self.on = {
+            MetadataCached: self._caches,
+            NodeWritten: self._written,
+            FaultApplied: self._applied,
+            AnswerInjected: self._injects,
+            HostDown: self._down,
+            **{sent(reply): self._data_as(rows) for reply, rows in DATA.items()},
+        }
+        judged: Mapping[type, tuple[type, Callable[[Seen, Question, Any], Untrue]]] = {
+            AlterIsr: (AlterIsrReply, self._altered),
+            CreateTopics: (CreateTopicsReply, self._created),
+            CreatePartitions: (CreatePartitionsReply, self._grown),
+            DeleteTopics: (DeleteTopicsReply, self._deleted),
+            ElectLeaders: (ElectLeadersReply, self._elected),
+            AlterPartitionReassignments: (AlterPartitionReassignmentsReply, self._reassigned),
+        }
+        for request, (reply, untrue) in judged.items():
+            self.on[received(request)] = self._asked
+            self.on[sent(reply)] = self._answered_as(untrue)
+
+    # --- brokers -----------------------------------------------------------------------------------------------
+
+    def _data_as(self, rows: Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]) -> Callable[[Seen, Send], None]:
+        def answers(seen: Seen, fact: Send) -> None:
+            for topic, partition, error in rows(fact[4]):
+                if seen.actor in self._cached and seen.seq != self._injected:
+                    self._judge(seen, (topic, partition), error)
+
+        return answers
+
+    def _judge(self, seen: Seen, at: TopicPartition, error: ErrorCode) -> None:
+        broker, name = seen.actor, f"{at[0]}-{at[1]}"
+        self._look_at_denied(seen)
+        leads = self.panel.roles.get((broker, at), (-1, False))[1]
+        if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and at in self._cached[broker]:
+            self._say(seen, name, f"{error.name}, and was told of it")
+        elif self._hit_disks:
+            return  # it may be offline
+        elif error is ErrorCode.NOT_LEADER_OR_FOLLOWER and leads:
+            self._denied.append((seen, at, self.panel.roles[broker, at]))
+        elif error is ErrorCode.KAFKA_STORAGE_ERROR:
+            self._say(seen, name, f"{error.name}, and no fault hit a disk")
+
+    def _look_at_denied(self, seen: Seen) -> None:
+        """Who gives up an office answers first, and says so later in the same step."""
+        if self._denied and self._denied[0][0].seq != seen.seq:
+            for before, at, role in self._denied:
+                if self.panel.roles.get((before.actor, at)) == role:
+                    self._say(before, f"{at[0]}-{at[1]}", "NOT_LEADER_OR_FOLLOWER, and leads it")
+            self._denied = []
+
+    def _caches(self, seen: Seen, fact: MetadataCached) -> None:
+        self._look_at_denied(seen)
+        cache = self._cached.setdefault(seen.actor, {})
+        cache.update(((topic.topic, row.partition), None) for topic in fact.topics for row in topic.partitions)
+        for at in fact.gone:
+            cache.pop(at, None)
+
+    def _applied(self, seen: Seen, fact: FaultApplied) -> None:
+        self._hit_disks = self._hit_disks or "log" in fact.kind or "disk" in fact.kind
+
+    def _injects(self, seen: Seen, fact: AnswerInjected) -> None:
+        self._injected = seen.seq
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        self._cached.pop(fact.host, None)
+        self._questions = {key: each for key, each in self._questions.items() if host_of(key[0]) != fact.host}
+
+    # --- the store ---------------------------------------------------------------------------------------------
+
+    def _written(self, seen: Seen, fact: NodeWritten) -> None:
+        at, topic = self.panel.written, self.panel.written_topic
+        if at is not None:
+            self._changed_us[at] = seen.at_us
+            self._versions[at] = fact.version
+        elif topic:
+            self._changed_us[topic] = seen.at_us
+            if fact.what == "deleted":
+                self._to_be_deleted.pop(topic, None)
+        elif fact.path.startswith(f"{DELETE_TOPICS}/"):
+            self._to_be_deleted[fact.path.rpartition("/")[2]] = None
+        elif fact.path.startswith(f"{BROKER_IDS}/"):
+            host = broker_host(int(fact.path.rpartition("/")[2]))
+            self._changed_us[host] = seen.at_us
+            self._registrations[host] = -1 if fact.what == "deleted" else fact.zxid
+
+    def _knows(self, seen: Seen, question: Question, *about: TopicPartition | str) -> bool:
+        """Whether the controller must have known, when it was asked, what the store has of these now."""
+        since_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(seen.actor)))
+        changed_us = [self._changed_us.get(each, 0) for each in about]
+        return since_us is not None and question.at_us - max([since_us, *changed_us]) > KNOWN_US
+
+    def _is_as_asked(self, question: Question, *about: TopicPartition | str) -> bool:
+        """Whether nobody else changed these since it was asked."""
+        return all(self._changed_us.get(each, 0) <= question.at_us for each in about)
+
+    def _partitions(self, topic: str) -> int:
+        return sum(at[0] == topic for at in self.panel.assigned)
+
+    # --- controllers -------------------------------------------------------------------------------------------
+
+    def _asked(self, seen: Seen, fact: Received) -> None:
+        self._questions[seen.actor, fact.connection, fact.request_id] = Question(fact.message, seen.at_us)
+
+    def _answered_as(self, untrue: Callable[[Seen, Question, Any], Untrue]) -> Callable[[Seen, Send], None]:
+        def answers(seen: Seen, fact: Send) -> None:
+            question = self._questions.pop((seen.actor, fact.connection, fact.request_id), None)
+            if question is not None and seen.seq != self._injected:
+                for about, text in untrue(seen, question, fact.message):
+                    self._say(seen, about, text)
+
+        return answers
+
+    def _altered(self, seen: Seen, question: Question, reply: AlterIsrReply) -> Untrue:
+        request: AlterIsr = question.request
+        host = broker_host(request.broker_id)
+        stale = reply.error_code is ErrorCode.STALE_BROKER_EPOCH
+        if stale and request.broker_epoch == self._registrations.get(host) and self._knows(seen, question, host):
+            yield host, f"{reply.error_code.name}, and that is its registration"
+        if reply.error_code is not NONE:
+            return
+        rows = {(row.topic_name, row.partition_index): row for row in reply.partitions}
+        for asked in request.partitions:
+            at = (asked.topic_name, asked.partition_index)
+            row, state, name = rows.get(at), self.panel.states.get(at), f"{at[0]}-{at[1]}"
+            if row is None:
+                yield name, "nothing"
+            elif row.error_code is NONE and (row.isr, row.leader_epoch) != (asked.new_isr, asked.leader_epoch):
+                yield name, f"the ISR {row.isr} in epoch {row.leader_epoch}; {asked.new_isr} was asked for"
+            elif row.error_code and (row.leader_id, row.isr) != (NO_LEADER, ()):
+                yield name, f"{row.error_code.name}, and an ISR"
+            elif state is None or not self._knows(seen, question, at):
+                continue
+            elif row.error_code is ErrorCode.FENCED_LEADER_EPOCH and asked.leader_epoch >= state.leader_epoch:
+                yield name, f"{row.error_code.name} in epoch {asked.leader_epoch}; the store has {state.leader_epoch}"
+            elif row.error_code is ErrorCode.INVALID_UPDATE_VERSION and asked.current_isr_version == self._versions[at]:
+                yield name, f"{row.error_code.name}, and that is the version"
+
+    def _created(self, seen: Seen, question: Question, reply: CreateTopicsReply) -> Untrue:
+        for row in reply.topics:
+            there = self._partitions(row.name) > 0
+            if row.error_code is NONE and not there and self._is_as_asked(question, row.name):
+                yield row.name, "NONE, and there is no such topic"
+            existed = row.error_code is ErrorCode.TOPIC_ALREADY_EXISTS
+            if existed and not there and self._knows(seen, question, row.name):
+                yield row.name, f"{row.error_code.name}, and there is none"
+
+    def _grown(self, seen: Seen, question: Question, reply: CreatePartitionsReply) -> Untrue:
+        wanted = {topic.name: topic.count for topic in question.request.topics}
+        for row in reply.topics:
+            there, count = self._partitions(row.name), wanted.get(row.name, 0)
+            if row.error_code is NONE and 0 < there < count:
+                yield row.name, f"NONE, and there are {there} partitions instead of {count}"
+            elif row.error_code is ErrorCode.INVALID_PARTITIONS and 0 < there < count:
+                yield row.name, f"{row.error_code.name} to {count} of them, and there are {there}"
+
+    def _deleted(self, seen: Seen, question: Question, reply: DeleteTopicsReply) -> Untrue:
+        for row in reply.topics:
+            there = self._partitions(row.name) > 0
+            if row.error_code is NONE and there and row.name not in self._to_be_deleted:
+                yield row.name, "NONE, and there is such a topic"
+            is_unknown = row.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if is_unknown and there and self._knows(seen, question, row.name):
+                yield row.name, f"{row.error_code.name}, and there is one"
+
+    def _elected(self, seen: Seen, question: Question, reply: ElectLeadersReply) -> Untrue:
+        prefers = question.request.election_type == PREFERRED_ELECTION
+        errors = {(row.topic_name, row.partition_index): row.error_code for row in reply.replica_election_results}
+        if question.request.topic_partitions is None:
+            errors = {**dict.fromkeys(self.panel.states, ErrorCode.ELECTION_NOT_NEEDED), **errors}
+        for at, error in errors.items():
+            name = f"{at[0]}-{at[1]}"
+            state, there = self.panel.states.get(at), self.panel.assigned.get(at)
+            if state is None or there is None:
+                continue
+            right = state.leader == there.replicas[0] if prefers else state.leader in self.panel.registered
+            was_known = self._knows(seen, question, at, at[0], broker_host(state.leader))
+            if error is NONE and not right and self._is_as_asked(question, at, at[0]):
+                yield name, f"NONE, and it is led by {state.leader}; its replicas are {there.replicas}"
+            elif error is ErrorCode.ELECTION_NOT_NEEDED and not right and was_known:
+                yield name, f"{error.name}, and it is led by {state.leader} of {there.replicas}"
+
+    def _reassigned(self, seen: Seen, question: Question, reply: AlterPartitionReassignmentsReply) -> Untrue:
+        for row in reply.responses:
+            at, name = (row.topic_name, row.partition_index), f"{row.topic_name}-{row.partition_index}"
+            there = self.panel.assigned.get(at)
+            if row.error_code is NONE and there is None and self._is_as_asked(question, at[0]):
+                yield name, "NONE, and there is no such partition"
+            stays, moves = row.error_code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, there and there.is_being_reassigned
+            if stays and moves and self._knows(seen, question, at[0]):
+                yield name, f"{row.error_code.name}, and it is on its way"
+
+    def _say(self, seen: Seen, about: str, text: str) -> None:
+        self.violation(seen, "untrue", (about, seen.actor), f"{seen.actor} answers of {about}: {text}")
