@@ -29,8 +29,8 @@ restart      a restarted replica takes no more for committed than ever was      
 ===========  ===========================================================================  ==========================
 
 ``requests``, ``pace`` and ``fields`` watch the wire: answers, how often requests are sent, and what both say, of groups
-and of replication. ``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
-``emulator.findings``.
+and of replication; ``clients``: what is asked again after an answer, and when. ``catch-up`` holds the invariants of
+KIP-333's mode; its own file lists them. What may be lost is in ``emulator.findings``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
+from kemu.emulator.checkers.clients import Clients
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.fields import Fields
@@ -89,6 +90,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "requests": Requests,
     "pace": Pace,
     "fields": Fields,
+    "clients": Clients,
 }
 """Name -> how to make one with its defaults."""
 OF_REPLICAS = (Replicas, Isr, ReplicationDuties)
@@ -142,6 +144,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
         Requests(settings),
         Pace(settings),
         Fields(settings),
+        Clients(settings, times),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())
