@@ -25,6 +25,7 @@ Source: Kafka 3.4 ``Sender``, ``RecordAccumulator``, ``KafkaAdminClient``, ``Abs
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.group_progress import GroupTimes
@@ -100,8 +101,6 @@ TRIED_AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
 """Answers after which a commit may succeed."""
 KEEPS_LEADER = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT)
 """Answers to a Produce after which the same leader is asked again, without a look at metadata."""
-LATER_US = 50_000
-"""A second consumer sends two commits one after the other, if its member asks for one meanwhile."""
 SILENT = "stop-polling"
 """The fault under which an application does not poll."""
 
@@ -127,6 +126,15 @@ class _Batch:
         """When the last attempt failed; -1: one is under way."""
         self.is_exact = False
         """It waits for nothing but the back-off."""
+
+
+class _Attempt(NamedTuple):
+    """A Produce without an answer; ``given_up``: partitions whose batch was told as failed meanwhile."""
+
+    to: ActorName
+    at_us: int
+    request: Produce
+    given_up: dict[TopicPartition, None]
 
 
 class _Rhythm:
@@ -176,8 +184,8 @@ class Clients(Checker):
         self._times = dict(times or {})
         self._got = -1
         """The last step in which a client received an answer."""
-        self._sent: dict[ActorName, dict[int, tuple[ActorName, int, Produce]]] = {}
-        """Producer -> request id -> to whom, when and what it has sent."""
+        self._sent: dict[ActorName, dict[int, _Attempt]] = {}
+        """Producer -> request id -> what has no answer."""
         self._batches: dict[ActorName, dict[TopicPartition, _Batch]] = {}
         self._rhythms: dict[ActorName, _Rhythm] = {}
         self._mute_until_us: dict[ActorName, int] = {}
@@ -250,14 +258,14 @@ class Clients(Checker):
             self._repeats(seen, f"{to} a Produce", broke_us, least_us, exact=False)
         if not request.acks:
             return
-        self._sent.setdefault(seen.actor, {})[request_id] = to, seen[1], request
+        self._sent.setdefault(seen.actor, {})[request_id] = _Attempt(to, seen[1], request, {})
         waiting = self._batches.get(seen[2])
         for row in request.batches if waiting else ():
             batch = waiting.get((row.topic, row.partition)) if waiting else None
             if batch is not None:
                 self._sends_again(seen, (row.topic, row.partition), batch, row.count)
 
-    def _is_in_rhythm(self, seen: Seen, rhythm: "_Rhythm", request: Produce) -> None:
+    def _is_in_rhythm(self, seen: Seen, rhythm: _Rhythm, request: Produce) -> None:
         """Records come into being evenly: each interval has a request, if it has a record, and one is enough."""
         count = sum([row.count for row in request.batches])
         if rhythm.seq == seen.seq:
@@ -297,21 +305,24 @@ class Clients(Checker):
                 self._attempt_ended(seen, asked, (row.topic, row.partition), row.error)
         self._look_at_batches(seen)
 
-    def _attempt_ended(
-        self, seen: Seen, asked: tuple[ActorName, int, Produce], at: TopicPartition, error: ErrorCode
-    ) -> None:
+    def _attempt_ended(self, seen: Seen, asked: _Attempt, at: TopicPartition, error: ErrorCode) -> None:
         batches = self._batches.setdefault(seen.actor, {})
+        if at in asked.given_up:
+            return
         if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             batches.pop(at, None)
             return
         batch = batches.get(at)
         if batch is None:
-            count = next(row.count for row in asked[2].batches if (row.topic, row.partition) == at)
-            batch = batches[at] = _Batch(count, asked[1])
+            count = next(row.count for row in asked.request.batches if (row.topic, row.partition) == at)
+            batch = batches[at] = _Batch(count, asked.at_us)
         batch.error, batch.failed_us, batch.is_exact = error, seen.at_us, error in KEEPS_LEADER
 
     def _gave_up(self, seen: Seen, fact: ProduceFailed) -> None:
-        self._batches.get(seen.actor, {}).pop((fact.topic, fact.partition), None)
+        at = (fact.topic, fact.partition)
+        self._batches.get(seen.actor, {}).pop(at, None)
+        for attempt in self._sent.get(seen.actor, {}).values():
+            attempt.given_up[at] = None
 
     def _look_at_batches(self, seen: Seen) -> None:
         """Whether one should have been decided: nothing but its host can keep a producer from that."""
@@ -480,18 +491,19 @@ class Clients(Checker):
 
     def _commit_failed(self, seen: Seen) -> None:
         """One by interval: while its member stays in a generation nobody else makes any."""
-        member = seen.actor.rpartition("/")[0]
+        member, config = seen.actor.removesuffix(f"/{PART}"), self._settings.consumer(seen.actor)
         known = self.panel.memberships.members.get(member)
-        if member and known is not None and known.state == MEMBER:
+        by_interval = config is not None and config.enable_auto_commit and not config.emulated_commit_after_poll
+        if member != seen.actor and by_interval and known is not None and known.state == MEMBER:
             self._commits[seen.actor] = seen.at_us, seen.at_us
 
     def _commits_again(self, seen: Seen) -> None:
-        failed = self._commits.pop(seen[2], None)
-        config = self._settings.consumer(seen.actor) if failed is not None else None
+        failed, config = self._commits.pop(seen[2], None), self._settings.consumer(seen.actor)
         if failed is not None and config is not None:
+            failed_us, found_us = failed
             wait = config.retry_backoff_ms * _MS
-            if seen.at_us - failed[1] > wait * 2 + LATER_US:
-                self._repeats(seen, "a RangeCommit", failed[1], wait, exact=True)
+            since_us = found_us if seen.at_us - found_us > wait else failed_us
+            self._repeats(seen, "a RangeCommit", since_us, wait, exact=since_us == found_us)
 
     # --- all ---------------------------------------------------------------------------------------------------
 
@@ -531,9 +543,9 @@ class Clients(Checker):
         self._rejoins.pop(actor, None)
         self._commits.pop(actor, None)
         sent = self._sent.get(actor, {})
-        for number in [number for number, asked in sent.items() if asked[0] == peer]:
+        for number in [number for number, asked in sent.items() if asked.to == peer]:
             asked = sent.pop(number)
-            for row in asked[2].batches:
+            for row in asked.request.batches:
                 self._attempt_ended(seen, asked, (row.topic, row.partition), ErrorCode.NETWORK_EXCEPTION)
 
     def _ends(self, seen: Seen, fact: object) -> None:
