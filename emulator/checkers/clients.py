@@ -62,6 +62,7 @@ from kemu.protocol.messages.group import (
     SyncGroup,
     SyncGroupReply,
 )
+from kemu.protocol.messages.negotiation import ApiVersionsReply
 from kemu.protocol.messages.ranges import RangeCommit, RangeCommitReply, RangeFetch, RangeFetchReply
 from kemu.protocol.names import ADMIN, ActorName, GroupId, TopicPartition, host_of, role_of
 from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed, MemberBecame, MemberFailed, ProduceFailed
@@ -78,7 +79,6 @@ EARLIEST, LATEST = 0.7, 1.4
 """A wait may differ from the back-off by its jitter of a fifth, and a clock that drifts."""
 STORM = 100
 IN_A_ROW = 4
-_LONG_AGO_US = -(1 << 62)
 ASKED_RARELY = (FindCoordinator, Metadata, ListOffsets, OffsetFetch, JoinGroup, SyncGroup, RangeFetch, RangeCommit)
 """Requests that a client has no reason to send often."""
 OF_MEMBERS: Mapping[type, type] = {
@@ -192,8 +192,8 @@ class Clients(Checker):
         """Producer that was told who leads, and has sent nothing yet -> until when at the latest."""
         self._changed_rates: dict[str, None] = {}
         """Topics whose rate the plan changed."""
-        self._broken: dict[tuple[ActorName, ActorName], int] = {}
-        """(client, peer) -> when their connection broke last."""
+        self._broken: dict[tuple[ActorName, ActorName], tuple[int, int]] = {}
+        """(producer, peer) -> how often their connection broke in a row, and when last."""
         self._asked: dict[int, ActorName] = {}
         """The admin's requests that have no answer."""
         self._quiet: _Quiet | None = None
@@ -232,6 +232,7 @@ class Clients(Checker):
             sent(Metadata): self._looks_around,
             received(MetadataReply): self._learns,
             received(FindCoordinatorReply): self._finds,
+            received(ApiVersionsReply): self._hears,
         }
         for kind in ASKED_RARELY:
             self.shown_to({sent(kind): self._count})
@@ -252,9 +253,10 @@ class Clients(Checker):
                 return
             rhythm = self._rhythms[seen.actor] = _Rhythm()
         self._is_in_rhythm(seen, rhythm, request)
-        broke_us = self._broken.get((seen[2], to), _LONG_AGO_US)
-        least_us = self._settings.producer.reconnect_backoff_ms * _MS
-        if seen[1] - broke_us < least_us * EARLIEST:
+        failures, broke_us = self._broken.get((seen[2], to), (0, 0))
+        if failures:
+            config = self._settings.producer
+            least_us = wait_us((config.reconnect_backoff_ms, config.reconnect_backoff_max_ms), failures)
             self._repeats(seen, f"{to} a Produce", broke_us, least_us, exact=False)
         if not request.acks:
             return
@@ -297,6 +299,7 @@ class Clients(Checker):
 
     def _produced(self, seen: Seen, fact: Received) -> None:
         self._got = seen[0]
+        self._broken.pop((seen[2], fact[0]), None)
         asked = self._sent.get(seen[2], {}).pop(fact[2], None)
         if asked is None:
             return
@@ -338,6 +341,10 @@ class Clients(Checker):
                     text += " and they are neither acknowledged nor told as failed"
                     self.violation(seen, "undecided", (actor, name), text, liveness=True)
                     del batches[at]
+
+    def _hears(self, seen: Seen, fact: Received) -> None:
+        self._got = seen.seq
+        self._broken.pop((seen[2], fact[0]), None)
 
     def _may_send(self, seen: Seen, reply: MetadataReply) -> None:
         """Whether a producer that knows who leads has begun to send."""
@@ -404,6 +411,7 @@ class Clients(Checker):
 
     def _learns(self, seen: Seen, fact: Received) -> None:
         self._got = seen.seq
+        self._broken.pop((seen[2], fact[0]), None)
         if seen[2] == ADMIN:
             self._knows_controller = fact.message.controller_id >= 0
         elif role_of(seen[2]) == "producer":
@@ -536,8 +544,8 @@ class Clients(Checker):
             if gone:
                 self._is_quiet(seen)
             return
-        if type(fact) is LinkDown:
-            self._broken[actor, peer] = seen.at_us
+        if actor in self._rhythms:
+            self._broken[actor, peer] = self._broken.get((actor, peer), (0, 0))[0] + 1, seen.at_us
         if self._refused.get(actor) == peer:
             del self._refused[actor]
         self._rejoins.pop(actor, None)
@@ -568,7 +576,7 @@ class Clients(Checker):
         for table in tables:
             for actor in [actor for actor in table if host_of(actor) == fact.host]:
                 del table[actor]
-        self._broken = {key: at_us for key, at_us in self._broken.items() if host_of(key[0]) != fact.host}
+        self._broken = {key: broke for key, broke in self._broken.items() if host_of(key[0]) != fact.host}
         if fact.host == ADMIN:
             self._asked, self._quiet = {}, None
 
