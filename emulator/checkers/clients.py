@@ -200,6 +200,10 @@ class Clients(Checker):
         self._failures = 0
         """Of the admin, in a row."""
         self._knows_controller = True
+        self._looking = False
+        """The admin asks for metadata."""
+        self._active_us = 0
+        """When it last asked anybody, or heard of anybody."""
         self._mixed_until_us = -1
         """Until when several commands of the admin may be under way, so that nobody knows which one waits."""
         self._refused: dict[ActorName, ActorName] = {}
@@ -378,6 +382,7 @@ class Clients(Checker):
         if seen[2] != ADMIN:
             return
         quiet, self._quiet = self._quiet, None
+        self._active_us = seen.at_us
         if self._asked:
             self._mixed_until_us = seen.at_us + COMMAND_US
         self._asked[fact.request_id] = fact.to
@@ -393,7 +398,7 @@ class Clients(Checker):
     def _admin_hears(self, seen: Seen, fact: Received) -> None:
         if seen[2] != ADMIN:
             return
-        self._got = seen.seq
+        self._got, self._active_us = seen.seq, seen.at_us
         if self._asked.pop(fact.request_id, None) is not None:
             self._is_quiet(seen)
 
@@ -406,13 +411,17 @@ class Clients(Checker):
 
     def _looks_around(self, seen: Seen, fact: Send) -> None:
         """Its commands may wait for what metadata will say."""
-        if seen[2] == ADMIN and self._quiet is not None and self._quiet.since.seq != seen.seq:
+        if seen[2] != ADMIN:
+            return
+        self._looking, self._active_us = True, seen.at_us
+        if self._quiet is not None and self._quiet.since.seq != seen.seq:
             self._quiet = None
 
     def _learns(self, seen: Seen, fact: Received) -> None:
         self._got = seen.seq
         self._broken.pop((seen[2], fact[0]), None)
         if seen[2] == ADMIN:
+            self._looking, self._active_us = False, seen.at_us
             self._knows_controller = fact.message.controller_id >= 0
         elif role_of(seen[2]) == "producer":
             for batch in self._batches.get(seen.actor, {}).values():
@@ -420,16 +429,12 @@ class Clients(Checker):
             self._may_send(seen, fact.message)
 
     def _told(self, seen: Seen, fact: AdminAnswered | GroupDescribed) -> None:
-        self._ends_quiet(seen)
-        self._failures = 0
-
-    def _ends_quiet(self, seen: Seen) -> None:
-        quiet, self._quiet = self._quiet, None
-        if quiet is not None and self._knows_controller and self._mixed_until_us < seen.at_us:
-            late_us = seen.at_us - quiet.since.at_us - wait_us(ADMIN_BACKOFF, quiet.failures)
-            if late_us > SLACK_US:
-                text = f"the admin neither ended its command nor asked again for {late_us / 1e6:.1f} s"
-                self.violation(seen, "too-late", (ADMIN,), f"{text} after an answer", liveness=True)
+        self._failures, self._quiet = 0, None
+        idle_us = seen.at_us - self._active_us
+        waits = bool(self._asked) or self._looking or not self._knows_controller
+        if fact.error is ErrorCode.REQUEST_TIMED_OUT and idle_us > SLACK_US and not waits:
+            text = f"the admin gave a command up that it had not asked anybody about for {idle_us / 1e6:.1f} s"
+            self.violation(seen, "too-late", (ADMIN,), text, liveness=True)
 
     def _fault(self, seen: Seen, fact: FaultApplied) -> None:
         if self._asked or self._quiet is not None:  # it may be another command for the admin
@@ -510,8 +515,8 @@ class Clients(Checker):
         if failed is not None and config is not None:
             failed_us, found_us = failed
             wait = config.retry_backoff_ms * _MS
-            since_us = found_us if seen.at_us - found_us > wait else failed_us
-            self._repeats(seen, "a RangeCommit", since_us, wait, exact=since_us == found_us)
+            late = seen.at_us - found_us > wait * LATEST
+            self._repeats(seen, "a RangeCommit", found_us if late else failed_us, wait, exact=late)
 
     # --- all ---------------------------------------------------------------------------------------------------
 
@@ -541,6 +546,7 @@ class Clients(Checker):
             gone = [number for number, to in self._asked.items() if to == peer]
             for number in gone:
                 del self._asked[number]
+            self._looking, self._active_us = False, seen.at_us
             if gone:
                 self._is_quiet(seen)
             return
@@ -587,7 +593,6 @@ class Clients(Checker):
             self._look_at_batches(seen)
             self._look_at_members(seen)
             self._look_at_mute(seen)
-            self._ends_quiet(seen)
 
 
 def _is_final(error: ErrorCode) -> bool:
