@@ -87,10 +87,10 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "reassignment": ReassignmentChecker,
     "tasks": Tasks,
     "catch-up": CatchUpChecker,
+    "clients": Clients,
     "requests": Requests,
     "pace": Pace,
     "fields": Fields,
-    "clients": Clients,
 }
 """Name -> how to make one with its defaults."""
 OF_REPLICAS = (Replicas, Isr, ReplicationDuties)
