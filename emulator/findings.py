@@ -61,6 +61,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "records-unread",
             "sync-unfinished",
         ),
+        "clients": ("not-looked-up", "not-rejoined", "storm", "too-late", "too-soon", "undecided", "vanished"),
         "membership": (
             "accepted",
             "assignment",

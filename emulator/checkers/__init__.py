@@ -29,8 +29,9 @@ restart      a restarted replica takes no more for committed than ever was      
 ===========  ===========================================================================  ==========================
 
 ``requests``, ``pace`` and ``fields`` watch the wire: answers, how often requests are sent, and what both say, of groups
-and of replication; ``answers`` whether errors are true. ``catch-up`` holds the invariants of KIP-333's mode; its own
-file lists them. What may be lost is in ``emulator.findings``.
+and of replication; ``answers`` whether errors are true; ``clients`` what is asked again after an answer, and when.
+``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
+``emulator.findings``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +40,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kemu.emulator.checkers.answers import Answers
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.catch_up import CatchUpChecker
+from kemu.emulator.checkers.clients import Clients
 from kemu.emulator.checkers.commits import CommitsChecker
 from kemu.emulator.checkers.cooperative import Cooperative
 from kemu.emulator.checkers.fields import Fields
@@ -88,6 +90,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "tasks": Tasks,
     "catch-up": CatchUpChecker,
     "answers": Answers,
+    "clients": Clients,
     "requests": Requests,
     "pace": Pace,
     "fields": Fields,
@@ -145,6 +148,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
         Requests(settings),
         Pace(settings),
         Fields(settings),
+        Clients(settings, times),
     )
     bounded: Mapping[str, Checker] = {each.name: each for each in of_groups}
     made = tuple(bounded.get(checker.name, checker) for checker in make_checkers())

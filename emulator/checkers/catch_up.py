@@ -48,7 +48,7 @@ from kemu.protocol.notes.replication import BecameLeader
 
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """As for liveness."""
-COMMIT_US = 10_000_000
+COMMIT_US = 3_000_000
 """How long a commit may take beside the interval and the application's work."""
 
 

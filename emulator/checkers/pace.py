@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from attrs import frozen
 
+from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
@@ -57,7 +58,7 @@ from kemu.protocol.messages.group import (
     SyncGroup,
     SyncGroupReply,
 )
-from kemu.protocol.messages.ranges import RangeCommitReply
+from kemu.protocol.messages.ranges import RangeCommit, RangeCommitReply
 from kemu.protocol.messages.store import (
     CloseSession,
     OpenSession,
@@ -155,6 +156,14 @@ def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
     return Gap(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
 
 
+def _second_commits(settings: Settings, actor: ActorName) -> Gap | None:
+    """Of a second consumer that commits by interval alone; when it must, ``catch-up`` knows."""
+    config = settings.consumer(actor)
+    if config is None or not config.enable_auto_commit or config.emulated_commit_after_poll:
+        return None
+    return Gap(max(1, config.auto_commit_interval_ms) * _US, _NEVER_US)
+
+
 def _follower_fetches(settings: Settings, actor: ActorName) -> Gap:
     """The next one leaves when what came is written."""
     return Gap(0, settings.replicas.replica_fetch_wait_max_ms * _US + WRITE_US)
@@ -211,6 +220,11 @@ ROWS: Mapping[type, PaceRow] = {
         span=_interval_commits,
         ends=(JoinGroup, LeaveGroup),
     ),
+    RangeCommit: PaceRow(
+        replies=RangeCommitReply,
+        line=lambda actor, peer: (actor,) if actor.endswith(f"/{PART}") else None,
+        span=_second_commits,
+    ),
     AlterIsr: PaceRow(
         replies=AlterIsrReply,
         line=_of_actor("broker"),
@@ -244,7 +258,7 @@ ROWS: Mapping[type, PaceRow] = {
 }
 
 
-def _has_no_error(reply: OffsetCommitReply) -> bool:
+def _has_no_error(reply: OffsetCommitReply | RangeCommitReply) -> bool:
     return all(outcome.error is ErrorCode.NONE for outcome in reply.outcomes)
 
 
@@ -262,6 +276,7 @@ GOOD: Mapping[type, Callable[[Any], bool]] = {
     PingReply: lambda reply: reply.code is StoreCode.OK,
     OpenSessionReply: lambda reply: reply.code is StoreCode.OK,
     OffsetCommitReply: _has_no_error,
+    RangeCommitReply: _has_no_error,
     AlterIsrReply: lambda reply: reply.error_code is ErrorCode.NONE,
     ControlledShutdownReply: lambda reply: reply.error_code is ErrorCode.NONE and not reply.remaining_partitions,
     FetchReply: _all_fetched,
@@ -328,7 +343,6 @@ class Pace(Checker):
             HostDown: self._down,
             MemberFailed: self._failed,
             MemberBecame: self._became,
-            received(RangeCommitReply): self._commit_answered,
         }
         self.on[sent(StoreOps)] = self._storms_by
         begins = {row.begins: kind for kind, row in ROWS.items() if row.begins is not None}
@@ -338,7 +352,7 @@ class Pace(Checker):
                 continue
             self.on[sent(kind)] = self._asks_as(kind)
             self.on[received(row.replies)] = self._answered_as(kind)
-        self.shown_to({received(OffsetCommitReply): self._commit_answered})
+        self.shown_to(dict.fromkeys((received(OffsetCommitReply), received(RangeCommitReply)), self._commit_answered))
         for reply, kind in begins.items():
             self.shown_to({received(reply): self._begun_as(kind)})
         self.shown_to({sent(AlterIsr): self._storms_by})

@@ -82,6 +82,11 @@ class Settings:
             found = self._consumers[host] = group.consumer(name, host, 0, defaults, member)
         return found
 
+    def rate_of(self, topic: str) -> int:
+        """Records a second that the topic's producer is given, as long as the plan says nothing else."""
+        spec = self._scenario.topics.get(topic)
+        return 0 if spec is None else spec.records_per_s
+
     def profile(self, actor: ActorName) -> Profile:
         """The release, or KIP page, of a member."""
         member: MemberSpec = self._members.get(host_of(actor), AS_ITS_GROUP)
