@@ -180,7 +180,7 @@ class MembershipRules(Checker):
                 if leads or member.protocols != fact.rows:
                     step.causes.add(fact.group)
         self._shadows.read(seen, fact)
-        if fact.api == "SyncGroup" and group is not None and group.new_assignment:
+        if fact.api == "SyncGroup" and group is not None and group.new_assignment and fact.rows:
             rows = {member_id: dict(rows).get(group.protocol, b"") for member_id, rows in group.listed.items()}
             for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), self.panel.topics):
                 self._say(seen, kind, fact.group, f"generation {fact.generation}: {text}")

@@ -348,6 +348,19 @@ def test_a_sticky_leader_leaves_members_what_they_own(first, second, kinds):
     assert story.found() == kinds
 
 
+def test_a_leader_that_sends_no_assignment_ran_no_assignor():
+    """A static leader that was told to follow when it came back (KAFKA-9801) syncs as a follower."""
+    story = WireStory("c1", "c2", count=4)
+    elected = notes.LeaderElected(group=GROUP, member_id=story.ids["c1"])
+    joins = subscribed("0 1", "cooperative-sticky")
+    c1 = story.enter("c1", elected, story.state_of("PreparingRebalance"), rows=joins)
+    c2 = story.enter("c2", rows=subscribed(assignor="cooperative-sticky"))
+    story.complete_phase(1, {"c1": c1, "c2": c2}, "c1", "cooperative-sticky")
+    story.by(story.coordinator, story.read("SyncGroup", "c1", generation=1))
+
+    assert story.found() == []
+
+
 def test_a_member_keeps_any_of_its_partitions_where_a_member_of_an_older_generation_claims_some():
     """KAFKA-12984's scenario without the bug: c1 may keep 0 and 1 and give 4 up, though c2 claims 1, too."""
     claims = {
