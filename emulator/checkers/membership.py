@@ -35,9 +35,10 @@ onExpireHeartbeat); tests/data/raw-requests has recorded answers.
 from collections.abc import Mapping
 from typing import Any
 
+from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.assignments import broken_promises, owned_unsubscribed
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, FaultApplied, HostDown, Seen
+from kemu.emulator.facts import DiskTailLost, FaultApplied, HostDown, Seen, received, sent
 from kemu.emulator.watching.shadow_groups import (
     COMPLETING,
     DEAD,
@@ -51,7 +52,9 @@ from kemu.emulator.watching.shadow_groups import (
     ShadowMember,
 )
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import OFFSETS_TOPIC, GroupId, MemberId, host_of
+from kemu.protocol.messages.data import MetadataReply
+from kemu.protocol.messages.group import SyncGroup
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -123,6 +126,10 @@ class MembershipRules(Checker):
         self._durable: dict[GroupId, int] = {}
         """The last generation that became Stable at a coordinator without a successor, or was loaded."""
         self._completed_last: dict[GroupId, int] = {}
+        self._told: dict[ActorName, MetadataReply] = {}
+        """What members were told of the cluster last."""
+        self._led_with: dict[ActorName, MetadataReply] = {}
+        """The same when they sent an assignment."""
         own = {
             GroupRequestRead: self._read,
             GroupRequestAnswered: self._answered,
@@ -140,6 +147,8 @@ class MembershipRules(Checker):
             FaultApplied: self._fault,
             DiskTailLost: self._lost_tail,
             BecameLeader: self._led,
+            received(MetadataReply): self._told_of_cluster,
+            sent(SyncGroup): self._assigns,
         }
 
     def _at(self, seen: Seen) -> _Step:
@@ -182,11 +191,19 @@ class MembershipRules(Checker):
         self._shadows.read(seen, fact)
         if fact.api == "SyncGroup" and group is not None and group.new_assignment and fact.rows:
             rows = {member_id: dict(rows).get(group.protocol, b"") for member_id, rows in group.listed.items()}
-            for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), self.panel.topics):
+            knows = self._led_with.get(fact.client)
+            for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), self.panel.topics, knows):
                 self._say(seen, kind, fact.group, f"generation {fact.generation}: {text}")
         elif fact.api == "JoinGroup":
             for text in owned_unsubscribed(fact.rows):
                 self._say(seen, "not-revoked", fact.group, f"{fact.client} joins and {text}")
+
+    def _told_of_cluster(self, seen: Seen, fact: Received) -> None:
+        self._told[seen[2]] = fact[4]
+
+    def _assigns(self, seen: Seen, fact: Send) -> None:
+        if fact.message.assignments and seen.actor in self._told:
+            self._led_with[seen.actor] = self._told[seen.actor]
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         step = self._at(seen)
