@@ -18,7 +18,8 @@ runs-twice                two instances that the coordinator has as members do n
 runs-unowned              a thread that was told that its partitions are lost runs no active task
 runs-without-state        an active task runs only with what its changelog had when its restore began
 checkpoint-without-state  a copy begins no further than a copy on that disk ever was
-checkpoint-lost           a copy begins where the last one on that disk was closed cleanly
+checkpoint-lost           a copy begins where the last one on that disk was closed cleanly, or where one that ended
+                          otherwise was ``commit.interval.ms`` before
 open-state-kept           exactly once: state that was open when its process was killed is of no use
 given-up-uncommitted      a thread that gives a partition up has committed what it processed there, or tried to
 ========================  ==========================================================================================
@@ -30,19 +31,26 @@ Source: Kafka 3.4 ``StreamsPartitionAssignor``, ``HighAvailabilityTaskAssignor``
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
-from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US
-from kemu.emulator.checkers.task_duties import LOOKS_US, TaskDuties, undisturbed_since_us
-from kemu.emulator.facts import HostStarted, Seen
+from kemu.emulator.checkers.task_duties import FLUSH_US, LOOKS_US, TaskDuties, undisturbed_since_us
+from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost
 from kemu.emulator.watching.applications import ACTIVE, RUNNING, WatchedCopy
 from kemu.protocol.names import GroupId, host_of
-from kemu.protocol.notes.groups import JoinPhaseCompleted, MemberRemoved, PartitionsLost, PartitionsRevoked
+from kemu.protocol.notes.groups import (
+    JoinPhaseCompleted,
+    MemberRemoved,
+    PartitionsLost,
+    PartitionsRevoked,
+    ProduceFailed,
+)
 from kemu.protocol.notes.streams import TaskBecame, TasksDecided
 
 _KNOWS_ENDS_WITHIN_US = 5_000_000
 """A leader that decides later than this after the join phase was not told where changelogs end."""
 _TRIES_US = 60_000_000
 """How long after a fault a commit may still fail by it: ``default.api.timeout.ms``."""
+CLOSED_HOST = "closed"
 Broken = Iterator[tuple[str, str, str]]
 """A broken rule of a task assignment: (kind, task, text)."""
 
@@ -84,16 +92,24 @@ class Tasks(Checker):
         """When its last join phase was over."""
         self._removed: dict[tuple[GroupId, str], None] = {}
         """(application, member id) that a coordinator removed from the group: its process may not know it yet."""
-        self._first_us: dict[int, None] = {}
-        """When hosts started for the first time."""
+        self._had: dict[int, list[tuple[int, int]]] = {}
+        """Number of a copy that runs -> at each look, what it had applied."""
+        self._checkpointed: dict[tuple[GroupId, str, str], int] = {}
+        """(application, instance, task) -> what the last copy there had in a checkpoint when it was killed."""
+        self._unwritten: dict[str, None] = {}
+        """Instances of which a write to a changelog failed: nobody knows how much of it is there."""
         self.on = {
+            HostDown: self._down,
+            HostStarted: self._started,
+            ProduceFailed: self._write_failed,
+            DiskTailLost: self._disk_lost,
+            UnflushedLost: self._disk_lost,
             TasksDecided: self._decided,
             JoinPhaseCompleted: self._completed,
             TaskBecame: self._became,
             MemberRemoved: self._member_removed,
             PartitionsLost: self._lost,
             PartitionsRevoked: self._revoked,
-            HostStarted: self._started,
         }
         self.shown_to(self._duties.on)
         self.looks_us = LOOKS_US
@@ -102,6 +118,10 @@ class Tasks(Checker):
         """Judge every few seconds."""
         self.looks_us = seen.at_us + LOOKS_US
         self._duties.judge(seen)
+        for name in self.panel.applications.all.keys() - self._exactly_once:
+            for copy in self.panel.applications.of(name).copies.values():
+                if copy.state == RUNNING:
+                    self._had.setdefault(copy.number, []).append((seen.at_us, copy.applied))
 
     @property
     def satisfied(self) -> bool:
@@ -203,6 +223,7 @@ class Tasks(Checker):
 
     def _begins(self, seen: Seen, copy: WatchedCopy, least: int, furthest: int, was_open: bool) -> None:
         begins = f"begins on {copy.instance} at {copy.position} of its changelog"
+        checkpointed = self._checkpointed.pop((copy.application, copy.instance, copy.task), 0)
         if was_open and copy.position and copy.application in self._exactly_once:
             self._say(seen, "open-state-kept", copy, f"{begins}, with state that was open when the process died")
         if copy.changelog is not None and copy.position > furthest:
@@ -210,6 +231,31 @@ class Tasks(Checker):
             self._say(seen, "checkpoint-without-state", copy, text)
         if copy.changelog is not None and copy.position < least:
             self._say(seen, "checkpoint-lost", copy, f"{begins}; the last copy there was closed at {least}")
+        elif copy.changelog is not None and copy.position < checkpointed:
+            text = f"{begins}; the one that was killed had {checkpointed} an interval before"
+            self._say(seen, "checkpoint-lost", copy, text)
+
+    # --- checkpoints -----------------------------------------------------------------------------------------------
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        """Running copies write a checkpoint, to the disk itself, at each ``commit.interval.ms``."""
+        for copy in self.panel.applications.ended:
+            written_us = seen.at_us - self._duties.commit_us.get(copy.application, NEVER_US) * 11 // 10 - FLUSH_US
+            had = [applied for at_us, applied in self._had.pop(copy.number, []) if at_us < written_us]
+            if had and fact.how != CLOSED_HOST and not copy.stood_still and fact.host not in self._unwritten:
+                self._checkpointed[copy.application, copy.instance, copy.task] = had[-1]
+
+    def _write_failed(self, seen: Seen, fact: ProduceFailed) -> None:
+        self._unwritten[host_of(seen.actor)] = None
+
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        self._unwritten.pop(fact.host, None)
+        if not fact.kept_disk:
+            self._disk_lost(seen, fact)
+
+    def _disk_lost(self, seen: Seen, fact: HostStarted | DiskTailLost | UnflushedLost) -> None:
+        for key in [key for key in self._checkpointed if key[1] == fact.host]:
+            del self._checkpointed[key]
 
     def _say(self, seen: Seen, kind: str, copy: WatchedCopy, text: str) -> None:
         self.violation(seen, kind, (copy.application, copy.task), f"{copy.task} of {copy.application} {text}")
@@ -226,10 +272,6 @@ class Tasks(Checker):
                 self._say(seen, "runs-unowned", copy, f"runs on {seen.actor}, which lost its partitions")
 
     # --- what is given up ------------------------------------------------------------------------------------------
-
-    def _started(self, seen: Seen, fact: HostStarted) -> None:
-        if fact.life == 1:
-            self._first_us[seen.at_us] = None
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         for at in fact.revoked:
@@ -249,7 +291,7 @@ class Tasks(Checker):
         if undisturbed_us is None or undisturbed_us > since_us:
             return True
         begun_us = max(undisturbed_us, self._duties.broker_changed_us)
-        return begun_us not in self._first_us and begun_us + _TRIES_US > seen.at_us
+        return begun_us not in self._duties.first_us and begun_us + _TRIES_US > seen.at_us
 
 
 def _moves(made: _Decision) -> Broken:
