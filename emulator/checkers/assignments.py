@@ -37,6 +37,8 @@ COOPERATIVE = ("cooperative-sticky", "cooperative-sticky-balanced")
 STICKY = ("sticky", "sticky-balanced", *COOPERATIVE)
 BALANCED = ("roundrobin", *STICKY)
 PROMISING = ("range", *BALANCED)
+RACKS_COUNT = (3, 5)
+"""Since this release assignors look at racks; members tell theirs since 3.4."""
 
 Given = Mapping[MemberId, tuple[TopicPartition, ...]]
 
@@ -47,6 +49,7 @@ def broken_promises(
     assignments: Mapping[MemberId, bytes],
     topics: Mapping[str, int],
     leader_knows: MetadataReply | None = None,
+    release: tuple[int, int] = (0, 0),
 ) -> Iterator[tuple[str, str]]:
     """What an assignment breaks: the kind and a text for each.
 
@@ -56,6 +59,7 @@ def broken_promises(
         assignments: by member, as the leader's SyncGroup had it.
         topics: partitions by topic, as they are now.
         leader_knows: what the leader was told of them last; None: nobody saw it.
+        release: the leader's.
     """
     if assignor not in PROMISING:
         return
@@ -78,7 +82,7 @@ def broken_promises(
         yield from _not_ranged(wanted, given)
     if alike and assignor in STICKY and not with_racks:
         yield from _not_sticky(claims, given)
-    if leader_knows is not None and all(each.rack for each in wanted.values()):
+    if leader_knows is not None and release >= RACKS_COUNT and all(each.rack for each in wanted.values()):
         racks = _racks(leader_knows)
         if assignor == "range":
             for topics_alike in _cut_alike(wanted, leader_knows):

@@ -15,7 +15,7 @@ accepted       an answer without an error is, too; a sync is answered when the a
 no-cause       a join phase begins after a join that changes something, a leave, a removal, a failed write, a
                sync phase in which an id of the generation sent no sync, or when a group is loaded
 join-phase     a join phase ends when it waits for nobody, or when its time is over, and no later: the longest
-               rebalance timeout, or ``group.initial.rebalance.delay.ms`` of an Empty group
+               rebalance timeout; of an Empty group ``group.initial.rebalance.delay.ms`` in which nobody came
 join-answer    a join is answered the generation in force; its leader, alone, is told all members
 protocol       every member of a generation supports its protocol
 assignment     a member is given what the leader sent for it
@@ -39,6 +39,7 @@ from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.assignments import broken_promises, owned_unsubscribed
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, FaultApplied, HostDown, Seen, received, sent
+from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.shadow_groups import (
     COMPLETING,
     DEAD,
@@ -115,9 +116,10 @@ class MembershipRules(Checker):
 
     name = "membership"
 
-    def __init__(self, initial_delay_us: int = 0) -> None:
-        """A checker of one run, in which ``group.initial.rebalance.delay.ms`` is this."""
+    def __init__(self, initial_delay_us: int = 0, settings: Settings | None = None) -> None:
+        """A checker of one run. ``initial_delay_us``: ``group.initial.rebalance.delay.ms``; ``settings``: in force."""
         super().__init__()
+        self._settings = settings
         self._initial_delay_us = initial_delay_us
         self._shadows = ShadowGroups()
         self._step: _Step | None = None
@@ -150,6 +152,8 @@ class MembershipRules(Checker):
             received(MetadataReply): self._told_of_cluster,
             sent(SyncGroup): self._assigns,
         }
+        if settings is not None:
+            self.shown_to(settings.on)
 
     def _at(self, seen: Seen) -> _Step:
         step = self._step
@@ -191,8 +195,9 @@ class MembershipRules(Checker):
         self._shadows.read(seen, fact)
         if fact.api == "SyncGroup" and group is not None and group.new_assignment and fact.rows:
             rows = {member_id: dict(rows).get(group.protocol, b"") for member_id, rows in group.listed.items()}
-            knows = self._led_with.get(fact.client)
-            for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), self.panel.topics, knows):
+            knows, topics = self._led_with.get(fact.client), self.panel.topics
+            release = (0, 0) if self._settings is None else self._settings.profile(fact.client).release
+            for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), topics, knows, release):
                 self._say(seen, kind, fact.group, f"generation {fact.generation}: {text}")
         elif fact.api == "JoinGroup":
             for text in owned_unsubscribed(fact.rows):
@@ -361,6 +366,9 @@ class MembershipRules(Checker):
         expiries_us = [since_us + session_us for since_us, session_us in group.pending.values()]
         ready_us = max([group.changed_us, *[us for us in expiries_us if us <= seen.at_us]])
         kept = not awaited and self._is_late(seen, ready_us, 0)
+        if group.was_empty and awaited == ["more members"]:  # who comes in a delay begins another one (KIP-134)
+            came = group.added_us > group.preparing_us
+            kept = self._is_late(seen, max(group.added_us, group.preparing_us), initial_us * (1 + came))
         if kept or (group.joined_us and self._is_late(seen, group.joined_us, max(longest_us, initial_us))):
             whom = "nobody" if kept else ", ".join(awaited)
             self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")

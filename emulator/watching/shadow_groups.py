@@ -147,6 +147,8 @@ class ShadowGroup:
         self.preparing_us = 0
         self.joined_us = 0
         """When the join phase began, and when somebody joined in it first."""
+        self.added_us = 0
+        """When a member came last."""
         self.changed_us = 0
         """When something last changed of which the end of the join phase depends."""
         self.rebalance_us = 0
@@ -343,7 +345,8 @@ class ShadowGroups:
         told.instance = fact.instance_id
         member = group.members[fact.member_id] = ShadowMember(fact.member_id, told, seen.at_us)
         member.joining = joins
-        group.joined_us, group.changed_us = group.joined_us or seen.at_us, seen.at_us
+        group.joined_us = group.joined_us or seen.at_us
+        group.changed_us = group.added_us = seen.at_us
         group.pending.pop(fact.member_id, None)
         former: tuple[MemberId, ...] = ()
         if fact.instance_id is not None:

@@ -109,6 +109,13 @@ MUTATIONS = [
         "membership/not-revoked",
         ("subscribes_to_less.toml:1",),
     ),
+    Mutation(  # the first join phase waits for two delays
+        "actors/coordinator/join_phase.py",
+        "            self._start_timer(self._delay_ms)\n        elif",
+        "            self._start_timer(2 * self._delay_ms)\n        elif",
+        "membership/join-phase",
+        _CALM,
+    ),
     Mutation(  # an id that was handed out lasts for two session timeouts
         "actors/coordinator/joining.py",
         "session_key(books.name, member_id), request.session_timeout_ms * US_PER_MS)\n",

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from attrs import evolve
 
-from kemu.emulator.checkers.assignments import COOPERATIVE, PROMISING, broken_promises
+from kemu.emulator.checkers.assignments import COOPERATIVE, PROMISING, RACKS_COUNT, broken_promises
 from kemu.protocol.assign.base import Memory, Subscriber, Topics
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import BrokerMetadata, MetadataReply, PartitionMetadata, TopicMetadata
@@ -13,8 +13,6 @@ from kemu.protocol.messages.member import Assignment, Subscription, encode_assig
 from kemu.protocol.profiles import PROFILES
 
 RACKS = ("north", "south", "east")
-WITH_RACKS = ("kafka-3.7", "kafka-4.0")
-"""KIP-881 came with 3.5."""
 
 
 def _metadata(replicas):
@@ -42,7 +40,7 @@ def _kinds(assignor, wanted, given, replicas):
         for member, words in given.items()
     }
     topics = {topic: len(rows) for topic, rows in replicas.items()}
-    return [kind for kind, _ in broken_promises(assignor, rows, sent, topics, _metadata(replicas))]
+    return [kind for kind, _ in broken_promises(assignor, rows, sent, topics, _metadata(replicas), RACKS_COUNT)]
 
 
 A, B = Subscription(("a", "b")), Subscription(("a",))
@@ -100,7 +98,7 @@ def test_a_partition_on_nobodys_rack_may_go_to_anybody():
 
 
 @pytest.mark.parametrize("assignor", PROMISING)
-@pytest.mark.parametrize("profile", ["kafka-2.4", "kafka-2.8", "kafka-3.0", "kafka-3.4", *WITH_RACKS])
+@pytest.mark.parametrize("profile", ["kafka-2.4", "kafka-2.8", "kafka-3.0", "kafka-3.4", "kafka-3.7", "kafka-4.0"])
 def test_the_assignors_of_each_release_keep_their_promises(profile, assignor):
     """Members come and go, topics grow; what one leader assigned is what the next one is told."""
     chance = Random(f"{profile} {assignor}")
@@ -113,7 +111,7 @@ def _members_come_and_go(chance, profile, name):
     replicas = {
         topic: [_somewhere(chance) for _ in range(chance.randint(1, 6))] for topic in "abc"[: chance.randint(1, 3)]
     }
-    racks = chance.random() < 0.5 and profile in WITH_RACKS
+    racks = chance.random() < 0.5
 
     def comes(number):
         topics = tuple(replicas) if alike else tuple(chance.sample(list(replicas), chance.randint(1, len(replicas))))
@@ -142,7 +140,8 @@ def _members_come_and_go(chance, profile, name):
         }
         sent = {member: encode_assignment(Assignment(tuple(own))) for member, own in given.items()}
 
-        assert list(broken_promises(name, rows, sent, topics, _metadata(replicas))) == []
+        release = PROFILES[profile].release
+        assert list(broken_promises(name, rows, sent, topics, _metadata(replicas), release)) == []
         owned = {member: tuple(own) for member, own in given.items()}
         if len(members) > 1 and chance.random() < 0.4:
             del members[chance.choice(list(members))]
