@@ -110,6 +110,8 @@ class Requests(Checker):
         super().__init__()
         self._owed: dict[tuple[ActorName, ActorName, int], list[Owed]] = {}
         """(server, client, connection) -> what it owes, oldest first."""
+        self._newest: dict[tuple[ActorName, ActorName], int] = {}
+        """(server, client) -> the last connection that it asked over."""
         self._asked: dict[tuple[ActorName, int], Awaited] = {}
         """(client, request id) -> what it waits for."""
         self._joins_us: dict[str, int] = {}
@@ -226,6 +228,11 @@ class Requests(Checker):
             held_us = _NEVER_US
         else:
             held_us = ANSWERS.get(kind, _timeout_us)(request)
+        newest = self._newest.get((seen[2], peer), -1)
+        if connection > newest:
+            self._newest[seen[2], peer] = connection
+        elif connection < newest:  # it was on its way when its client connected anew
+            held_us = _NEVER_US
         owed = _new(Owed, (request_id, held_us + ANSWER_US, kind.__name__, seen[1]))
         line = (seen[2], peer, connection)
         before = self._owed.get(line)

@@ -100,6 +100,19 @@ def test_a_server_whose_client_is_gone_need_not_answer(told: Wired) -> None:
     assert told.said() == []
 
 
+@pytest.mark.parametrize(("connection", "found"), [(1, []), (2, ["unanswered"])])
+def test_what_comes_over_a_connection_that_its_client_left_need_not_be_answered(
+    told: Wired, connection: int, found: list[str]
+) -> None:
+    """A request that was held on its way comes when its client has crashed and connected anew."""
+    told.asks("c1", "b1", ASK, connection=2)
+    told.answers("b1", "c1", TOLD, connection=2)
+    told.gets("b1", "c1", ASK, 7, connection)
+    told.wait(15)
+
+    assert told.said() == found
+
+
 def test_a_join_waits_for_the_rebalance_timeout_and_no_longer(told: Wired) -> None:
     told.asks("c1", COORDINATOR, JOIN)
     told.wait(65)
