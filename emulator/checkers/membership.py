@@ -367,9 +367,10 @@ class MembershipRules(Checker):
         ready_us = max([group.changed_us, *[us for us in expiries_us if us <= seen.at_us]])
         kept = not awaited and self._is_late(seen, ready_us, 0)
         if group.was_empty and awaited == ["more members"]:  # who comes in a delay begins another one (KIP-134)
-            came_us = group.added_us - group.preparing_us
-            delays = 1 if came_us <= 0 or not initial_us else came_us * LATE // initial_us + 2
-            kept = self._is_late(seen, group.preparing_us, int(delays * initial_us))
+            came_us, delays = group.added_us - group.preparing_us, 1
+            if group.added_seq > group.prepared_seq:
+                delays = int(came_us * LATE) // max(1, initial_us) + 2
+            kept = self._is_late(seen, group.preparing_us, delays * initial_us)
         if kept or (group.joined_us and self._is_late(seen, group.joined_us, max(longest_us, initial_us))):
             whom = "nobody" if kept else ", ".join(awaited)
             self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")

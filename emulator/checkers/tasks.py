@@ -12,7 +12,9 @@ not-one-owner             a leader gives each task to one instance, or takes it 
 moved-while-running       a task with state that runs and is not paused stays with its owner for one rebalance
 state-passed-over         a task goes to a ready learner (KIP-429), to who is caught up, to who has something of it;
                           it is not taken from its owner for who is not caught up
-copies-misplaced          one learner a task, which stays and does not own it; its owner is told; one role an instance
+copies-misplaced          one learner a task, which stays and does not own it; its owner is told; one role an instance.
+                          KIP-441: ``num.standby.replicas`` of each task, as many as there may be, and no more than
+                          ``max.warmup.replicas`` beside them, with which active tasks are spread evenly
 shut-down-early           only an instance that leaves and has nothing is told to shut down
 runs-twice                two instances that the coordinator has as members do not both run an active task
 runs-unowned              a thread that was told that its partitions are lost runs no active task
@@ -144,7 +146,10 @@ class Tasks(Checker):
 
     def _decided(self, seen: Seen, fact: TasksDecided) -> None:
         made = _Decision(fact)
-        rules = (self._owners(made), _moves(made), _copies(made), _shutdowns(made), self._passed_over(seen, made))
+        rules = (
+            *(self._owners(made), _moves(made), _copies(made), _shutdowns(made)),
+            *(self._passed_over(seen, made), self._standbys(made)),
+        )
         for rule in rules:
             for kind, task, text in rule:
                 entities = (fact.application, task) if task else (fact.application,)
@@ -201,6 +206,17 @@ class Tasks(Checker):
                     host = application.processes.get(row.process, row.process)
                     text = f"{task} is taken from {host}, which had {least} of its changelog's records"
                     yield "state-passed-over", task, f"{text}; nobody else had more than {most}"
+
+    def _standbys(self, made: _Decision) -> Broken:
+        """By ``HighAvailabilityTaskAssignor``."""
+        application = self.panel.applications.of(made.fact.application)
+        instances = {process: application.instances.get(host) for process, host in application.processes.items()}
+        leader = application.instances.get(made.fact.instance)
+        threads = {row.process: each.started.weight for row in made.fact.given if (each := instances.get(row.process))}
+        if leader is None or leader.started.assignor != "ha" or len(threads) < len(made.fact.given):
+            return
+        given = {row.process: (row.assigned, row.standby) for row in made.fact.given}
+        yield from misplaced(given, made.fact.stateful, threads, leader.started.standbys, leader.started.warmups)
 
     # --- owners ----------------------------------------------------------------------------------------------------
 
@@ -292,6 +308,37 @@ class Tasks(Checker):
             return True
         begun_us = max(undisturbed_us, self._duties.broker_changed_us)
         return begun_us not in self._duties.first_us and begun_us + _TRIES_US > seen.at_us
+
+
+def misplaced(
+    given: Mapping[str, tuple[Collection[str], Collection[str]]],
+    stateful: Collection[str],
+    threads: Mapping[str, int],
+    standbys: int,
+    warmups: int,
+) -> Broken:
+    """What is wrong with a layout of KIP-441: by process its active tasks, and its standbys and warm-ups."""
+    copies = Counter(task for _, behind in given.values() for task in behind)
+    least, extra = min(standbys, len(given) - 1), 0
+    for task in stateful:
+        extra += max(0, copies[task] - least)
+        if copies[task] < least:
+            yield "copies-misplaced", task, f"{task} has {copies[task]} standbys, instead of {least}"
+    if extra > warmups:
+        yield "copies-misplaced", "", f"there are {extra} warm-ups, and may be {warmups}"
+    if standbys or extra >= warmups or len({task for active, _ in given.values() for task in active}) < len(stateful):
+        return  # nobody sees where each task is to go
+    wanted = {
+        process: len([task for task in active if task in stateful and not copies[task]]) + len(behind)
+        for process, (active, behind) in given.items()
+    }
+    for full, most in wanted.items():
+        for free, count in wanted.items():
+            if (most - 1) * threads[free] >= (count + 1) * threads[full]:
+                text = (
+                    f"{full} is to run {most} tasks with {threads[full]} threads, {free} {count} with {threads[free]}"
+                )
+                yield "copies-misplaced", "", text
 
 
 def _moves(made: _Decision) -> Broken:

@@ -148,7 +148,8 @@ class ShadowGroup:
         self.joined_us = 0
         """When the join phase began, and when somebody joined in it first."""
         self.added_us = 0
-        """When a member came last."""
+        self.added_seq = -1
+        """When, and in which step, a member came last."""
         self.changed_us = 0
         """When something last changed of which the end of the join phase depends."""
         self.rebalance_us = 0
@@ -347,6 +348,7 @@ class ShadowGroups:
         member.joining = joins
         group.joined_us = group.joined_us or seen.at_us
         group.changed_us = group.added_us = seen.at_us
+        group.added_seq = seen.seq
         group.pending.pop(fact.member_id, None)
         former: tuple[MemberId, ...] = ()
         if fact.instance_id is not None:
