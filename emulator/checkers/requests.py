@@ -41,6 +41,7 @@ from kemu.protocol.messages.group import JoinGroup, OffsetCommit, SyncGroup
 from kemu.protocol.messages.ranges import RangeCommit
 from kemu.protocol.messages.store import OpenSession, StoreEvents
 from kemu.protocol.names import STORE, ActorName, host_of, role_of
+from kemu.protocol.notes.groups import MemberRemoved
 from kemu.protocol.wire.schema import MESSAGES, Kind
 
 ANSWER_US = 10_000_000
@@ -116,6 +117,8 @@ class Requests(Checker):
         """(client, request id) -> what it waits for."""
         self._joins_us: dict[str, int] = {}
         """Group -> the longest rebalance timeout that any member has sent."""
+        self._syncs: dict[str, tuple[ActorName, ActorName, int]] = {}
+        """Member id -> the connection that it asked for its assignment over last, as a key of ``_owed``."""
         self._got = -1
         """The last step in which anybody received a message."""
         self._sessions: dict[int, None] = {}
@@ -130,6 +133,7 @@ class Requests(Checker):
             return
         self._settings = settings
         self.on = {Hangup: self._hung_up, LinkDown: self._broke, HostDown: self._down, HostStarted: self._started}
+        self.on[MemberRemoved] = self._member_gone
         for (api, kind), spec in MESSAGES.items():
             if kind is Kind.REPLY and (api, Kind.REQUEST) in MESSAGES and spec.cls is not FetchReply:
                 request = MESSAGES[api, Kind.REQUEST].cls
@@ -223,6 +227,8 @@ class Requests(Checker):
             group = request.group
             if kind is JoinGroup:
                 self._joins_us[group] = max(self._joins_us.get(group, 0), _rebalance_us(request))
+            else:
+                self._syncs[request.member_id] = seen[2], peer, connection
             held_us = self._joins_us.get(group, _NEVER_US)
         elif self._within_us.get((peer, seen[2])) == 0:
             held_us = _NEVER_US
@@ -240,6 +246,11 @@ class Requests(Checker):
             self._owed[line] = [owed]
         else:
             before.append(owed)
+
+    def _member_gone(self, seen: Seen, fact: MemberRemoved) -> None:
+        """Its SyncGroup is never answered."""
+        owed = self._owed.get(self._syncs.pop(fact.member_id, ("", "", 0)), [])
+        owed[:] = [each._replace(within_us=_NEVER_US) if each.api == "SyncGroup" else each for each in owed]
 
     def _answers(self, seen: Seen, fact: Send) -> None:
         line = (seen[2], fact[0], fact[1])

@@ -6,8 +6,9 @@ from kemu.emulator.checkers.requests import Requests
 from kemu.emulator.facts import HostDown, HostPaused
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ListOffsets, Metadata, MetadataReply, Produce
-from kemu.protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinGroupReply
+from kemu.protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinGroupReply, SyncGroup
 from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, PingReply, StoreCode, StoreEvents
+from kemu.protocol.notes.groups import MemberRemoved
 from tests.emulator.checkers.wired import Wired
 
 COORDINATOR = "b0/coordinator"
@@ -120,6 +121,18 @@ def test_a_join_waits_for_the_rebalance_timeout_and_no_longer(told: Wired) -> No
     told.wait(10)
 
     assert told.said()[:1] == ["unanswered"]
+
+
+@pytest.mark.parametrize(("gone", "found"), [("m1", []), ("m2", ["unanswered"])])
+def test_a_sync_waits_for_the_assignment_while_its_member_is_one(told: Wired, gone: str, found: list[str]) -> None:
+    """``GroupCoordinator.removeMemberAndUpdateGroup``: an admin removed c1, or another one, while its sync waited."""
+    told.asks("c1", COORDINATOR, JOIN)
+    told.answers(COORDINATOR, "c1", JoinGroupReply(error=ErrorCode.NONE, member_id="m1", generation=1))
+    told.asks("c1", COORDINATOR, SyncGroup(group="g", generation=1, member_id="m1"), 2)
+    told.note(COORDINATOR, MemberRemoved(group="g", member_id=gone, client_id="c1", why="left"))
+    told.wait(80)
+
+    assert [kind for kind in told.said() if kind == "unanswered"] == found
 
 
 def test_what_waits_behind_a_join_of_its_connection_waits_as_long(told: Wired) -> None:
