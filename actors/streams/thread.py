@@ -265,8 +265,8 @@ class StreamThread:
         self.host.commit_in(self.part, interval_us - since_us % interval_us)
 
     def commit_due(self) -> None:
-        """``commit.interval.ms`` is over: ``StreamThread.maybeCommit``."""
-        if self._uncommitted:
+        """``commit.interval.ms`` is over: ``StreamThread.maybeCommit``, after what it is at."""
+        if self._uncommitted or self._records:
             self._commit_due = True
             self.host.send(self.part, PollReturns())
 

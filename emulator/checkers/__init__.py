@@ -137,7 +137,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
         GroupDuties(times),
         tasks,
         catch_up,
-        MembershipRules(broker.group_initial_rebalance_delay_ms * 1_000),
+        MembershipRules(broker.group_initial_rebalance_delay_ms * 1_000, settings),
         CommitsChecker(policies, retention_us, _committing_groups(scenario)),
         UselessWork(
             [name for name, group in scenario.groups.items() if group.streams is None],

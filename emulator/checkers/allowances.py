@@ -72,6 +72,15 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "test_a_static_member_that_is_fenced_for_an_id_from_a_rebalance_that_was_never_written",
     ),
     Allowance(
+        "sync-of-a-member-that-is-gone",
+        ("requests: unanswered",),
+        "The group removed the member while its SyncGroup waited for the assignment.",
+        "Kafka 3.4 GroupCoordinator.removeMemberAndUpdateGroup, GroupMetadata.remove",
+        ("emulator.checkers.requests:Requests._member_gone",),
+        "tests/emulator/checkers/test_requests.py::test_a_sync_waits_for_the_assignment_while_its_member_is_one",
+        "tests/emulator/checkers/test_requests.py::test_a_sync_waits_for_the_assignment_while_its_member_is_one",
+    ),
+    Allowance(
         "coordinator-that-was-not-told",
         ("liveness: untold-coordinator", "group-progress: not-rejoined"),
         "The order to stop the coordinator's replica of the group's log was lost; its members ask it, and it answers.",

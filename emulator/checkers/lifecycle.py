@@ -7,7 +7,7 @@ works-when-down         after ``HostDown`` no actor of the host reports anything
 works-when-closed       a consumer that closed reports nothing more
 works-when-failed       one that failed for good may be closed by its application, but takes and processes nothing
 callback                onPartitionsAssigned names only what the member did not own, onPartitionsRevoked only what it
-                        owned, onPartitionsLost all of that
+                        owned, of a cooperative member something; onPartitionsLost all that it owned
 owned                   what a callback says is owned is the sum of them; after a rebalance that is the assignment
 not-owned               a member processes what it owns by its callbacks, and what its assignment gave it
 out-of-order            work begins where the position was set, and goes on without a gap or a repetition
@@ -23,6 +23,7 @@ and process the same partition. Fencing stops its commits, not its work; the fig
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kemu.emulator.checkers.assignments import COOPERATIVE
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.commits import UNSUBSCRIBE
 from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostStarted, MemberReconfigured, Seen
@@ -79,6 +80,8 @@ class Lifecycle(Checker):
         """Hosts that ever unsubscribed."""
         self._reset: dict[MemberId, tuple[Life, str]] = {}
         """Ids that a member gave up although it had polled in time: who, and how long before."""
+        self._cooperates: dict[ActorName, bool] = {}
+        """Whether a member joined with cooperative assignors alone."""
         self._closed: dict[ActorName, tuple[int, int]] = {}
         """Actor -> (life, step) in which its consumer closed."""
         self._failed: dict[ActorName, tuple[int, int]] = {}
@@ -173,6 +176,8 @@ class Lifecycle(Checker):
             self._reset[fact.member_id] = (seen.actor, seen.life), text
 
     def _requested(self, seen: Seen, fact: GroupRequestRead) -> None:
+        if fact.api == "JoinGroup":
+            self._cooperates[fact.client] = all(name in COOPERATIVE for name, _ in fact.rows)
         for member_id, _ in fact.ids if fact.api == "LeaveGroup" else ():
             life, text = self._reset.pop(member_id, (("", 0), ""))
             if text and life[0] == fact.client:
@@ -234,6 +239,8 @@ class Lifecycle(Checker):
         foreign = [partition for partition in fact.revoked if partition not in given_up]
         if foreign:
             self._say(seen, "callback", f"onPartitionsRevoked named {_names(foreign)}, which it did not own")
+        elif not fact.revoked and self._cooperates.get(seen.actor):
+            self._say(seen, "callback", "was called back by onPartitionsRevoked for no partition")
         self._owns(seen, self.panel.holding(seen), fact.owned)
         self._forget(seen, fact.revoked)
 

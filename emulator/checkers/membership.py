@@ -15,7 +15,7 @@ accepted       an answer without an error is, too; a sync is answered when the a
 no-cause       a join phase begins after a join that changes something, a leave, a removal, a failed write, a
                sync phase in which an id of the generation sent no sync, or when a group is loaded
 join-phase     a join phase ends when it waits for nobody, or when its time is over, and no later: the longest
-               rebalance timeout, or ``group.initial.rebalance.delay.ms`` of an Empty group
+               rebalance timeout; of an Empty group ``group.initial.rebalance.delay.ms`` in which nobody came
 join-answer    a join is answered the generation in force; its leader, alone, is told all members
 protocol       every member of a generation supports its protocol
 assignment     a member is given what the leader sent for it
@@ -35,9 +35,11 @@ onExpireHeartbeat); tests/data/raw-requests has recorded answers.
 from collections.abc import Mapping
 from typing import Any
 
+from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.assignments import broken_promises, owned_unsubscribed
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.facts import DiskTailLost, FaultApplied, HostDown, Seen
+from kemu.emulator.facts import DiskTailLost, FaultApplied, HostDown, Seen, received, sent
+from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.shadow_groups import (
     COMPLETING,
     DEAD,
@@ -51,7 +53,9 @@ from kemu.emulator.watching.shadow_groups import (
     ShadowMember,
 )
 from kemu.protocol.errors import ErrorCode
-from kemu.protocol.names import OFFSETS_TOPIC, GroupId, MemberId, host_of
+from kemu.protocol.messages.data import MetadataReply
+from kemu.protocol.messages.group import SyncGroup
+from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,
     GroupLoaded,
@@ -112,9 +116,10 @@ class MembershipRules(Checker):
 
     name = "membership"
 
-    def __init__(self, initial_delay_us: int = 0) -> None:
-        """A checker of one run, in which ``group.initial.rebalance.delay.ms`` is this."""
+    def __init__(self, initial_delay_us: int = 0, settings: Settings | None = None) -> None:
+        """A checker of one run. ``initial_delay_us``: ``group.initial.rebalance.delay.ms``; ``settings``: in force."""
         super().__init__()
+        self._settings = settings
         self._initial_delay_us = initial_delay_us
         self._shadows = ShadowGroups()
         self._step: _Step | None = None
@@ -123,6 +128,10 @@ class MembershipRules(Checker):
         self._durable: dict[GroupId, int] = {}
         """The last generation that became Stable at a coordinator without a successor, or was loaded."""
         self._completed_last: dict[GroupId, int] = {}
+        self._told: dict[ActorName, MetadataReply] = {}
+        """What members were told of the cluster last."""
+        self._led_with: dict[ActorName, MetadataReply] = {}
+        """The same when they sent an assignment."""
         own = {
             GroupRequestRead: self._read,
             GroupRequestAnswered: self._answered,
@@ -140,7 +149,11 @@ class MembershipRules(Checker):
             FaultApplied: self._fault,
             DiskTailLost: self._lost_tail,
             BecameLeader: self._led,
+            received(MetadataReply): self._told_of_cluster,
+            sent(SyncGroup): self._assigns,
         }
+        if settings is not None:
+            self.shown_to(settings.on)
 
     def _at(self, seen: Seen) -> _Step:
         step = self._step
@@ -180,13 +193,22 @@ class MembershipRules(Checker):
                 if leads or member.protocols != fact.rows:
                     step.causes.add(fact.group)
         self._shadows.read(seen, fact)
-        if fact.api == "SyncGroup" and group is not None and group.new_assignment:
+        if fact.api == "SyncGroup" and group is not None and group.new_assignment and fact.rows:
             rows = {member_id: dict(rows).get(group.protocol, b"") for member_id, rows in group.listed.items()}
-            for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), self.panel.topics):
+            knows, topics = self._led_with.get(fact.client), self.panel.topics
+            release = (0, 0) if self._settings is None else self._settings.profile(fact.client).release
+            for kind, text in broken_promises(group.protocol, rows, dict(fact.rows), topics, knows, release):
                 self._say(seen, kind, fact.group, f"generation {fact.generation}: {text}")
         elif fact.api == "JoinGroup":
             for text in owned_unsubscribed(fact.rows):
                 self._say(seen, "not-revoked", fact.group, f"{fact.client} joins and {text}")
+
+    def _told_of_cluster(self, seen: Seen, fact: Received) -> None:
+        self._told[seen[2]] = fact[4]
+
+    def _assigns(self, seen: Seen, fact: Send) -> None:
+        if fact.message.assignments and seen.actor in self._told:
+            self._led_with[seen.actor] = self._told[seen.actor]
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         step = self._at(seen)
@@ -344,6 +366,11 @@ class MembershipRules(Checker):
         expiries_us = [since_us + session_us for since_us, session_us in group.pending.values()]
         ready_us = max([group.changed_us, *[us for us in expiries_us if us <= seen.at_us]])
         kept = not awaited and self._is_late(seen, ready_us, 0)
+        if group.was_empty and awaited == ["more members"]:  # who comes in a delay begins another one (KIP-134)
+            came_us, delays = group.added_us - group.preparing_us, 1
+            if group.added_seq > group.prepared_seq:
+                delays = int(came_us * LATE) // max(1, initial_us) + 2
+            kept = self._is_late(seen, group.preparing_us, delays * initial_us)
         if kept or (group.joined_us and self._is_late(seen, group.joined_us, max(longest_us, initial_us))):
             whom = "nobody" if kept else ", ".join(awaited)
             self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")

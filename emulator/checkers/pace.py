@@ -9,6 +9,8 @@ Ping (store)                                                     a third of the 
 Fetch of a follower       1 to a leader                          at once, unless orders or errors come between
 JoinGroup, SyncGroup      1 of a member
 OffsetFetch, Metadata     1 of a member, or of a producer
+OffsetCommit                                                     not before auto.commit.interval.ms, of Streams
+                                                                 commit.interval.ms, between two joins
 AlterIsr                  1 of a broker                          after an error 50 ms, after no answer 100 ms
 ControlledShutdown        1 of a broker                          controlled.shutdown.retry.backoff.ms
 orders of a controller    1 to a broker                          100 ms, where a connection broke
@@ -80,6 +82,8 @@ ALTER_AGAIN_US, ALTER_LOST_US = 50_000, 100_000
 """Source: ``DefaultAlterPartitionManager``, ``BrokerToControllerRequestThread`` (2.7 to 3.9)."""
 ORDER_AGAIN_US = 100_000
 """Source: ``RequestSendThread.backoff``."""
+SHORTEST_US = 1_000_000
+"""Of a shorter ``commit.interval.ms`` no rhythm is seen: each commit waits for a flush."""
 MAX_IN_FLIGHT = 5
 """``max.in.flight.requests.per.connection``."""
 LOOK_US = 1_000_000
@@ -147,8 +151,10 @@ def _pings(settings: Settings, actor: ActorName) -> Gap:
 
 
 def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
-    """Of a member that commits by interval alone; when it must, ``group-progress`` knows."""
-    config = settings.consumer(actor)
+    """Of who commits by interval alone; when it must, ``group-progress`` and ``tasks`` know."""
+    config, streams_us = settings.consumer(actor), settings.streams_commit_us(actor)
+    if streams_us >= SHORTEST_US:
+        return Gap(streams_us, _NEVER_US)
     if config is None or not config.enable_auto_commit or config.emulated_commit_after_poll:
         return None
     if config.enable_parallel_rebalance or settings.is_streams(actor):

@@ -47,7 +47,7 @@ from kemu.protocol.messages.group import JoinGroup, OffsetCommit, SyncGroup
 from kemu.protocol.messages.ranges import RangeCommit
 from kemu.protocol.messages.store import OpenSession, StoreEvents
 from kemu.protocol.names import STORE, ActorName, host_of, role_of
-from kemu.protocol.notes.groups import AnswerInjected
+from kemu.protocol.notes.groups import AnswerInjected, MemberRemoved
 from kemu.protocol.wire.schema import MESSAGES, Kind
 
 ANSWER_US = 10_000_000
@@ -132,6 +132,8 @@ class Requests(Checker):
         """(client, request id) -> what it waits for."""
         self._joins_us: dict[str, int] = {}
         """Group -> the longest rebalance timeout that any member has sent."""
+        self._syncs: dict[str, tuple[ActorName, ActorName, int]] = {}
+        """Member id -> the connection that it asked for its assignment over last, as a key of ``_owed``."""
         self._got = -1
         """The last step in which anybody received a message."""
         self._injected = -1
@@ -148,6 +150,7 @@ class Requests(Checker):
             return
         self._settings = settings
         self.on = {Hangup: self._hung_up, LinkDown: self._broke, HostDown: self._down, HostStarted: self._started}
+        self.on[MemberRemoved] = self._member_gone
         for (api, kind), spec in MESSAGES.items():
             if kind is Kind.REPLY and (api, Kind.REQUEST) in MESSAGES and spec.cls is not FetchReply:
                 request = MESSAGES[api, Kind.REQUEST].cls
@@ -243,28 +246,37 @@ class Requests(Checker):
             group = request.group
             if kind is JoinGroup:
                 self._joins_us[group] = max(self._joins_us.get(group, 0), _rebalance_us(request))
+            else:
+                self._syncs[request.member_id] = seen[2], peer, connection
             held_us = self._joins_us.get(group, _NEVER_US)
         elif self._within_us.get((peer, seen[2])) == 0:
             held_us = _NEVER_US
         else:
             held_us = ANSWERS.get(kind, _timeout_us)(request)
+        newest = self._newest.get((seen[2], peer), -1)
+        if connection > newest:
+            self._connects_anew(seen[2], peer, connection)
+        elif connection < newest:  # it was on its way when its client connected anew
+            held_us = _NEVER_US
         owed = _new(Owed, (request_id, held_us + ANSWER_US, kind.__name__, seen[1]))
         line = (seen[2], peer, connection)
         before = self._owed.get(line)
         if before is None:
             self._owed[line] = [owed]
-            if self._newest.get(line[:2]) != connection:
-                self._connects_anew(line)
         else:
             before.append(owed)
 
-    def _connects_anew(self, line: tuple[ActorName, ActorName, int]) -> None:
+    def _connects_anew(self, server: ActorName, client: ActorName, connection: int) -> None:
         """A client waits for answers over its newest connection alone."""
-        server, client, connection = line
-        newest = self._newest[server, client] = max(connection, self._newest.get((server, client), 0))
+        self._newest[server, client] = connection
         for key, owed in self._owed.items():
-            if key[:2] == (server, client) and key[2] < newest:
+            if key[:2] == (server, client):
                 owed[:] = [each._replace(within_us=_NEVER_US) for each in owed]
+
+    def _member_gone(self, seen: Seen, fact: MemberRemoved) -> None:
+        """Its SyncGroup is never answered."""
+        owed = self._owed.get(self._syncs.pop(fact.member_id, ("", "", 0)), [])
+        owed[:] = [each._replace(within_us=_NEVER_US) if each.api == "SyncGroup" else each for each in owed]
 
     def _answers(self, seen: Seen, fact: Send) -> None:
         line = (seen[2], fact[0], fact[1])

@@ -9,7 +9,9 @@ not-restored     a copy that lacks records of its changelog applies some: an act
                  one, or another one of its thread; a standby or learner, while its   work of the thread so far
                  thread applies none for others
 uncommitted      a running thread of a Stable group commits what it processed         ``commit.interval.ms``, twice the
-                                                                                      work, and ``COMMIT_US``
+                                                                                      work, and ``COMMIT_US``; soon
+                                                                                      after a fault ``PROGRESS_US``
+                                                                                      more
 no-follow-up     a leader that gave out warm-ups has its group rebalance again        ``probing.rebalance.interval.ms``
                  (KIP-441)                                                            and ``PROGRESS_US``
 early-follow-up  ... and not for that reason before                                   the same, alone
@@ -51,6 +53,8 @@ PROGRESS_US = 60_000_000
 request.timeout.ms."""
 COMMIT_US = 10_000_000
 """How long a thread may take to flush its changelogs and to commit, beside its other work."""
+FLUSH_US = 1_000_000
+"""The same, and a quarter of the interval, once it is done, where nothing was disturbed for ``PROGRESS_US``."""
 LOOKS_US = 5_000_000
 SLICE_US = 200_000
 """A thread that applies records without a pause tells of some at least so often: it applies for 100 ms at a time."""
@@ -95,7 +99,9 @@ class TaskDuties:
     def __init__(self, checker: Checker, bound_us: int, commit_us: Mapping[GroupId, int]) -> None:
         self._checker = checker
         self._bound_us = bound_us
-        self._commit_us = commit_us
+        self.commit_us = commit_us
+        self.first_us: dict[int, None] = {}
+        """When hosts started for the first time."""
         self.broker_changed_us = 0
         """When a broker started or went down last, or a partition got another leader."""
         self.owed: dict[tuple[GroupId, TopicPartition], _Owed] = {}
@@ -148,6 +154,8 @@ class TaskDuties:
 
     def _host_changed(self, seen: Seen, fact: HostStarted | HostDown) -> None:
         panel = self._checker.panel
+        if isinstance(fact, HostStarted) and fact.life == 1:
+            self.first_us[seen.at_us] = None
         if fact.host in panel.applications.brokers:
             self.broker_changed_us = seen.at_us
         for key in [key for key, owed in self.owed.items() if host_of(owed.thread) == fact.host]:
@@ -196,6 +204,8 @@ class TaskDuties:
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         key = fact.group, (fact.topic, fact.partition)
         owed = self.owed.get(key)
+        if owed is not None and fact.offset >= owed.first:
+            self._commits(seen, *key, owed, done=True)
         if owed is not None and fact.offset >= owed.end:
             del self.owed[key]
         elif owed is not None and fact.offset >= owed.first:
@@ -295,17 +305,22 @@ class TaskDuties:
             text = f"the leader of {name} gave out warm-ups at {decided_us / 1e6:g} s, and the group did not rebalance"
             self._say(seen, "no-follow-up", decided_us, (name,), f"{text} within {bound_us / 1e6:g} s")
 
-    def _commits(self, seen: Seen, name: GroupId, at: TopicPartition, owed: _Owed) -> None:
+    def _commits(self, seen: Seen, name: GroupId, at: TopicPartition, owed: _Owed, *, done: bool = False) -> None:
         panel, thread = self._checker.panel, self._thread(owed.thread)
         group, since_us = panel.groups.get(name), self._undisturbed_us(host_of(owed.thread))
-        if name not in self._commit_us or group is None or group.state != "Stable":
+        if name not in self.commit_us or group is None or group.state != "Stable":
             return
         writes = [copy.changelog for copy in self._all[name].copies.values() if copy.actor == owed.thread]
         if since_us is None or not group.coordinator or not all(map(self._is_written, [panel.log_of(name), *writes])):
             owed.since_us = seen.at_us
             return
-        begun_us = max(since_us, owed.since_us, self._stable_us.get(name, 0), self.refused_us.get(owed.thread, 0))
-        bound_us = self._commit_us[name] + 2 * thread.work_us + COMMIT_US
+        begun_us = max(owed.since_us, self._stable_us.get(name, 0), self.refused_us.get(owed.thread, 0))
+        interval_us = self.commit_us[name]
+        if since_us not in self.first_us and begun_us < since_us + PROGRESS_US:
+            begun_us, bound_us = max(begun_us, since_us), interval_us + COMMIT_US + PROGRESS_US
+        else:
+            bound_us = interval_us + (interval_us // 4 + FLUSH_US if done else COMMIT_US)
+        bound_us += 2 * thread.work_us
         if seen.at_us > begun_us + bound_us and seen.at_us > thread.applied_us + COMMIT_US:
             text = f"{owed.thread} processed {at[0]}-{at[1]} of {name} to {owed.first} by {owed.since_us / 1e6:g} s"
             who = (name, f"{at[0]}-{at[1]}")

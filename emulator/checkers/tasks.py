@@ -12,13 +12,16 @@ not-one-owner             a leader gives each task to one instance, or takes it 
 moved-while-running       a task with state that runs and is not paused stays with its owner for one rebalance
 state-passed-over         a task goes to a ready learner (KIP-429), to who is caught up, to who has something of it;
                           it is not taken from its owner for who is not caught up
-copies-misplaced          one learner a task, which stays and does not own it; its owner is told; one role an instance
+copies-misplaced          one learner a task, which stays and does not own it; its owner is told; one role an instance.
+                          KIP-441: ``num.standby.replicas`` of each task, as many as there may be, and no more than
+                          ``max.warmup.replicas`` beside them, with which active tasks are spread evenly
 shut-down-early           only an instance that leaves and has nothing is told to shut down
 runs-twice                two instances that the coordinator has as members do not both run an active task
 runs-unowned              a thread that was told that its partitions are lost runs no active task
 runs-without-state        an active task runs only with what its changelog had when its restore began
 checkpoint-without-state  a copy begins no further than a copy on that disk ever was
-checkpoint-lost           a copy begins where the last one on that disk was closed cleanly
+checkpoint-lost           a copy begins where the last one on that disk was closed cleanly, or where one that ended
+                          otherwise was ``commit.interval.ms`` before
 open-state-kept           exactly once: state that was open when its process was killed is of no use
 given-up-uncommitted      a thread that gives a partition up has committed what it processed there, or tried to
 ========================  ==========================================================================================
@@ -30,19 +33,26 @@ Source: Kafka 3.4 ``StreamsPartitionAssignor``, ``HighAvailabilityTaskAssignor``
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
-from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US
-from kemu.emulator.checkers.task_duties import LOOKS_US, TaskDuties, undisturbed_since_us
-from kemu.emulator.facts import HostStarted, Seen
+from kemu.emulator.checkers.task_duties import FLUSH_US, LOOKS_US, TaskDuties, undisturbed_since_us
+from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost
 from kemu.emulator.watching.applications import ACTIVE, RUNNING, WatchedCopy
 from kemu.protocol.names import GroupId, host_of
-from kemu.protocol.notes.groups import JoinPhaseCompleted, MemberRemoved, PartitionsLost, PartitionsRevoked
+from kemu.protocol.notes.groups import (
+    JoinPhaseCompleted,
+    MemberRemoved,
+    PartitionsLost,
+    PartitionsRevoked,
+    ProduceFailed,
+)
 from kemu.protocol.notes.streams import TaskBecame, TasksDecided
 
 _KNOWS_ENDS_WITHIN_US = 5_000_000
 """A leader that decides later than this after the join phase was not told where changelogs end."""
 _TRIES_US = 60_000_000
 """How long after a fault a commit may still fail by it: ``default.api.timeout.ms``."""
+CLOSED_HOST = "closed"
 Broken = Iterator[tuple[str, str, str]]
 """A broken rule of a task assignment: (kind, task, text)."""
 
@@ -84,16 +94,24 @@ class Tasks(Checker):
         """When its last join phase was over."""
         self._removed: dict[tuple[GroupId, str], None] = {}
         """(application, member id) that a coordinator removed from the group: its process may not know it yet."""
-        self._first_us: dict[int, None] = {}
-        """When hosts started for the first time."""
+        self._had: dict[int, list[tuple[int, int]]] = {}
+        """Number of a copy that runs -> at each look, what it had applied."""
+        self._checkpointed: dict[tuple[GroupId, str, str], int] = {}
+        """(application, instance, task) -> what the last copy there had in a checkpoint when it was killed."""
+        self._unwritten: dict[str, None] = {}
+        """Instances of which a write to a changelog failed: nobody knows how much of it is there."""
         self.on = {
+            HostDown: self._down,
+            HostStarted: self._started,
+            ProduceFailed: self._write_failed,
+            DiskTailLost: self._disk_lost,
+            UnflushedLost: self._disk_lost,
             TasksDecided: self._decided,
             JoinPhaseCompleted: self._completed,
             TaskBecame: self._became,
             MemberRemoved: self._member_removed,
             PartitionsLost: self._lost,
             PartitionsRevoked: self._revoked,
-            HostStarted: self._started,
         }
         self.shown_to(self._duties.on)
         self.looks_us = LOOKS_US
@@ -102,6 +120,10 @@ class Tasks(Checker):
         """Judge every few seconds."""
         self.looks_us = seen.at_us + LOOKS_US
         self._duties.judge(seen)
+        for name in self.panel.applications.all.keys() - self._exactly_once:
+            for copy in self.panel.applications.of(name).copies.values():
+                if copy.state == RUNNING:
+                    self._had.setdefault(copy.number, []).append((seen.at_us, copy.applied))
 
     @property
     def satisfied(self) -> bool:
@@ -124,7 +146,10 @@ class Tasks(Checker):
 
     def _decided(self, seen: Seen, fact: TasksDecided) -> None:
         made = _Decision(fact)
-        rules = (self._owners(made), _moves(made), _copies(made), _shutdowns(made), self._passed_over(seen, made))
+        rules = (
+            *(self._owners(made), _moves(made), _copies(made), _shutdowns(made)),
+            *(self._passed_over(seen, made), self._standbys(made)),
+        )
         for rule in rules:
             for kind, task, text in rule:
                 entities = (fact.application, task) if task else (fact.application,)
@@ -182,6 +207,17 @@ class Tasks(Checker):
                     text = f"{task} is taken from {host}, which had {least} of its changelog's records"
                     yield "state-passed-over", task, f"{text}; nobody else had more than {most}"
 
+    def _standbys(self, made: _Decision) -> Broken:
+        """By ``HighAvailabilityTaskAssignor``."""
+        application = self.panel.applications.of(made.fact.application)
+        instances = {process: application.instances.get(host) for process, host in application.processes.items()}
+        leader = application.instances.get(made.fact.instance)
+        threads = {row.process: each.started.weight for row in made.fact.given if (each := instances.get(row.process))}
+        if leader is None or leader.started.assignor != "ha" or len(threads) < len(made.fact.given):
+            return
+        given = {row.process: (row.assigned, row.standby) for row in made.fact.given}
+        yield from misplaced(given, made.fact.stateful, threads, leader.started.standbys, leader.started.warmups)
+
     # --- owners ----------------------------------------------------------------------------------------------------
 
     def _became(self, seen: Seen, fact: TaskBecame) -> None:
@@ -203,6 +239,7 @@ class Tasks(Checker):
 
     def _begins(self, seen: Seen, copy: WatchedCopy, least: int, furthest: int, was_open: bool) -> None:
         begins = f"begins on {copy.instance} at {copy.position} of its changelog"
+        checkpointed = self._checkpointed.pop((copy.application, copy.instance, copy.task), 0)
         if was_open and copy.position and copy.application in self._exactly_once:
             self._say(seen, "open-state-kept", copy, f"{begins}, with state that was open when the process died")
         if copy.changelog is not None and copy.position > furthest:
@@ -210,6 +247,31 @@ class Tasks(Checker):
             self._say(seen, "checkpoint-without-state", copy, text)
         if copy.changelog is not None and copy.position < least:
             self._say(seen, "checkpoint-lost", copy, f"{begins}; the last copy there was closed at {least}")
+        elif copy.changelog is not None and copy.position < checkpointed:
+            text = f"{begins}; the one that was killed had {checkpointed} an interval before"
+            self._say(seen, "checkpoint-lost", copy, text)
+
+    # --- checkpoints -----------------------------------------------------------------------------------------------
+
+    def _down(self, seen: Seen, fact: HostDown) -> None:
+        """Running copies write a checkpoint, to the disk itself, at each ``commit.interval.ms``."""
+        for copy in self.panel.applications.ended:
+            written_us = seen.at_us - self._duties.commit_us.get(copy.application, NEVER_US) * 11 // 10 - FLUSH_US
+            had = [applied for at_us, applied in self._had.pop(copy.number, []) if at_us < written_us]
+            if had and fact.how != CLOSED_HOST and not copy.stood_still and fact.host not in self._unwritten:
+                self._checkpointed[copy.application, copy.instance, copy.task] = had[-1]
+
+    def _write_failed(self, seen: Seen, fact: ProduceFailed) -> None:
+        self._unwritten[host_of(seen.actor)] = None
+
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        self._unwritten.pop(fact.host, None)
+        if not fact.kept_disk:
+            self._disk_lost(seen, fact)
+
+    def _disk_lost(self, seen: Seen, fact: HostStarted | DiskTailLost | UnflushedLost) -> None:
+        for key in [key for key in self._checkpointed if key[1] == fact.host]:
+            del self._checkpointed[key]
 
     def _say(self, seen: Seen, kind: str, copy: WatchedCopy, text: str) -> None:
         self.violation(seen, kind, (copy.application, copy.task), f"{copy.task} of {copy.application} {text}")
@@ -226,10 +288,6 @@ class Tasks(Checker):
                 self._say(seen, "runs-unowned", copy, f"runs on {seen.actor}, which lost its partitions")
 
     # --- what is given up ------------------------------------------------------------------------------------------
-
-    def _started(self, seen: Seen, fact: HostStarted) -> None:
-        if fact.life == 1:
-            self._first_us[seen.at_us] = None
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         for at in fact.revoked:
@@ -249,7 +307,38 @@ class Tasks(Checker):
         if undisturbed_us is None or undisturbed_us > since_us:
             return True
         begun_us = max(undisturbed_us, self._duties.broker_changed_us)
-        return begun_us not in self._first_us and begun_us + _TRIES_US > seen.at_us
+        return begun_us not in self._duties.first_us and begun_us + _TRIES_US > seen.at_us
+
+
+def misplaced(
+    given: Mapping[str, tuple[Collection[str], Collection[str]]],
+    stateful: Collection[str],
+    threads: Mapping[str, int],
+    standbys: int,
+    warmups: int,
+) -> Broken:
+    """What is wrong with a layout of KIP-441: by process its active tasks, and its standbys and warm-ups."""
+    copies = Counter(task for _, behind in given.values() for task in behind)
+    least, extra = min(standbys, len(given) - 1), 0
+    for task in stateful:
+        extra += max(0, copies[task] - least)
+        if copies[task] < least:
+            yield "copies-misplaced", task, f"{task} has {copies[task]} standbys, instead of {least}"
+    if extra > warmups:
+        yield "copies-misplaced", "", f"there are {extra} warm-ups, and may be {warmups}"
+    if standbys or extra >= warmups or len({task for active, _ in given.values() for task in active}) < len(stateful):
+        return  # nobody sees where each task is to go
+    wanted = {
+        process: len([task for task in active if task in stateful and not copies[task]]) + len(behind)
+        for process, (active, behind) in given.items()
+    }
+    for full, most in wanted.items():
+        for free, count in wanted.items():
+            if (most - 1) * threads[free] >= (count + 1) * threads[full]:
+                text = (
+                    f"{full} is to run {most} tasks with {threads[full]} threads, {free} {count} with {threads[free]}"
+                )
+                yield "copies-misplaced", "", text
 
 
 def _moves(made: _Decision) -> Broken:

@@ -66,6 +66,11 @@ class Settings:
         group = self._scenario.groups.get(self.group_of(actor))
         return group is not None and group.streams is not None
 
+    def streams_commit_us(self, actor: ActorName) -> int:
+        """``commit.interval.ms`` of the Streams application that a member is a thread of; 0: of none."""
+        group = self._scenario.groups.get(self.group_of(actor))
+        return 0 if group is None or group.streams is None else group.streams.settings.commit_interval_ms * 1_000
+
     def consumer(self, actor: ActorName) -> ConsumerConfig | None:
         """What a member is told; from its next life on, if it was set otherwise. None: it is of no group."""
         host = host_of(actor)

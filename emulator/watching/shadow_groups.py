@@ -147,6 +147,9 @@ class ShadowGroup:
         self.preparing_us = 0
         self.joined_us = 0
         """When the join phase began, and when somebody joined in it first."""
+        self.added_us = 0
+        self.added_seq = -1
+        """When, and in which step, a member came last."""
         self.changed_us = 0
         """When something last changed of which the end of the join phase depends."""
         self.rebalance_us = 0
@@ -343,7 +346,9 @@ class ShadowGroups:
         told.instance = fact.instance_id
         member = group.members[fact.member_id] = ShadowMember(fact.member_id, told, seen.at_us)
         member.joining = joins
-        group.joined_us, group.changed_us = group.joined_us or seen.at_us, seen.at_us
+        group.joined_us = group.joined_us or seen.at_us
+        group.changed_us = group.added_us = seen.at_us
+        group.added_seq = seen.seq
         group.pending.pop(fact.member_id, None)
         former: tuple[MemberId, ...] = ()
         if fact.instance_id is not None:

@@ -26,4 +26,11 @@ MUTATIONS = [
         "cooperative",  # the page's leader assigns what it only just revoked
         ("downgrade-by-one-bounce:1", "upgrade-by-two-bounces:1"),
     ),
+    Mutation(  # a member's listener hears of each join, although nothing is revoked
+        "protocol/rebalancing/rules.py",
+        "    return tuple(one for one in owned if one[0] not in wanted) or None\n",
+        "    return tuple(one for one in owned if one[0] not in wanted)\n",
+        "lifecycle/callback",
+        GROWTH,
+    ),
 ]

@@ -109,6 +109,13 @@ MUTATIONS = [
         "membership/not-revoked",
         ("subscribes_to_less.toml:1",),
     ),
+    Mutation(  # the first join phase waits for two delays
+        "actors/coordinator/join_phase.py",
+        "            self._start_timer(self._delay_ms)\n        elif",
+        "            self._start_timer(2 * self._delay_ms)\n        elif",
+        "membership/join-phase",
+        _CALM,
+    ),
     Mutation(  # an id that was handed out lasts for two session timeouts
         "actors/coordinator/joining.py",
         "session_key(books.name, member_id), request.session_timeout_ms * US_PER_MS)\n",
@@ -150,6 +157,27 @@ MUTATIONS = [
         "                assignment[member] = everything[place // 2 :: len(circle)]\n",
         "membership/not-divided",
         ("roundrobin_group.toml:1",),
+    ),
+    Mutation(  # roundrobin leaves the first partitions out
+        "protocol/assign/round_robin.py",
+        "                assignment[member] = everything[place :: len(circle)]\n",
+        "                assignment[member] = everything[place + len(circle) :: len(circle)]\n",
+        "membership/left-out",
+        ("roundrobin_group.toml:1",),
+    ),
+    Mutation(  # range cuts every other topic backwards
+        "protocol/assign/range.py",
+        "        for member in self.subscribers:\n            end = ",
+        "        for member in self.subscribers[:: 1 if len(self.topic) % 4 else -1]:\n            end = ",
+        "membership/not-ranged",
+        ("racks.toml:1",),
+    ),
+    Mutation(  # range holds every rack for a member's own
+        "protocol/assign/range.py",
+        "        return rack is None or (bool(self.replicas) and rack in self.replicas[partition])\n",
+        "        return rack is None or bool(self.replicas)\n",
+        "membership/off-rack",
+        ("racks.toml:1",),
     ),
     Mutation(  # the sticky assignors forget what members own
         "protocol/assign/as_kafka.py",

@@ -143,12 +143,26 @@ MUTATIONS = [
         "tasks/checkpoint-lost",
         ("streams_restarted.toml:1",),
     ),
-    Mutation(  # a thread commits after thrice its interval
+    Mutation(  # a thread commits after twice its interval
         "actors/streams/thread.py",
         "        self.host.commit_in(self.part, interval_us - since_us % interval_us)\n",
-        "        self.host.commit_in(self.part, 3 * interval_us - since_us % interval_us)\n",
+        "        self.host.commit_in(self.part, 2 * interval_us - since_us % interval_us)\n",
         "tasks/uncommitted",
+        ("streams-learner-dies-early:1",),
+    ),
+    Mutation(  # a thread commits four times in its interval
+        "actors/streams/thread.py",
+        "        self.host.commit_in(self.part, interval_us - since_us % interval_us)\n",
+        "        self.host.commit_in(self.part, (interval_us - since_us % interval_us) // 4 + 1)\n",
+        "pace/too-soon",
         ("streams_restarted.toml:1",),
+    ),
+    Mutation(  # an instance writes its first checkpoints after nine intervals
+        "actors/streams/instance.py",
+        "            self.start_timer((InstanceTimer.COMMIT,), config.commit_interval_ms * US_PER_MS)\n",
+        "            self.start_timer((InstanceTimer.COMMIT,), 9 * config.commit_interval_ms * US_PER_MS)\n",
+        "tasks/checkpoint-lost",
+        ("streams-learner-dies-early:1", "streams-learner-dies-late:1"),
     ),
     Mutation(  # a Streams thread has KIP-333's second consumer, whose work it never commits
         "actors/streams/instance.py",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kemu.actors.consumer.application import Returned
 from kemu.actors.streams.tasks import StateDirectory
 from kemu.actors.streams.thread import StreamThread
 from kemu.protocol.assign.base import Subscriber, Topics
@@ -132,3 +133,36 @@ def test_offsets_of_state_that_only_lies_on_the_disk_are_told_from_2_6_on_by_one
     assert thread.directory.lock(task_id("0_1"), "t2")
 
     assert decode_streams_subscription(thread.user_data(("in",)) or b"").offset_sums == {task_id("0_0"): 5}
+
+
+class _Calls:
+    """What a thread calls next."""
+
+    def __init__(self) -> None:
+        self.made: list[object] = []
+
+    def poll(self, timeout_us: int = 0) -> None:
+        self.made.append("poll")
+
+    def work(self, us: int) -> None:
+        self.made.append("work")
+
+    def processed(self, part: Returned, started_us: int) -> None:
+        pass
+
+    def commit_sync(self, offsets: Any) -> None:
+        self.made.append(dict(offsets))
+
+
+def test_records_that_are_worked_on_when_a_commit_is_due_are_committed_after_the_work() -> None:
+    """``StreamThread.runOnce``: it processes, then ``maybeCommit`` looks whether commit.interval.ms is over."""
+    thread, host = _thread()
+    calls = _Calls()
+    host.commit_in = lambda part, after_us: None  # type: ignore[attr-defined]
+    host.flush_changelogs = lambda part: True  # type: ignore[attr-defined]
+    thread.started(calls)  # type: ignore[arg-type]
+    thread.polled((Returned(("in", 0), 0, 2),))
+    thread.commit_due()
+    thread.worked()
+
+    assert calls.made == ["poll", "work", {("in", 0): 2}]

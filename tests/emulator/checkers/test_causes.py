@@ -340,3 +340,23 @@ def test_a_coordinator_ends_after_it_wrote_that_a_group_is_deleted_and_before_it
 
     said = story.judged().get("commits", [])
     assert any("though 8 had been committed" in text for text in said) is not excused
+
+
+@pytest.mark.parametrize(("assignor", "found"), [("cooperative-sticky", True), ("range", False)])
+def test_a_cooperative_member_is_not_called_back_for_nothing(story, assignor, found):
+    """``ConsumerCoordinator.onJoinPrepare``: an eager listener hears of each rebalance, also without partitions."""
+    joins = notes.GroupRequestRead(
+        group=GROUP,
+        api="JoinGroup",
+        client="c1",
+        connection=1,
+        request_id=1,
+        ids=(("c1-id", None),),
+        generation=-1,
+        rows=((assignor, b""),),
+    )
+    story.by(COORDINATOR, joins)
+    story.by("c1", notes.PartitionsRevoked(group=GROUP, member_id="c1-id", generation=1, revoked=(), owned=()))
+
+    said = story.judged().get("lifecycle", [])
+    assert any("for no partition" in text for text in said) is found

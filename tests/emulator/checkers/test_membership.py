@@ -178,6 +178,19 @@ def test_the_first_join_phase_lasts_for_the_initial_delay(seconds, kinds):
     assert story.found(initial_s=3) == kinds
 
 
+@pytest.mark.parametrize(("seconds", "kinds"), [(4, []), (7, ["join-phase"])])
+def test_who_comes_in_the_initial_delay_begins_another_one(seconds, kinds):
+    """KIP-134: c2 comes in the first delay of 3 s, so that there is another one, and no third one."""
+    story = WireStory("c1", "c2")
+    c1 = story.enter("c1", story.state_of("PreparingRebalance"))
+    story.wait(2)
+    c2 = story.enter("c2")
+    story.wait(seconds)
+    story.complete_phase(1, {"c1": c1, "c2": c2}, "c1")
+
+    assert story.found(initial_s=3) == kinds
+
+
 @pytest.mark.parametrize(("seconds", "kinds"), [(SESSION_S, []), (SESSION_S + 2, ["join-phase"])])
 def test_an_id_that_was_handed_out_is_waited_for_until_its_session_is_over(story, seconds, kinds):
     """c3 asks for an id, and never comes; the others are waited for no longer than that."""
@@ -346,6 +359,19 @@ def test_a_sticky_leader_leaves_members_what_they_own(first, second, kinds):
     story.stable(first, second, assignor="cooperative-sticky", owned="0 1")
 
     assert story.found() == kinds
+
+
+def test_a_leader_that_sends_no_assignment_ran_no_assignor():
+    """A static leader that was told to follow when it came back (KAFKA-9801) syncs as a follower."""
+    story = WireStory("c1", "c2", count=4)
+    elected = notes.LeaderElected(group=GROUP, member_id=story.ids["c1"])
+    joins = subscribed("0 1", "cooperative-sticky")
+    c1 = story.enter("c1", elected, story.state_of("PreparingRebalance"), rows=joins)
+    c2 = story.enter("c2", rows=subscribed(assignor="cooperative-sticky"))
+    story.complete_phase(1, {"c1": c1, "c2": c2}, "c1", "cooperative-sticky")
+    story.by(story.coordinator, story.read("SyncGroup", "c1", generation=1))
+
+    assert story.found() == []
 
 
 def test_a_member_keeps_any_of_its_partitions_where_a_member_of_an_older_generation_claims_some():

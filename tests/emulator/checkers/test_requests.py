@@ -6,9 +6,9 @@ from kemu.emulator.checkers.requests import Requests
 from kemu.emulator.facts import HostDown, HostPaused
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import ListOffsets, Metadata, MetadataReply, Produce, ProducedBatch, ProduceReply
-from kemu.protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinGroupReply
+from kemu.protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinGroupReply, SyncGroup
 from kemu.protocol.messages.store import OpenSession, OpenSessionReply, Ping, PingReply, StoreCode, StoreEvents
-from kemu.protocol.notes.groups import AnswerInjected
+from kemu.protocol.notes.groups import AnswerInjected, MemberRemoved
 from tests.emulator.checkers.wired import Wired
 
 COORDINATOR = "b0/coordinator"
@@ -114,6 +114,19 @@ def test_a_client_waits_for_answers_over_its_newest_connection_alone(
     assert told.said() == said
 
 
+@pytest.mark.parametrize(("connection", "found"), [(1, []), (2, ["unanswered"])])
+def test_what_comes_over_a_connection_that_its_client_left_need_not_be_answered(
+    told: Wired, connection: int, found: list[str]
+) -> None:
+    """A request that was held on its way comes when its client has crashed and connected anew."""
+    told.asks("c1", "b1", ASK, connection=2)
+    told.answers("b1", "c1", TOLD, connection=2)
+    told.gets("b1", "c1", ASK, 7, connection)
+    told.wait(15)
+
+    assert told.said() == found
+
+
 def test_a_join_waits_for_the_rebalance_timeout_and_no_longer(told: Wired) -> None:
     told.asks("c1", COORDINATOR, JOIN)
     told.wait(65)
@@ -121,6 +134,18 @@ def test_a_join_waits_for_the_rebalance_timeout_and_no_longer(told: Wired) -> No
     told.wait(10)
 
     assert told.said()[:1] == ["unanswered"]
+
+
+@pytest.mark.parametrize(("gone", "found"), [("m1", []), ("m2", ["unanswered"])])
+def test_a_sync_waits_for_the_assignment_while_its_member_is_one(told: Wired, gone: str, found: list[str]) -> None:
+    """``GroupCoordinator.removeMemberAndUpdateGroup``: an admin removed c1, or another one, while its sync waited."""
+    told.asks("c1", COORDINATOR, JOIN)
+    told.answers(COORDINATOR, "c1", JoinGroupReply(error=ErrorCode.NONE, member_id="m1", generation=1))
+    told.asks("c1", COORDINATOR, SyncGroup(group="g", generation=1, member_id="m1"), 2)
+    told.note(COORDINATOR, MemberRemoved(group="g", member_id=gone, client_id="c1", why="left"))
+    told.wait(80)
+
+    assert [kind for kind in told.said() if kind == "unanswered"] == found
 
 
 def test_what_waits_behind_a_join_of_its_connection_waits_as_long(told: Wired) -> None:

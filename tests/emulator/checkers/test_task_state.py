@@ -6,7 +6,7 @@ from kemu.emulator.facts import HostDown, HostStarted
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.groups import PartitionsLost, ProduceFailed, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import BecameFollower, BecameLeader, HighWatermarkAdvanced, LogStartMoved
-from tests.emulator.streams_story import APP, StreamsStory, formed, kinds
+from tests.emulator.streams_story import APP, S, StreamsStory, formed, kinds
 
 
 def leads(leader_epoch: int, end: int, *epochs: tuple[int, int], watermark: int = 0) -> BecameLeader:
@@ -195,3 +195,23 @@ def test_a_copy_begins_where_the_last_one_was_closed(kept: bool, lost: bool, pos
     told.copy(33, "a", "0", "active", "RESTORING", position=position)
 
     assert kinds(told) == found
+
+
+@pytest.mark.parametrize(
+    ("how", "position", "found"),
+    [("process", 60, []), ("process", 40, []), ("power", 39, ["checkpoint-lost"]), ("closed", 39, [])],
+)
+def test_an_instance_that_went_down_left_the_checkpoints_of_its_commits(
+    how: str, position: int, found: list[str]
+) -> None:
+    """``commit.interval.ms`` is 10 s here; what it had before its last interval is in a checkpoint."""
+    told = formed()
+    told.say(11, "", RecordsAppended(topic="log", partition=3, base_offset=0, count=100))
+    told.copy(12, "b", "3", "standby", "CREATED", "RESTORING", "RUNNING")
+    for at_s, first, last in ((13, 0, 30), (20, 30, 40), (29, 40, 60), (39, 60, 80)):
+        told.read(at_s, "b", "3", "standby", first, last)
+    told.say(40, "", HostDown(host="b", life=1, how=how), HostStarted(host="b", life=2, kept_disk=True))
+    told.start_over("b", "3")
+    told.copy(41, "b", "3", "standby", "CREATED", "RESTORING", position=position)
+
+    assert kinds(told, 45, commit_us={APP: 10 * S}) == found
