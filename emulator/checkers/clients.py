@@ -238,8 +238,8 @@ class Clients(Checker):
             received(FindCoordinatorReply): self._finds,
             received(ApiVersionsReply): self._hears,
         }
-        for kind in ASKED_RARELY:
-            self.shown_to({sent(kind): self._count})
+        for rare in ASKED_RARELY:
+            self.shown_to({sent(rare): self._count})
         for kind, reply in OF_MEMBERS.items():
             self.shown_to({sent(kind): self._asks, received(reply): self._is_answered})
         for request in ADMINS_ASK:
