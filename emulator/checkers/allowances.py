@@ -120,6 +120,20 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_illegal_runs.py::test_reading_on_behind_a_cut_of_which_another_leader_epoch_told",
     ),
     Allowance(
+        "full-group-that-nobody-looked-at",
+        ("membership: join-phase", "group-progress: join-unfinished"),
+        "A member that joins again was removed from a group that is full; the join phase lasts until its time is over.",
+        "Kafka 4.0 GroupMetadataManager.classicGroupJoinToClassicGroup",
+        (
+            "emulator.watching.memberships:Memberships._refused",
+            "emulator.checkers.membership:MembershipRules._overlooks",
+        ),
+        "tests/emulator/checkers/test_membership.py::"
+        "test_in_4_0_a_full_group_that_turns_a_member_away_does_not_look_whether_all_have_joined",
+        "tests/emulator/checkers/test_membership.py::"
+        "test_in_4_0_a_full_group_that_turns_a_member_away_does_not_look_whether_all_have_joined",
+    ),
+    Allowance(
         "end-told-by-a-deposed-leader",
         ("tasks: runs-without-state",),
         "Another broker takes itself for the changelog's leader, and tells the lower end that its high watermark has.",

@@ -424,7 +424,7 @@ class GroupDuties(Checker):
                 return
             text, bound_us = f"{coordinator} did not answer a JoinGroup to group {name}", times.request_us
             since_us = (*since_us, written_us)
-        elif all(member_id in joins for member_id in group.entries):
+        elif not group.overlooked and all(member_id in joins for member_id in group.entries):
             text, bound_us = f"{text}, which all members joined,", delay_us
             ids_us = [at_us + times.session_us for at_us in group.pending.values()]
             since_us = (*joins.values(), able_us, group.removed_us, *ids_us)

@@ -365,7 +365,7 @@ class MembershipRules(Checker):
             return  # what a member told another coordinator is not always known
         expiries_us = [since_us + session_us for since_us, session_us in group.pending.values()]
         ready_us = max([group.changed_us, *[us for us in expiries_us if us <= seen.at_us]])
-        kept = not awaited and self._is_late(seen, ready_us, 0)
+        kept = not awaited and self._is_late(seen, ready_us, 0) and not self._overlooks(seen, group)
         if group.was_empty and awaited == ["more members"]:  # who comes in a delay begins another one (KIP-134)
             came_us, delays = group.added_us - group.preparing_us, 1
             if group.added_seq > group.prepared_seq:
@@ -374,6 +374,13 @@ class MembershipRules(Checker):
         if kept or (group.joined_us and self._is_late(seen, group.joined_us, max(longest_us, initial_us))):
             whom = "nobody" if kept else ", ".join(awaited)
             self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")
+
+    def _overlooks(self, seen: Seen, group: ShadowGroup) -> bool:
+        """Whether its coordinator, of 4.0's module, has not looked since a full group turned a member away."""
+        told = self.panel.memberships.groups.get(group.name)
+        if told is None or told.speaker[0] != seen.actor or self._settings is None or not told.overlooked:
+            return False
+        return self._settings.broker_profile(seen.actor).broker.coordinator_kind == "java"
 
     def _judge_generation(self, seen: Seen, fact: JoinPhaseCompleted, group: ShadowGroup) -> None:
         began = f"generation {fact.generation} began"

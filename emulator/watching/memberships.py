@@ -42,7 +42,7 @@ class CoordinatorsGroup:
 
     __slots__ = (
         *("began_empty", "entries", "leader", "pending", "prepared_us"),
-        *("removed_us", "since_us", "speaker", "state"),
+        *("overlooked", "removed_us", "since_us", "speaker", "state"),
     )
 
     def __init__(self, speaker: tuple[ActorName, int], at_us: int) -> None:
@@ -60,6 +60,9 @@ class CoordinatorsGroup:
         """Ids that were handed out and have yet to join -> when they were (KIP-394)."""
         self.removed_us = -1
         """When a member was last removed."""
+        self.overlooked = False
+        """A member was removed in this state because the group was full. Kafka 4.0 does not look then whether everybody
+        else has joined (``GroupMetadataManager.classicGroupJoinToClassicGroup``)."""
         self.leader: MemberId = ""
         """The leader of the generation that began last."""
 
@@ -204,13 +207,17 @@ class Memberships:
             group = self._group(seen)
             if group is not None:
                 group.pending[fact.member_id] = seen.at_us
+        elif fact.error is ErrorCode.GROUP_MAX_SIZE_REACHED:
+            group = self._group(seen)
+            if group is not None and group.removed_us == seen.at_us:
+                group.overlooked = True
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._group(seen)
         if group is not None:
             group.state, group.since_us = fact.new, seen.at_us
             if fact.new == "PreparingRebalance":
-                group.began_empty, group.prepared_us = fact.old == "Empty", seen.at_us
+                group.began_empty, group.prepared_us, group.overlooked = fact.old == "Empty", seen.at_us, False
         if fact.new == "Dead":
             self._unloaded(seen, fact)
 

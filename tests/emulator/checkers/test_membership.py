@@ -159,6 +159,30 @@ def test_a_join_phase_that_waits_for_nobody_ends(story, seconds, kinds):
 
 
 @pytest.mark.parametrize(
+    ("profile", "full", "kinds"),
+    [("kafka-4.0", True, []), ("kafka-4.0", False, ["join-phase"]), ("kafka-3.9", True, ["join-phase"])],
+)
+def test_in_4_0_a_full_group_that_turns_a_member_away_does_not_look_whether_all_have_joined(
+    story, profile, full, kinds
+):
+    """GroupMetadataManager.classicGroupJoinToClassicGroup 4.0; GroupCoordinator.handleJoinGroup 3.9 completes."""
+    third = story.enter("c3", story.state_of("PreparingRebalance"))
+    waiting = {member: story.read("JoinGroup", member, rows=subscribed()) for member in ("c1", "c2")}
+    story.by(story.coordinator, waiting["c1"])
+    story.by(story.coordinator, waiting["c2"])
+    error = ErrorCode.GROUP_MAX_SIZE_REACHED if full else ErrorCode.UNKNOWN_MEMBER_ID
+    refused = notes.RequestRefused(group=GROUP, api="JoinGroup", member_id=story.ids["c3"], error=error)
+    again = story.read("JoinGroup", "c3", rows=subscribed())
+    story.by(
+        story.coordinator, again, story.removal("c3"), refused, story.answer(again, error), story.answer(third, error)
+    )
+    story.wait(REBALANCE_S / 2)
+    story.complete_phase(story.generation + 1, waiting, "c1")
+
+    assert [kind for kind in story.found(profile=profile) if kind == "join-phase"] == kinds
+
+
+@pytest.mark.parametrize(
     ("seconds", "kinds"), [(5, ["join-phase"]), (REBALANCE_S, []), (2 * REBALANCE_S, ["join-phase"])]
 )
 def test_a_join_phase_waits_for_members_as_long_as_their_rebalance_timeout(story, seconds, kinds):

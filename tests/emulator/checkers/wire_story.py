@@ -2,10 +2,13 @@
 
 from kemu.emulator.checkers.membership import MembershipRules
 from kemu.emulator.checkers.useless_work import UselessWork
+from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import Assignment, Subscription, encode_assignment, encode_subscription
 from kemu.protocol.notes import groups as notes
 from tests.emulator.checkers.story import GROUP, SECOND, TOPIC, Story, partitions
+from tests.emulator.checkers.wired import SCENARIO
 
 NONE = ErrorCode.NONE
 SESSION_S, REBALANCE_S, INTERVAL_S = 10, 60, 3
@@ -138,9 +141,10 @@ class WireStory(Story):
         self.complete_phase(1, {"c1": c1, "c2": c2}, "c1", assignor)
         self.share("c1", c1=first, c2=second)
 
-    def found(self, initial_s: float = 0) -> list[str]:
+    def found(self, initial_s: float = 0, profile: str = "") -> list[str]:
         """Kinds that ``membership`` finds in the story; ``initial_s``: group.initial.rebalance.delay in seconds."""
-        checker = MembershipRules(int(initial_s * SECOND))
+        settings = Settings(scenario_from_toml(SCENARIO), profile) if profile else None
+        checker = MembershipRules(int(initial_s * SECOND), settings)
         self.kinds(checker)
         checker.finish(self.at_us)
         return [each.kind for each in checker.violations]
