@@ -298,9 +298,7 @@ class World:
                 record_packet(record)
         if wire_is_watched:
             if type(event) is Received:
-                watchers = self._watching_received.get(type(event[4]))
-                if watchers or watchers is None:
-                    self._tell_of_arrival(actor, event, seq)
+                self._tell_of_arrival(actor, event, seq)
             elif type(event) is LinkDown:
                 self._tell_of_link(actor, event, seq)
         if noted is not None:
@@ -365,6 +363,8 @@ class World:
         if watchers is None:
             watchers = facts.handlers_of(self._observers, facts.received(message))
             self._watching_received[message] = watchers
+        if not watchers:
+            return
         seen = _new(Seen, (seq, self.now_us, self.network.arrived.receiver, actor.life, event))
         for take in watchers:
             take(seen, event)
