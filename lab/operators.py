@@ -273,7 +273,9 @@ def _of_expression(
 def _of_timer(
     delay: ast.expr, function: ast.FunctionDef, words: Callable[[ast.expr | ast.stmt], str]
 ) -> Iterator[Edit]:
-    """A delay that is left to chance has no bound in Kafka."""
+    """A delay that is left to chance, or is how long a fault lasts (``for_us`` of a command), has no bound in Kafka."""
+    if words(delay).rpartition(".")[2] == "for_us":
+        return
     drawn_names = {
         target.id
         for node in ast.walk(function)
