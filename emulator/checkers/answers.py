@@ -66,13 +66,15 @@ Untrue = Iterator[tuple[str, str]]
 """What an answer is about, and what is wrong with it."""
 DATA: Mapping[type, Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]] = {
     FetchReply: lambda reply: [(row.topic, row.partition, row.error) for row in reply.partitions if row.error],
-    ProduceReply: lambda reply: [(row.topic, row.partition, row.error) for row in reply.batches if row.error],
+    ProduceReply: lambda reply: [
+        (row.topic, row.partition, row.error) for row in reply.batches if row.error and len(reply.batches) == 1
+    ],
     ListOffsetsReply: lambda reply: [(row.topic, row.partition, row.error) for row in reply.answers if row.error],
     OffsetForLeaderEpochReply: lambda reply: [
         (row.topic, row.partition, row.error_code) for row in reply.answers if row.error_code
     ],
 }
-"""By answer of a broker, its rows with errors."""
+"""By answer of a broker, its rows with errors; of several batches one may have been refused long before the answer."""
 
 
 class Answers(Checker):

@@ -31,10 +31,13 @@ from kemu.protocol.nodes import (
     BROKER_DEFAULTS,
     BROKER_IDS,
     DELETE_TOPICS,
+    REASSIGN_PARTITIONS,
     TOPIC_CONFIGS,
+    BadNode,
     PartitionState,
     ReplicaAssignment,
     read_config,
+    read_reassignments,
     read_topic,
 )
 from kemu.protocol.notes.groups import AdminAnswered
@@ -126,6 +129,8 @@ class ReassignmentChecker(Checker):
         self._controller = ""
         self._gets_ready = False
         """Whether that controller still reads the cluster and gets its state machines up."""
+        self._listed: dict[TopicPartition, tuple[int, ...]] = {}
+        """What the list in the store asks for and no controller took up yet."""
         self._brokers_us = 0
         """When a broker was last registered, or gone."""
         self._unused_us: int | None = None
@@ -167,6 +172,7 @@ class ReassignmentChecker(Checker):
 
     def _started(self, seen: Seen, fact: ReassignmentStarted) -> None:
         way = self._way(fact.topic, fact.partition)
+        self._listed.pop((fact.topic, fact.partition), None)
         if not fact.resumed or way.began_with is None:
             way.began_with = frozenset(way.committed or fact.replicas)
         way.target, way.silent_us = fact.target, seen.at_us
@@ -230,6 +236,8 @@ class ReassignmentChecker(Checker):
             self._topic_written(seen, topic, {} if deleted else read_topic(fact.data))
         elif fact.path.startswith(f"{DELETE_TOPICS}/"):
             self._to_be_deleted[fact.path.rpartition("/")[2]] = None
+        elif fact.path == REASSIGN_PARTITIONS:
+            self._list_written(seen, {} if deleted else _listed_in(fact.data), by_admin=fact.client != self._controller)
         elif fact.path.startswith(f"{BROKER_IDS}/"):
             self._brokers_us = seen.at_us
         elif fact.path == BROKER_DEFAULTS:
@@ -287,6 +295,21 @@ class ReassignmentChecker(Checker):
         if seen.at_us - max(way.since_us, able_us) > NAMED_WITHIN_US:
             text = f"the reassignment of {name} is refused, as if there were no such partition (Q5)"
             self.violation(seen, "refused", (name,), text)
+
+    def _list_written(self, seen: Seen, now: dict[TopicPartition, tuple[int, ...]], *, by_admin: bool) -> None:
+        """Q5: nothing is struck out that could be taken up."""
+        struck_out = {} if by_admin else {at: each for at, each in self._listed.items() if at not in now}
+        for at, target in struck_out.items():
+            way, name = self._ways.get(at), f"{at[0]}-{at[1]}"
+            hosts = (STORE, host_of(self._controller), *map(broker_host, target))
+            able_us = self.panel.disturbances.undisturbed_since_us(hosts)
+            if way is None or able_us is None or at[0] in self._to_be_deleted:
+                continue
+            if target in (way.node.replicas, way.final, way.target):
+                continue
+            if seen.at_us - max(way.since_us, able_us) > NAMED_WITHIN_US and len(set(target)) == len(target) > 0:
+                self.violation(seen, "refused", (name,), f"the reassignment of {name} to {target} is struck out (Q5)")
+        self._listed = now if by_admin else {at: each for at, each in self._listed.items() if at in now}
 
     def _configured(self, seen: Seen, told: Mapping[str, str]) -> None:
         if self._started_with is not None:
@@ -494,3 +517,10 @@ class ReassignmentChecker(Checker):
             elif since_us is not None and at_us - max(since_us, self._healed.at_us) > NAMED_WITHIN_US:
                 text = f"{name} is on its way at the end, and nobody has named what it waits for (Q5)"
                 self.violation(seen, "unnamed", (name,), text, liveness=True)
+
+
+def _listed_in(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
+    try:
+        return read_reassignments(data)
+    except BadNode:
+        return {}

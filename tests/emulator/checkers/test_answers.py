@@ -28,7 +28,14 @@ from kemu.protocol.messages.control import (
     ReassignmentOutcome,
     TopicOutcome,
 )
-from kemu.protocol.messages.data import FetchedPartition, FetchReply, PartitionMetadata, TopicMetadata
+from kemu.protocol.messages.data import (
+    FetchedPartition,
+    FetchReply,
+    PartitionMetadata,
+    ProducedBatch,
+    ProduceReply,
+    TopicMetadata,
+)
 from kemu.protocol.nodes import (
     PartitionState,
     ReplicaAssignment,
@@ -109,6 +116,17 @@ def test_an_error_of_storage_is_believed_once_a_fault_hit_a_disk(told: Wired) ->
     fetched(told, "b0", STORAGE)
 
     assert told.said() == []
+
+
+@pytest.mark.parametrize(("partitions", "said"), [((0,), ["untrue"]), ((0, 1), [])])
+def test_a_batch_may_be_refused_long_before_the_others_are_decided(
+    told: Wired, partitions: tuple[int, ...], said: list[str]
+) -> None:
+    rows = tuple(ProducedBatch(topic="t", partition=number, error=NOT_LEADER) for number in partitions)
+    told.replies("b0", "p1", ProduceReply(batches=rows))
+    fetched(told, "b1", UNKNOWN, 1)
+
+    assert told.said() == said
 
 
 ASK = AlterIsr(

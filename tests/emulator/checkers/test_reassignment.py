@@ -11,9 +11,11 @@ from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_actions
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.nodes import (
+    REASSIGN_PARTITIONS,
     ReplicaAssignment,
     broker_path,
     delete_path,
+    reassignments_data,
     state_path,
     topic_data,
     topic_path,
@@ -407,3 +409,20 @@ def test_a_step_is_the_one_that_the_limits_allow(
 
     checker = ReassignmentChecker(limits=Limits(replica_movements=limit))
     assert ("not-the-step" not in [each.kind for each in story.judged(checker)[0]]) is is_right
+
+
+@pytest.mark.parametrize("taken_up", [False, True])
+def test_nothing_is_struck_out_of_the_list_in_the_store_that_could_be_taken_up(taken_up: bool) -> None:
+    """``KafkaController.processZkPartitionReassignment`` 2.8."""
+    story = begun()
+    story.start(STORE)
+    story.by("b0/controller", BecameController(broker_id=0, controller_epoch=1))
+    story.node(topic_path(TOPIC), topic_data({0: ReplicaAssignment((0, 1))}), what="set")
+    story.wait(11)
+    story.node(REASSIGN_PARTITIONS, reassignments_data({(TOPIC, 0): (1, 2)}), client="admin")
+    if taken_up:
+        told = ReassignmentStarted(topic=TOPIC, partition=0, replicas=(0, 1), target=(1, 2), resumed=False)
+        story.by("b0/controller", told)
+    story.node(REASSIGN_PARTITIONS, what="deleted")
+
+    assert ("refused" in [each.kind for each in story.judged(ReassignmentChecker())[0]]) is not taken_up
