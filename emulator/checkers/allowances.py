@@ -458,6 +458,15 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_causes.py::test_a_member_gives_up_work_that_it_has_not_committed",
     ),
     Allowance(
+        "position-that-is-validated",
+        ("commits: given-up-uncommitted",),
+        "Somebody began to lead that partition within ten seconds.",
+        "Kafka 3.4 SubscriptionState.allConsumed: a position in AWAIT_VALIDATION is not valid (KIP-320)",
+        ("emulator.checkers.commits:CommitsChecker._may_be_validated",),
+        "tests/emulator/checkers/test_causes.py::test_a_new_leader_excuses_work_on_its_partition_alone",
+        "tests/emulator/checkers/test_causes.py::test_a_member_gives_up_work_that_it_has_not_committed",
+    ),
+    Allowance(
         "application-that-unsubscribes",
         ("commits: given-up-uncommitted",),
         "The plan had this host's application unsubscribe, until it is assigned partitions again.",

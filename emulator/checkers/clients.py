@@ -79,7 +79,16 @@ EARLIEST, LATEST = 0.7, 1.4
 """A wait may differ from the back-off by its jitter of a fifth, and a clock that drifts."""
 STORM = 100
 IN_A_ROW = 4
-ASKED_RARELY = (FindCoordinator, Metadata, ListOffsets, OffsetFetch, JoinGroup, SyncGroup, RangeFetch, RangeCommit)
+ASKED_RARELY: tuple[type, ...] = (
+    FindCoordinator,
+    Metadata,
+    ListOffsets,
+    OffsetFetch,
+    JoinGroup,
+    SyncGroup,
+    RangeFetch,
+    RangeCommit,
+)
 """Requests that a client has no reason to send often."""
 OF_MEMBERS: Mapping[type, type] = {
     Heartbeat: HeartbeatReply,
@@ -91,7 +100,7 @@ OF_MEMBERS: Mapping[type, type] = {
     RangeFetch: RangeFetchReply,
 }
 """What only the coordinator of a group answers."""
-ADMINS_ASK = (
+ADMINS_ASK: tuple[type, ...] = (
     *(FindCoordinator, DescribeGroups, DeleteGroups, LeaveGroup, ListGroups, OffsetDelete, OffsetFetch, OffsetCommit),
     *(ListOffsets, DeleteRecords, CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, IncrementalAlterConfigs),
     *(AlterPartitionReassignments, ListPartitionReassignments),

@@ -9,7 +9,8 @@ ahead-of-work           a member commits at most what it processed, or the posit
 went-back               committed offsets rise, but for a reset, a seek, a removal or a commit of an old connection
 not-kept                a commit that succeeded was reported by a coordinator
 given-up-uncommitted    an eager member with ``enable.auto.commit`` commits its work before it joins or closes, if
-                        no fault has hit it or a broker within 10 s; a commit that failed counts
+                        no fault has hit it or a broker, and nobody began to lead, within 10 s; a commit that failed
+                        counts
 removed-too-early       an offset lasts for ``offsets.retention.minutes`` since its group is empty, or since its
                         commit, and while members use it (KIP-211), unless an operator or a deleted topic removes it
 position-not-committed  a member starts at the committed offset, if there is one
@@ -135,6 +136,8 @@ class CommitsChecker(Checker):
         """Partition -> (group, actor, life) -> how far it is there."""
         self._committed_us: dict[tuple[GroupId, TopicPartition], int] = {}
         """When the committed offset was reported last; empty where the group's log may have lost commits since."""
+        self._led_us: dict[TopicPartition, int] = {}
+        """When somebody began to lead it last."""
         self._removals_asked: list[tuple[int, str, set[str]]] = []
         """When the plan's operator asked for a removal of offsets, the kind of the entry, and the entry's words."""
         self._unsubscribes: dict[ActorName, None] = {}
@@ -225,6 +228,11 @@ class CommitsChecker(Checker):
         work.worked = True
         work.reached, work.reached_since = max(work.reached, fact.last), max(work.reached_since, fact.last)
 
+    def _may_be_validated(self, at: TopicPartition, at_us: int) -> bool:
+        """A position of another leader epoch is none until it is validated (``SubscriptionState.allConsumed``)."""
+        led_us = self._led_us.get(at)
+        return led_us is not None and at_us - led_us < SETTLED_US
+
     def _gives_up(self, seen: Seen, fact: PartitionsRevoked) -> None:
         """Work is committed before all is given up, but for an application that unsubscribes.
 
@@ -236,7 +244,7 @@ class CommitsChecker(Checker):
             return
         for at in fact.revoked:
             work = self._work_of(seen, at)
-            if work.worked and work.stored < work.reached_since:
+            if work.worked and work.stored < work.reached_since and not self._may_be_validated(at, seen.at_us):
                 what = "nothing" if work.stored < 0 else f"{work.stored} only"
                 text = f"with records up to {work.reached_since} processed, and has committed {what}"
                 self._say(seen, "given-up-uncommitted", at, f"{seen.actor} gives up {at[0]}-{at[1]} {text}")
@@ -406,6 +414,7 @@ class CommitsChecker(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         """A groups' log may have lost commits."""
+        self._led_us[fact.topic, fact.partition] = seen.at_us
         for (group, at), left in self.panel.commits.changed:
             self._committed_us.pop((group, at), None)
             self._start_anywhere(at, group, left)

@@ -11,7 +11,7 @@ from kemu.emulator.facts import (
 )
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes import groups as notes
-from kemu.protocol.notes.replication import LogStartMoved
+from kemu.protocol.notes.replication import BecameLeader, LogStartMoved
 from tests.emulator.checkers.story import COORDINATOR, GROUP, TOPIC, Story
 from tests.emulator.checkers.test_illegal_runs import caught, story
 
@@ -261,9 +261,9 @@ def a_failure(member: str) -> notes.MemberFailed:
     return notes.MemberFailed(group=GROUP, member_id=member, error=ErrorCode.UNKNOWN_SERVER_ERROR, why="told")
 
 
-def gives_up(story, *, owned=(), groups=(GROUP,)):
+def gives_up(story, *, owned=(), groups=(GROUP,), after_s=11):
     """Kinds of what ``commits`` says when c1 has processed records 0 to 7, committed 5 of them, and is to rebalance."""
-    story.wait(11)
+    story.wait(after_s)
     story.process("c1", 0, 0, 5)
     story.committed("c1", 0, 5)
     story.process("c1", 0, 5, 8)
@@ -281,6 +281,17 @@ def test_a_fault_excuses_work_that_is_not_committed_of_the_member_that_it_hits(s
     story.world(FaultApplied(index=0, kind="isolate", text="somebody is cut off", links=links, lasts=True))
 
     assert gives_up(story) == ([] if excused else ["given-up-uncommitted"])
+
+
+@pytest.mark.parametrize(("number", "since_s", "excused"), [(0, 5, True), (1, 5, False), (0, 11, False)])
+def test_a_new_leader_excuses_work_on_its_partition_alone(story, number, since_s, excused):
+    """A position of another leader epoch is not committed until it is validated (``SubscriptionState``, KIP-320)."""
+    story.wait(11)
+    story.by(
+        "b0", BecameLeader(topic=TOPIC, partition=number, leader_epoch=1, isr=(0,), end_offset=8, high_watermark=8)
+    )
+
+    assert gives_up(story, after_s=since_s) == ([] if excused else ["given-up-uncommitted"])
 
 
 @pytest.mark.parametrize(("host", "excused"), [("c1", True), ("c2", False)])
