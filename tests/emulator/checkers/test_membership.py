@@ -261,6 +261,20 @@ def test_a_join_phase_begins_for_a_cause(story):
     assert story.found() == ["no-cause"]
 
 
+@pytest.mark.parametrize(("seconds", "kinds"), [(REBALANCE_S, []), (2 * REBALANCE_S, ["evicted"])])
+def test_a_member_that_sends_no_sync_goes_when_the_rebalance_timeout_is_over_and_no_later(seconds, kinds):
+    """KAFKA-12890: its heartbeats keep it in no group that it does not ask for its assignment."""
+    story = WireStory("c1", "c2")
+    c1 = story.enter("c1", story.state_of("PreparingRebalance"))
+    c2 = story.enter("c2")
+    story.complete_phase(1, {"c1": c1, "c2": c2}, "c1")
+    story.share("c1", c1="0 1")
+    story.beats(seconds, "c1", "c2")
+    story.by(story.coordinator, story.removal("c2"), story.state_of("PreparingRebalance"))
+
+    assert story.found() == kinds
+
+
 @pytest.mark.parametrize(("seconds", "kinds"), [(REBALANCE_S + 1, []), (REBALANCE_S / 2, ["no-cause"])])
 def test_an_id_that_never_synced_makes_the_group_rebalance_though_another_has_its_place(seconds, kinds):
     """A static member was replaced before it synced: Kafka's sync timer counts its former id (KAFKA-12890)."""
