@@ -272,7 +272,7 @@ def test_a_member_that_sends_no_sync_goes_when_the_rebalance_timeout_is_over_and
     story.beats(seconds, "c1", "c2")
     story.by(story.coordinator, story.removal("c2"), story.state_of("PreparingRebalance"))
 
-    assert story.found() == kinds
+    assert [kind for kind in story.found() if kind == "evicted"] == kinds
 
 
 @pytest.mark.parametrize(("seconds", "kinds"), [(REBALANCE_S + 1, []), (REBALANCE_S / 2, ["no-cause"])])
