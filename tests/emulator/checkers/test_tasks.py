@@ -344,6 +344,7 @@ def test_a_task_leaves_its_owner_for_who_is_caught_up_only(warm: int, found: lis
         (("0 1 | 2 3", "2 3 | 0 1"), 1, []),
         (("0 1 | 2", "2 3 | 0 1"), 1, ["3"]),
         (("0 1 2 3 |", "| 0 1 2"), 0, [""]),
+        (("3 | 0 1", "| 2"), 0, []),  # what others give up
     ],
 )
 def test_a_layout_of_kip_441_is_even_and_has_its_standbys(
