@@ -81,6 +81,18 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "tests/emulator/checkers/test_requests.py::test_a_sync_waits_for_the_assignment_while_its_member_is_one",
     ),
     Allowance(
+        "join-phase-of-a-full-group",
+        ("membership: join-phase", "group-progress: join-unfinished"),
+        "The last that happened in the join phase is a join that was refused because the group is full.",
+        "Kafka 4.0 GroupMetadataManager.classicGroupJoinToClassicGroup (acceptJoiningMember)",
+        (
+            "emulator.watching.shadow_groups:ShadowGroup.was_full",
+            "emulator.checkers.group_progress:GroupDuties._was_full",
+        ),
+        "tests/emulator/checkers/test_membership.py::test_a_full_group_that_refused_a_member_waits_for_its_time",
+        "tests/emulator/checkers/test_membership.py::test_a_full_group_that_refused_a_member_waits_for_its_time",
+    ),
+    Allowance(
         "coordinator-that-was-not-told",
         ("liveness: untold-coordinator", "group-progress: not-rejoined"),
         "The order to stop the coordinator's replica of the group's log was lost; its members ask it, and it answers.",

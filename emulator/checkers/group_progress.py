@@ -50,8 +50,10 @@ from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, Coordi
 from kemu.emulator.watching.panel import Holding
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import DrawName
+from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
+    GroupRequestAnswered,
     GroupRequestRead,
     JoinPhaseCompleted,
     OffsetCommitted,
@@ -148,6 +150,8 @@ class GroupDuties(Checker):
         """Members that their coordinator does not have -> which, in which life of theirs, and since when."""
         self._lost_join_us: dict[ActorName, int] = {}
         """When a member was last seen waiting for the answer to a join that may be lost."""
+        self._full_us: dict[ActorName, int] = {}
+        """When a coordinator refused a join last because the group is full."""
         self._closed_us: dict[str, tuple[int, int]] = {}
         """When a host that was asked to close had closed, and how long that took."""
         self._idle: dict[tuple[GroupId, TopicPartition], None] = {}
@@ -166,6 +170,7 @@ class GroupDuties(Checker):
             HostDown: self._down,
             HostClosed: self._closed,
             GroupRequestRead: self._read,
+            GroupRequestAnswered: self._answered,
             MemberReconfigured: self._reconfigured,
             JoinPhaseCompleted: self._completed,
             NodeWritten: self._written,
@@ -207,6 +212,10 @@ class GroupDuties(Checker):
         if links_us is not None and able_us is not None and max(links_us, able_us) < closed_us - took_us:
             text = f"{fact.client} of group {fact.group} closed before {coordinator} had read its {fact.api}"
             self.violation(seen, "closed-early", (fact.group, fact.client), text)
+
+    def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
+        if fact.error is ErrorCode.GROUP_MAX_SIZE_REACHED:
+            self._full_us[seen.actor] = seen.at_us
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
         """The slower of what was and what is counts."""
@@ -424,13 +433,17 @@ class GroupDuties(Checker):
                 return
             text, bound_us = f"{coordinator} did not answer a JoinGroup to group {name}", times.request_us
             since_us = (*since_us, written_us)
-        elif all(member_id in joins for member_id in group.entries):
+        elif all(member_id in joins for member_id in group.entries) and not self._was_full(group):
             text, bound_us = f"{text}, which all members joined,", delay_us
             ids_us = [at_us + times.session_us for at_us in group.pending.values()]
             since_us = (*joins.values(), able_us, group.removed_us, *ids_us)
         else:
             bound_us = max(delay_us, times.rebalance_us)
         self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us + GRACE_US, text)
+
+    def _was_full(self, group: CoordinatorsGroup) -> bool:
+        """Whether a full group refused the join of a member last: the Java coordinator goes on waiting."""
+        return self._full_us.get(group.speaker[0], -1) >= max(group.removed_us, group.since_us)
 
     def _look_at_sync(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
         """The leader waits in COMPLETING_REBALANCE for nobody; while the group does, it waits for the leader."""

@@ -373,7 +373,7 @@ class MembershipRules(Checker):
             return  # what a member told another coordinator is not always known
         expiries_us = [since_us + session_us for since_us, session_us in group.pending.values()]
         ready_us = max([group.changed_us, *[us for us in expiries_us if us <= seen.at_us]])
-        kept = not awaited and self._is_late(seen, ready_us, 0)
+        kept = not awaited and not group.was_full() and self._is_late(seen, ready_us, 0)
         if group.was_empty and awaited == ["more members"]:  # who comes in a delay begins another one (KIP-134)
             came_us, delays = group.added_us - group.preparing_us, 1
             if group.added_seq > group.prepared_seq:

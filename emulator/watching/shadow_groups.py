@@ -152,6 +152,8 @@ class ShadowGroup:
         """When, and in which step, a member came last."""
         self.changed_us = 0
         """When something last changed of which the end of the join phase depends."""
+        self.full_us = -1
+        """When a join was refused because the group is full."""
         self.rebalance_us = 0
         """The timeout of the phase that runs."""
         self.began_us = 0
@@ -177,6 +179,10 @@ class ShadowGroup:
         """Whether an id that was handed out may have expired."""
         since_us, session_us = self.pending[member_id]
         return at_us - since_us >= session_us * EARLY
+
+    def was_full(self) -> bool:
+        """Whether the last that happened is a join that a full group refused: the Java coordinator goes on waiting."""
+        return self.full_us >= self.changed_us
 
     def leave(self, request: GroupRequest, ids: tuple[tuple[MemberId, str | None], ...]) -> None:
         """What may be answered to a LeaveGroup, the first error of its entries, and who goes with it (KIP-345)."""
@@ -270,6 +276,8 @@ class ShadowGroups:
             empty.changed_us = seen.at_us
             return request
         group = self._groups.get((seen.actor, request.group))
+        if group is not None and fact.error is _E.GROUP_MAX_SIZE_REACHED:
+            group.full_us = seen.at_us
         if group is not None:
             request.permitted |= self.permitted(group, request, seen.at_us)
             member = group.members.get(request.member_id)

@@ -159,6 +159,24 @@ def test_a_join_phase_that_waits_for_nobody_ends(story, seconds, kinds):
 
 
 @pytest.mark.parametrize(
+    ("is_full", "seconds", "kinds"),
+    [(True, 20, []), (True, 2 * REBALANCE_S, ["join-phase"]), (False, 20, ["join-phase"])],
+)
+def test_a_full_group_that_refused_a_member_waits_for_its_time(story, is_full, seconds, kinds):
+    """KIP-389: the Java coordinator does not look then whether all others have joined."""
+    waiting = {member: story.read("JoinGroup", member, rows=subscribed("0")) for member in ("c1", "c2")}
+    story.by(story.coordinator, waiting["c1"], story.state_of("PreparingRebalance"))
+    story.by(story.coordinator, waiting["c2"])
+    if is_full:
+        refused = story.read("JoinGroup", "c3", member_id="", rows=subscribed())
+        story.by(story.coordinator, refused, story.answer(refused, ErrorCode.GROUP_MAX_SIZE_REACHED))
+    story.wait(seconds)
+    story.complete_phase(story.generation + 1, waiting, "c1")
+
+    assert story.found() == kinds
+
+
+@pytest.mark.parametrize(
     ("seconds", "kinds"), [(5, ["join-phase"]), (REBALANCE_S, []), (2 * REBALANCE_S, ["join-phase"])]
 )
 def test_a_join_phase_waits_for_members_as_long_as_their_rebalance_timeout(story, seconds, kinds):
