@@ -158,6 +158,18 @@ def test_a_join_phase_that_waits_for_nobody_ends(story, seconds, kinds):
     assert rebalances(story, seconds) == kinds
 
 
+def test_an_id_that_a_full_group_refused_is_forgotten(story):
+    asks = story.read("JoinGroup", "c3", member_id="", rows=subscribed())
+    required = story.answer(asks, ErrorCode.MEMBER_ID_REQUIRED, member_id=story.ids["c3"])
+    story.by(story.coordinator, asks, required)
+    joins = story.read("JoinGroup", "c3", rows=subscribed())
+    story.by(story.coordinator, joins, story.answer(joins, ErrorCode.GROUP_MAX_SIZE_REACHED))
+    leaves = story.read("LeaveGroup", "c3")
+    story.by(story.coordinator, leaves, story.answer(leaves, ErrorCode.UNKNOWN_MEMBER_ID))
+
+    assert story.found() == []
+
+
 @pytest.mark.parametrize(
     ("is_full", "seconds", "kinds"),
     [(True, 20, []), (True, 2 * REBALANCE_S, ["join-phase"]), (False, 20, ["join-phase"])],
