@@ -38,6 +38,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "not-truncated",
             "position-not-committed",
             "removed-too-early",
+            "removed-too-late",
             "reset-in-range",
             "went-back",
             "wrong-reset",

@@ -1,8 +1,8 @@
 """close(): commit, call back, leave, and wait for what the coordinator owes. A part of the machine.
 
 Commits that wait for a coordinator are waited for, too, before anything is given up; whatever was sent, until it is
-answered. Both no longer than ``close()`` may take. Source: ``ConsumerCoordinator.close``, ``AbstractCoordinator.close``,
-``StreamThread.completeShutdown`` (3.4.1).
+answered. Both no longer than ``close()`` may take. Source: ``ConsumerCoordinator.close``,
+``AbstractCoordinator.close``, ``StreamThread.completeShutdown`` (3.4.1).
 """
 
 from collections.abc import Callable

@@ -138,7 +138,12 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
         tasks,
         catch_up,
         MembershipRules(broker.group_initial_rebalance_delay_ms * 1_000, settings),
-        CommitsChecker(policies, retention_us, _committing_groups(scenario)),
+        CommitsChecker(
+            policies,
+            retention_us,
+            _committing_groups(scenario),
+            broker.offsets_retention_check_interval_ms * 1_000,
+        ),
         UselessWork(
             [name for name, group in scenario.groups.items() if group.streams is None],
             racks=any(group.racks for group in scenario.groups.values()),

@@ -13,6 +13,7 @@ given-up-uncommitted    an eager member with ``enable.auto.commit`` commits its 
                         counts
 removed-too-early       an offset lasts for ``offsets.retention.minutes`` since its group is empty, or since its
                         commit, and while members use it (KIP-211), unless an operator or a deleted topic removes it
+removed-too-late        that of an Empty group goes at the next check after that, and ``LATE_US`` more
 position-not-committed  a member starts at the committed offset, if there is one
 reset-in-range,         a member leaves a position only if its log does not have it
 not-truncated
@@ -24,7 +25,7 @@ A member in KIP-333's mode may commit and take the end of a range whose token is
 
 from collections.abc import Callable, Collection, Mapping
 
-from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.facts import DiskTailLost, FaultApplied, MemberHostAdded, MemberReconfigured, RunStarted, Seen
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.protocol.errors import ErrorCode
@@ -63,6 +64,8 @@ UNSUBSCRIBE = "unsubscribe"
 """The entry of a plan by which an application unsubscribes; its text begins with the host."""
 OPERATOR_US = 60_000_000
 """An operator's request is carried out within ``default.api.timeout.ms`` of Kafka's admin client."""
+LATE_US = 15_000_000
+"""How long the removal of an offset may take: its record is written, its log may change its leader."""
 SETTLED_US = 10_000_000
 """After so long in a state nothing that was decided before it is still being written."""
 
@@ -113,6 +116,7 @@ class CommitsChecker(Checker):
         policies: Mapping[GroupId | ActorName, str] | None = None,
         retention_us: int = DEFAULT_RETENTION_US,
         auto_commit: Collection[GroupId] = (),
+        check_us: int = NEVER_US,
     ) -> None:
         """A checker of one run.
 
@@ -121,11 +125,14 @@ class CommitsChecker(Checker):
                 for a group that is not named.
             retention_us: ``offsets.retention.minutes`` of the brokers.
             auto_commit: groups whose members commit by themselves, and give up all their partitions before a join.
+            check_us: ``offsets.retention.check.interval.ms`` of the brokers.
         """
         super().__init__()
         self._auto_commit = dict.fromkeys(auto_commit)
         self._kept_us = retention_us // 2
         """How long an offset lasts at least: two coordinators may have different clocks."""
+        self._goes_us = retention_us + retention_us // 100 + check_us + LATE_US
+        """How long it may last in an Empty group."""
         self._policies = {name: {policy} for name, policy in (policies or {}).items()}
         """A host that is set otherwise during the run may follow the policy of either life."""
         self._group_of: dict[ActorName, GroupId] = {}
@@ -355,6 +362,7 @@ class CommitsChecker(Checker):
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         if self.panel.is_current(seen):
+            self._is_empty_until(seen.at_us, fact.group)
             self._spells.setdefault(fact.group, []).append(_Spell(fact.new, fact.generation, seen.at_us))
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
@@ -395,6 +403,25 @@ class CommitsChecker(Checker):
         if since_us is None or seen.at_us - since_us >= self._kept_us:
             return ""
         return f"{(seen.at_us - since_us) / 1e6:.1f} s after {since}"
+
+    def finish(self, at_us: int) -> None:
+        """Look for offsets that are still there."""
+        for group in self._spells:
+            self._is_empty_until(at_us, group)
+
+    def _is_empty_until(self, at_us: int, group: GroupId) -> None:
+        spells, log, watched = self._spells.get(group), self.panel.log_of(group), self.panel.groups.get(group)
+        if not spells or spells[-1].state != EMPTY or watched is None or self.panel.now is None:
+            return
+        hosts = [watched.coordinator, *([self.panel.leaders.get(log, "")] if log in self.panel.states else [])]
+        free_us = self.panel.disturbances.undisturbed_since_us([host_of(each) for each in hosts])
+        for (name, at), committed_us in self._committed_us.items() if all(hosts) and free_us is not None else ():
+            kept_us = at_us - max(free_us or 0, committed_us, spells[-1].since_us)
+            if name == group and kept_us > self._goes_us:
+                where = f"{at[0]}-{at[1]}"
+                text = f"the offset of {where} in {group} is there {kept_us / 1e6:.0f} s after its group became empty"
+                now = self.panel.now._replace(at_us=at_us)
+                self.violation(now, "removed-too-late", (group, where), text, liveness=True)
 
     # --- what logs lost ----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from its reasons. A copy without told requests is not judged.
 kind           rule
 =============  ==========================================================================================
 evicted        a member is removed if it left, was replaced, was refused by a full group, or missed a timeout:
-               its session, the join phase or the sync phase
+               its session, the join phase or, no later than that, the sync phase
 refused        an answer with FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or
                REBALANCE_IN_PROGRESS is true of the copy when the request was read or when it is answered
 accepted       an answer without an error is, too; a sync is answered when the assignment is in the log, and an id
@@ -277,6 +277,9 @@ class MembershipRules(Checker):
             named = (fact.group, fact.member_id) in step.left or (fact.group, member.instance or " ") in step.left
             if group.wired and not named and not self._timed_out(seen, group, member):
                 step.removed.append((seen, group, member))
+            elif not named and group.state in (COMPLETING, STABLE) and self._syncs_late(seen, group, member):
+                text = f"{fact.member_id} was removed {(seen.at_us - group.began_us) / 1e6:.1f} s after its generation"
+                self._say(seen, "evicted", fact.group, f"{text} began; it had sent no SyncGroup (KAFKA-12890)")
         self._shadows.removed(seen, fact)
 
     def _timed_out(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:
@@ -287,6 +290,11 @@ class MembershipRules(Checker):
         if group.state == PREPARING:
             return not member.joining and self._over(seen, group.preparing_us, group.rebalance_us)
         return not member.synced and self._over(seen, group.began_us, group.rebalance_us)
+
+    def _syncs_late(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:
+        """Whether a member whose session is not over goes, because it sent no sync, later than the sync phase ends."""
+        lives = not self._over(seen, member.sign_us, member.session_us)
+        return lives and not member.synced and self._is_late(seen, group.began_us, group.rebalance_us)
 
     def _over(self, seen: Seen, since_us: int, timeout_us: int) -> bool:
         """Whether a coordinator's timer may have fired; a clock that is wrong by a per cent measures nothing."""

@@ -319,14 +319,15 @@ def misplaced(
 ) -> Broken:
     """What is wrong with a layout of KIP-441: by process its active tasks, and its standbys and warm-ups."""
     copies = Counter(task for _, behind in given.values() for task in behind)
-    least, extra = min(standbys, len(given) - 1), 0
+    least, extra, owned = min(standbys, len(given) - 1), 0, {task for active, _ in given.values() for task in active}
     for task in stateful:
-        extra += max(0, copies[task] - least)
+        # Who is to get what another one has first to give up is told to keep a standby of it meanwhile.
+        extra += max(0, copies[task] - least - (task not in owned))
         if copies[task] < least:
             yield "copies-misplaced", task, f"{task} has {copies[task]} standbys, instead of {least}"
     if extra > warmups:
         yield "copies-misplaced", "", f"there are {extra} warm-ups, and may be {warmups}"
-    if standbys or extra >= warmups or len({task for active, _ in given.values() for task in active}) < len(stateful):
+    if standbys or extra >= warmups or not owned.issuperset(stateful):
         return  # nobody sees where each task is to go
     wanted = {
         process: len([task for task in active if task in stateful and not copies[task]]) + len(behind)

@@ -270,6 +270,8 @@ class ShadowGroups:
             empty.changed_us = seen.at_us
             return request
         group = self._groups.get((seen.actor, request.group))
+        if group is not None and fact.error is _E.GROUP_MAX_SIZE_REACHED:
+            group.pending.pop(request.member_id, None)
         if group is not None:
             request.permitted |= self.permitted(group, request, seen.at_us)
             member = group.members.get(request.member_id)

@@ -69,4 +69,11 @@ MUTATIONS = [
         "commits/given-up-uncommitted",
         ("rolling-restart-dynamic:1",),
     ),
+    Mutation(  # only offsets that are being written expire
+        "actors/coordinator/offsets.py",
+        "            if partition in self.being_written:\n                continue\n            since = base",
+        "            if partition not in self.being_written:\n                continue\n            since = base",
+        "commits/removed-too-late",
+        ("group_empty_for_good.toml:1",),
+    ),
 ]

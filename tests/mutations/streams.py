@@ -171,4 +171,11 @@ MUTATIONS = [
         "catch-up/range-left-open",
         ("streams_kip_333.toml:1",),
     ),
+    Mutation(  # a leader gives each task one standby less (KIP-441)
+        "protocol/streams/high_availability.py",
+        "        for _ in range(copies):\n",
+        "        for _ in range(copies - 1):\n",
+        "tasks/copies-misplaced",
+        ("streams_standbys.toml:1", "streams-scale-down-with-standbys:1"),
+    ),
 ]

@@ -195,6 +195,24 @@ def test_a_coordinator_removes_an_offset_that_was_just_committed(story, why, own
     caught(story, "commits", f"was removed {text}, and no operator asked for it")
 
 
+@pytest.mark.parametrize(("empty_s", "kinds"), [(3_600, []), (3_700, ["removed-too-late"])])
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_offsets_of_an_empty_group_go_after_their_retention(story, ends, empty_s, kinds):
+    """An hour of retention, and a look at each 2 s: at its end, or when a member comes, it is seen that one is left."""
+    story.process("c1", 0, 0, 8)
+    story.committed("c1", 0, 8)
+    story.become("Empty")
+    story.wait(empty_s)
+    if not ends:
+        story.become("PreparingRebalance")
+    checker = CommitsChecker(retention_us=3_600_000_000, check_us=2_000_000)
+    found = story.kinds(checker)
+    checker.finish(story.at_us)
+
+    assert found[:1] == (kinds if not ends else [])
+    assert [each.kind for each in checker.violations][:1] == kinds
+
+
 @pytest.mark.parametrize(("empty_s", "kinds"), [(1_700, ["removed-too-early"]), (3_700, [])])
 def test_an_offset_of_an_empty_group_lasts_for_its_retention_since_the_group_became_empty(story, empty_s, kinds):
     """An hour of retention; half of it is asked, because two coordinators may have different clocks (KIP-211)."""

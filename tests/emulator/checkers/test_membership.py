@@ -158,6 +158,18 @@ def test_a_join_phase_that_waits_for_nobody_ends(story, seconds, kinds):
     assert rebalances(story, seconds) == kinds
 
 
+def test_an_id_that_a_full_group_refused_is_forgotten(story):
+    asks = story.read("JoinGroup", "c3", member_id="", rows=subscribed())
+    required = story.answer(asks, ErrorCode.MEMBER_ID_REQUIRED, member_id=story.ids["c3"])
+    story.by(story.coordinator, asks, required)
+    joins = story.read("JoinGroup", "c3", rows=subscribed())
+    story.by(story.coordinator, joins, story.answer(joins, ErrorCode.GROUP_MAX_SIZE_REACHED))
+    leaves = story.read("LeaveGroup", "c3")
+    story.by(story.coordinator, leaves, story.answer(leaves, ErrorCode.UNKNOWN_MEMBER_ID))
+
+    assert story.found() == []
+
+
 @pytest.mark.parametrize(
     ("profile", "full", "kinds"),
     [("kafka-4.0", True, []), ("kafka-4.0", False, ["join-phase"]), ("kafka-3.9", True, ["join-phase"])],
@@ -283,6 +295,20 @@ def test_a_join_phase_begins_for_a_cause(story):
     story.by(story.coordinator, story.state_of("PreparingRebalance"))
 
     assert story.found() == ["no-cause"]
+
+
+@pytest.mark.parametrize(("seconds", "kinds"), [(REBALANCE_S, []), (2 * REBALANCE_S, ["evicted"])])
+def test_a_member_that_sends_no_sync_goes_when_the_rebalance_timeout_is_over_and_no_later(seconds, kinds):
+    """KAFKA-12890: its heartbeats keep it in no group that it does not ask for its assignment."""
+    story = WireStory("c1", "c2")
+    c1 = story.enter("c1", story.state_of("PreparingRebalance"))
+    c2 = story.enter("c2")
+    story.complete_phase(1, {"c1": c1, "c2": c2}, "c1")
+    story.share("c1", c1="0 1")
+    story.beats(seconds, "c1", "c2")
+    story.by(story.coordinator, story.removal("c2"), story.state_of("PreparingRebalance"))
+
+    assert [kind for kind in story.found() if kind == "evicted"] == kinds
 
 
 @pytest.mark.parametrize(("seconds", "kinds"), [(REBALANCE_S + 1, []), (REBALANCE_S / 2, ["no-cause"])])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kemu.emulator.checkers.tasks import Tasks
+from kemu.emulator.checkers.tasks import Tasks, misplaced
 from kemu.emulator.facts import Healed, HostDown, HostStarted, Seen
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.notes.groups import JoinPhaseCompleted, RecordsAcknowledged
@@ -333,3 +333,27 @@ def test_a_task_leaves_its_owner_for_who_is_caught_up_only(warm: int, found: lis
     told.say(11, "a", decision(*rows, learners=False))
 
     assert [each for each in kinds(told) if each == "state-passed-over"] == found
+
+
+@pytest.mark.parametrize(
+    ("rows", "standbys", "found"),
+    [
+        (("0 1 |", "2 3 |"), 0, []),
+        (("0 1 2 |", "3 |"), 0, [""]),
+        (("0 1 2 |", "3 | 2"), 0, []),  # it goes to b when it is warm
+        (("0 1 | 2 3", "2 3 | 0 1"), 1, []),
+        (("0 1 | 2", "2 3 | 0 1"), 1, ["3"]),
+        (("0 1 2 3 |", "| 0 1 2"), 0, [""]),
+        (("3 | 0 1", "| 2"), 0, []),  # what others give up
+    ],
+)
+def test_a_layout_of_kip_441_is_even_and_has_its_standbys(
+    rows: tuple[str, str], standbys: int, found: list[str]
+) -> None:
+    """Two warm-ups may be beside the standbys."""
+    given = {}
+    for process, row in zip("ab", rows, strict=True):
+        active, _, behind = row.partition("|")
+        given[process] = (active.split(), behind.split())
+
+    assert [task for _, task, _ in misplaced(given, "0123", {"a": 1, "b": 1}, standbys, 2)] == found
