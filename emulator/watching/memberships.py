@@ -209,8 +209,9 @@ class Memberships:
                 group.pending[fact.member_id] = seen.at_us
         elif fact.error is ErrorCode.GROUP_MAX_SIZE_REACHED:
             group = self._group(seen)
-            if group is not None and (group.pending.pop(fact.member_id, None) or group.removed_us == seen.at_us):
+            if group is not None and (fact.member_id in group.pending or group.removed_us == seen.at_us):
                 group.overlooked = True
+                group.pending.pop(fact.member_id, None)
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._group(seen)
