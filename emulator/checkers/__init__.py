@@ -148,7 +148,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
             [name for name, group in scenario.groups.items() if group.streams is None],
             racks=any(group.racks for group in scenario.groups.values()),
         ),
-        Lifecycle(_by_member(scenario, lambda of: of.max_poll_interval_ms * 1_000)),
+        Lifecycle(_by_member(scenario, lambda of: of.max_poll_interval_ms * 1_000), settings),
         Answers(settings),
         Requests(settings),
         Pace(settings),

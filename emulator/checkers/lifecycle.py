@@ -29,6 +29,7 @@ from kemu.emulator.checkers.commits import UNSUBSCRIBE
 from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostStarted, MemberReconfigured, Seen
 from kemu.emulator.watching.memberships import UNJOINED
 from kemu.emulator.watching.panel import Holding
+from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.shadow_groups import EARLY
 from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
@@ -47,6 +48,8 @@ from kemu.protocol.notes.streams import ThreadReplaced
 
 WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed, RangeProcessed)
 """What a failed consumer does no more."""
+AS_SHIPPED = (2, 4)
+"""The release of KIP-429; on its page a listener hears of each rebalance."""
 Life = tuple[ActorName, int]
 
 
@@ -71,10 +74,13 @@ class Lifecycle(Checker):
 
     name = "lifecycle"
 
-    def __init__(self, poll_us: Mapping[GroupId | ActorName, int] | None = None) -> None:
+    def __init__(
+        self, poll_us: Mapping[GroupId | ActorName, int] | None = None, settings: Settings | None = None
+    ) -> None:
         """A checker of one run; ``poll_us``: ``max.poll.interval.ms`` by group, and by host where it is another."""
         super().__init__()
         self._poll_us = dict(poll_us or {})
+        self._settings = settings
         self._work: dict[Life, _Work] = {}
         self._unsubscribed: dict[str, None] = {}
         """Hosts that ever unsubscribed."""
@@ -239,10 +245,13 @@ class Lifecycle(Checker):
         foreign = [partition for partition in fact.revoked if partition not in given_up]
         if foreign:
             self._say(seen, "callback", f"onPartitionsRevoked named {_names(foreign)}, which it did not own")
-        elif not fact.revoked and self._cooperates.get(seen.actor):
+        elif not fact.revoked and self._cooperates.get(seen.actor) and self._release(seen.actor) >= AS_SHIPPED:
             self._say(seen, "callback", "was called back by onPartitionsRevoked for no partition")
         self._owns(seen, self.panel.holding(seen), fact.owned)
         self._forget(seen, fact.revoked)
+
+    def _release(self, actor: ActorName) -> tuple[int, int]:
+        return AS_SHIPPED if self._settings is None else self._settings.profile(actor).release
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
         wrong = set(self.panel.given_up) ^ set(fact.lost)
