@@ -69,6 +69,7 @@ from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed, MemberBeca
 from kemu.protocol.wire.schema import MESSAGES, SPECS, Kind
 
 _MS = 1_000
+_NEVER_US = 1 << 62
 SLACK_US = 1_500_000
 """How much later than due something may be that need not be exact."""
 ADMIN_BACKOFF = (100, 1_000)
@@ -180,6 +181,7 @@ class _Rejoin(NamedTuple):
     since: Seen
     group: GroupId
     coordinator: ActorName
+    busy_us: int
     by_us: int
 
 
@@ -220,6 +222,8 @@ class Clients(Checker):
         self._commits: dict[ActorName, tuple[int, int]] = {}
         """Second consumer -> when a commit of its failed, and when it may be repeated."""
         self._rejoins: dict[ActorName, _Rejoin] = {}
+        self._committing: dict[ActorName, int] = {}
+        """Who waits for the answer to an OffsetCommit -> the id of the last one."""
         self._silent: dict[str, None] = {}
         """Hosts whose application ever was told not to poll."""
         self._counted: dict[tuple[ActorName, type], tuple[int, int]] = {}
@@ -464,11 +468,17 @@ class Clients(Checker):
             self.violation(seen, "not-looked-up", (actor,), f"{text}, and nobody has told it of another since")
         if type(request) is JoinGroup:
             self._rejoins.pop(actor, None)
+        elif type(request) is OffsetCommit:
+            self._committing[actor] = fact[2]
+            self._rejoins_after(actor, _NEVER_US)  # it awaits the answer first
         elif type(request) is RangeCommit:
             self._commits_again(seen)
 
     def _is_answered(self, seen: Seen, fact: Received) -> None:
         error, reply = ErrorCode.NONE, fact[4]
+        if type(reply) is OffsetCommitReply and self._committing.get(seen[2]) == fact[2]:
+            del self._committing[seen.actor]
+            self._rejoins_after(seen.actor, seen.at_us)
         rows = getattr(reply, "outcomes", ())
         if rows:
             error = rows[0].error
@@ -495,9 +505,15 @@ class Clients(Checker):
         if times is None or times.streams or host in self._silent or known is None or known.state != MEMBER:
             return
         busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)
-        rejoin = _Rejoin(seen, group, fact.peer, seen.at_us + busy_us + SLACK_US)
+        since_us = _NEVER_US if seen.actor in self._committing else seen.at_us
+        rejoin = _Rejoin(seen, group, fact.peer, busy_us, since_us + busy_us + SLACK_US)
         self._rejoins.setdefault(seen.actor, rejoin)
         self._look_at_members(seen)
+
+    def _rejoins_after(self, actor: ActorName, at_us: int) -> None:
+        rejoin = self._rejoins.get(actor)
+        if rejoin is not None:
+            self._rejoins[actor] = rejoin._replace(by_us=at_us + rejoin.busy_us + SLACK_US)
 
     def _look_at_members(self, seen: Seen) -> None:
         for actor, rejoin in list(self._rejoins.items()):
@@ -564,6 +580,7 @@ class Clients(Checker):
         if self._refused.get(actor) == peer:
             del self._refused[actor]
         self._rejoins.pop(actor, None)
+        self._committing.pop(actor, None)
         self._commits.pop(actor, None)
         sent = self._sent.get(actor, {})
         for number in [number for number, asked in sent.items() if asked.to == peer]:
@@ -586,7 +603,7 @@ class Clients(Checker):
     def _down(self, seen: Seen, fact: HostDown) -> None:
         tables: tuple[dict[ActorName, Any], ...] = (
             *(self._sent, self._batches, self._rhythms, self._mute_until_us),
-            *(self._refused, self._commits, self._rejoins),
+            *(self._refused, self._commits, self._rejoins, self._committing),
         )
         for table in tables:
             for actor in [actor for actor in table if host_of(actor) == fact.host]:

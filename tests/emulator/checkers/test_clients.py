@@ -29,6 +29,8 @@ from kemu.protocol.messages.group import (
     Heartbeat,
     HeartbeatReply,
     JoinGroup,
+    OffsetCommit,
+    OffsetCommitReply,
     OffsetFetch,
     OffsetFetchReply,
     OffsetOutcome,
@@ -270,6 +272,20 @@ def test_a_member_that_is_told_of_a_rebalance_joins(told: Wired, wait: float, ki
     assert told.said() == kinds
     told.asks("c1", B, JOIN, 2)
     told.wait(60)
+
+    assert told.said() == kinds
+
+
+@pytest.mark.parametrize(("wait", "kinds"), [(1, []), (2, ["not-rejoined"])])
+def test_a_member_joins_once_its_commit_is_answered(told: Wired, wait: float, kinds: list[str]) -> None:
+    """``ConsumerCoordinator.onJoinPrepare``: offsets are committed first."""
+    told.note("c1", JOINED)
+    told.asks("c1", B, OffsetCommit(group="g", generation=1, member_id="m", offsets=()), 1)
+    told.asks("c1", B, BEAT, 2)
+    told.answers(B, "c1", HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS), 2)
+    told.wait(10)
+    told.answers(B, "c1", OffsetCommitReply(outcomes=()), 1)
+    told.wait(wait)
 
     assert told.said() == kinds
 
