@@ -294,7 +294,8 @@ class MembershipRules(Checker):
     def _syncs_late(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:
         """Whether a member whose session is not over goes, because it sent no sync, later than the sync phase ends."""
         lives = not self._over(seen, member.sign_us, member.session_us)
-        return lives and not member.synced and self._is_late(seen, group.began_us, group.rebalance_us)
+        waits = member.member_id in group.unsynced  # not so of a static member that came back in this generation
+        return lives and waits and self._is_late(seen, group.began_us, group.rebalance_us)
 
     def _over(self, seen: Seen, since_us: int, timeout_us: int) -> bool:
         """Whether a coordinator's timer may have fired; a clock that is wrong by a per cent measures nothing."""

@@ -311,6 +311,20 @@ def test_a_member_that_sends_no_sync_goes_when_the_rebalance_timeout_is_over_and
     assert [kind for kind in story.found() if kind == "evicted"] == kinds
 
 
+def test_a_static_member_that_came_back_in_a_generation_owes_it_no_sync(story):
+    """Its replacement could not be written, and is undone."""
+    static_c3(story)
+    removed = story.removal("c3")
+    story.ids["c3"] = "c3-2"
+    added = notes.MemberAdded(group=GROUP, member_id="c3-2", client_id="c3", instance_id="i3")
+    asked = story.read("JoinGroup", "c3", member_id="", rows=subscribed(), instance="i3")
+    story.by(story.coordinator, asked, removed, added)
+    story.beats(2 * REBALANCE_S, "c1", "c2", "c3")
+    story.by(story.coordinator, story.removal("c3"))
+
+    assert [kind for kind in story.found() if kind == "evicted"] == []
+
+
 @pytest.mark.parametrize(("seconds", "kinds"), [(REBALANCE_S + 1, []), (REBALANCE_S / 2, ["no-cause"])])
 def test_an_id_that_never_synced_makes_the_group_rebalance_though_another_has_its_place(seconds, kinds):
     """A static member was replaced before it synced: Kafka's sync timer counts its former id (KAFKA-12890)."""
