@@ -52,7 +52,6 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "group-progress": (
             "closed-early",
-            "join-cut-short",
             "join-unfinished",
             "member-kept",
             "no-position",

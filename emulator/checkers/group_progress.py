@@ -12,8 +12,6 @@ member-kept          the id of a process that is down, closed, cut off or      c
 join-unfinished      a JoinGroup that the coordinator read is answered: when   coordinator (for a record: log);
                      all joined, an id that was handed out has expired, or     nothing, the session timeout, the
                      a record is written; else with the join phase             request timeout; rebalance timeout
-join-cut-short       the first join phase lasts as long as the delay, unless   coordinator;
-                     a member goes                                             group.initial.rebalance.delay.ms
 closed-early         who closes awaits its coordinator's answers               coordinator; 30 s, request timeout
 sync-unfinished      a generation gets its leader's assignment, or ends       coordinator, log, leader; request
                                                                               timeout, work
@@ -53,7 +51,6 @@ from kemu.protocol.draws import DrawName
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
     GroupRequestRead,
-    JoinPhaseCompleted,
     OffsetCommitted,
     OffsetRemoved,
     PartitionsAssigned,
@@ -167,7 +164,6 @@ class GroupDuties(Checker):
             HostClosed: self._closed,
             GroupRequestRead: self._read,
             MemberReconfigured: self._reconfigured,
-            JoinPhaseCompleted: self._completed,
             NodeWritten: self._written,
             BecameLeader: self._led,
             PartitionsAssigned: self._assigned,
@@ -223,17 +219,6 @@ class GroupDuties(Checker):
                 more_us = int(value) * 500
                 times = evolve(times, poll_us=times.poll_us + more_us, records_us=times.records_us + more_us)
         self._times[group] = times
-
-    def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
-        """KIP-134: an Empty group gives others time to come; a member that goes may end that."""
-        group, times = self.panel.memberships.groups.get(fact.group), self._times.get(fact.group)
-        if group is None or times is None or group.speaker != (seen.actor, seen.life) or not group.began_empty:
-            return
-        lasted_us, coordinator = seen.at_us - group.prepared_us, host_of(seen.actor)
-        alone = group.pending or group.removed_us >= group.prepared_us
-        if lasted_us < times.delay_us * EARLY and not alone and self._undisturbed_us(coordinator) is not None:
-            text = f"the first join phase of group {fact.group} lasted {lasted_us / 1e6:g} s only"
-            self.violation(seen, "join-cut-short", (fact.group,), text)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         if self.panel.written is not None:

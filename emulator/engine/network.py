@@ -681,7 +681,9 @@ class Network:
         for packet in waiting:
             way = packet.connection, packet.reply
             if way not in backlogs:
-                backlogs[way] = packet.link.held[packet.reply] = Rule()
+                backlogs[way] = Rule()
+                if packet.link.connection == packet.connection:
+                    packet.link.held[packet.reply] = backlogs[way]
                 due_us = self._next_retransmission_us(packet.held_us)
                 self.agenda.push(due_us, self._sent_again, (packet.link, packet.reply, backlogs[way]))
             backlogs[way].waiting.append(packet)

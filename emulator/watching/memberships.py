@@ -41,7 +41,7 @@ class CoordinatorsGroup:
     """A group as the coordinator that spoke last has it."""
 
     __slots__ = (
-        *("began_empty", "entries", "leader", "pending", "prepared_us"),
+        *("began_empty", "entries", "leader", "pending"),
         *("overlooked", "removed_us", "since_us", "speaker", "state"),
     )
 
@@ -52,8 +52,6 @@ class CoordinatorsGroup:
         self.state = "Empty"
         self.since_us = at_us
         """Since when the group is in this state at this coordinator."""
-        self.prepared_us = -1
-        """When the last join phase began."""
         self.began_empty = False
         """The join phase that runs, or ran last, began in an Empty group (KIP-134)."""
         self.pending: dict[MemberId, int] = {}
@@ -218,7 +216,7 @@ class Memberships:
         if group is not None:
             group.state, group.since_us = fact.new, seen.at_us
             if fact.new == "PreparingRebalance":
-                group.began_empty, group.prepared_us, group.overlooked = fact.old == "Empty", seen.at_us, False
+                group.began_empty, group.overlooked = fact.old == "Empty", False
         if fact.new == "Dead":
             self._unloaded(seen, fact)
 

@@ -57,7 +57,7 @@ MUTATIONS = [
         "actors/coordinator/join_phase.py",
         "            self._start_timer(self._delay_ms)\n        elif",
         "            self._start_timer(self._delay_ms // 2)\n        elif",
-        "group-progress/join-cut-short",
+        "membership/join-phase",
         ("steady-group:1",),
     ),
     Mutation(  # a static member that came back to a Stable group is not answered

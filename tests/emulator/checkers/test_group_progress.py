@@ -221,27 +221,6 @@ def test_who_closes_awaits_what_its_coordinator_owes_until_its_time_is_over(stor
     assert found(story) == kinds
 
 
-@pytest.mark.parametrize(
-    ("waits_s", "meanwhile", "kinds"),
-    [(2, "", ["join-cut-short"]), (3, "", []), (2, "goes", []), (2, "id", [])],
-)
-def test_the_first_join_phase_lasts_the_initial_delay_unless_somebody_goes(waits_s, meanwhile, kinds):
-    story = Story("c1", "c2")
-    story.become("PreparingRebalance")
-    story.add("c1", "c2")
-    if meanwhile == "goes":
-        story.remove(story.ids["c2"])
-    elif meanwhile == "id":
-        handed_out = notes.RequestRefused(
-            group=GROUP, api="JoinGroup", member_id="c3-1", error=ErrorCode.MEMBER_ID_REQUIRED
-        )
-        story.by(COORDINATOR, handed_out)
-    story.wait(waits_s)
-    story.complete(1, "c1", "c2")
-
-    assert found(story, evolve(TIMES, delay_us=3 * SECOND)) == kinds
-
-
 def test_a_leader_that_assigns_nothing_is_a_violation_unless_a_fault_hits_it(story):
     story.become("PreparingRebalance")
     story.complete(2, "c1", "c2")

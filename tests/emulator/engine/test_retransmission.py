@@ -87,3 +87,22 @@ def test_what_a_split_held_arrives_spread_and_in_order_when_it_heals() -> None:
     answered = {name: caller(world, name).answers[1][0] / SECOND for name in ("c1", "c2")}
     assert answered["c1"] == pytest.approx(1 + 12.6, abs=0.02)
     assert answered["c2"] == pytest.approx(4 + 6.2, abs=0.02)
+
+
+def test_what_waits_on_a_closed_connection_holds_up_no_other_one() -> None:
+    """An answer is on its way when a split begins; its client gives up, and asks over a new connection."""
+    world = world_of(1)
+    world.append_us = 10_000
+    call(world, 1000)
+    drive_bare(world, 5_000)
+    rule = SplitRule(("b0",), (), one_way=False)
+    world.network.install(rule)
+    drive_bare(world, 9 * SECOND)
+    world.network.hang_up(world.hosts["c1"].actors["c1"], "b0")
+    call(world, 3)
+    drive_bare(world, 10 * SECOND)
+    world.network.remove(rule)
+    drive_bare(world, 40 * SECOND)
+
+    assert [number for _, number in echo(world).got] == [1000, 3]
+    assert [us / SECOND for us, _ in caller(world).answers] == [pytest.approx(9 + 1.4, abs=0.02)]
