@@ -34,7 +34,9 @@ class _Phase(Enum):
 
 
 class CloseCall:
-    """See the module. ``over``: called when ``close()`` is."""
+    """See the module. ``over``: called when ``close()`` is. ``tasks_first``: what it owns is given up before the
+    consumer is closed, as a Streams thread does, so that it beats meanwhile.
+    """
 
     __slots__ = (
         "_by_us",
@@ -45,6 +47,7 @@ class CloseCall:
         "_phase",
         "_positions",
         "_rebalancing",
+        "_tasks_first",
         "waited",
     )
 
@@ -55,12 +58,15 @@ class CloseCall:
         membership: Membership,
         rebalancing: Rebalancing,
         over: Callable[[], None],
+        *,
+        tasks_first: bool,
     ) -> None:
         self._machine = machine
         self._commits = commits
         self._membership = membership
         self._rebalancing = rebalancing
         self._over = over
+        self._tasks_first = tasks_first
         self._phase = _Phase.OPEN
         self._by_us = 0
         """When close() is over, whatever has not been answered."""
@@ -102,7 +108,7 @@ class CloseCall:
             return
         self._phase = _Phase.CALLING_BACK
         self._commits.call_completed()
-        if machine.config.internal_leave_group_on_close:  # a Streams thread closes its tasks first, and beats meanwhile
+        if not self._tasks_first:
             self._membership.heartbeats.stop()
         if machine.by_hand:
             self._leave()
@@ -110,7 +116,8 @@ class CloseCall:
             self._rebalancing.give_up_everything(self._leave)
 
     def _leave(self) -> None:
-        self._membership.heartbeats.stop()
+        if self._tasks_first:
+            self._membership.heartbeats.stop()
         self._membership.leave(CLOSED)
         self._phase = _Phase.AWAITING
         self._end_if_answered()

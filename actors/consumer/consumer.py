@@ -131,6 +131,7 @@ class Consumer(HostingMachine):
         versions: the API versions to speak.
         rules_of: how to rebalance; as shipped, the highest protocol that the configured assignors have in common.
         metadata_rules: which leader epochs in metadata its release believes.
+        tasks_first: see ``CloseCall``.
 
     Raises:
         ValueError: an assignor nobody knows, assignors without a common protocol, an unknown reset policy.
@@ -159,6 +160,7 @@ class Consumer(HostingMachine):
         rules_of: RulesOf = by_assignors,
         metadata_rules: MetadataRules = METADATA_2_8,
         pattern: str = "",
+        tasks_first: bool = False,
     ) -> None:
         super().__init__(name)
         assert bootstrap, f"{name}: no broker to ask"
@@ -198,7 +200,9 @@ class Consumer(HostingMachine):
         self.questions: Questions = Questions(self)
         rules = rules_of(config, used)
         self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
-        self._closing = CloseCall(self, self.commits, self.membership, self.rebalancing, over=self._closed)
+        self._closing = CloseCall(
+            self, self.commits, self.membership, self.rebalancing, over=self._closed, tasks_first=tasks_first
+        )
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
         """Partitions were assigned by the application (``assign()``): there is no membership."""

@@ -383,6 +383,7 @@ class Instance(HostingMachine):
             versions=self._versions,
             metadata_rules=self._metadata_rules,
             rules_of=thread.rules_of(self._rules_of),
+            tasks_first=True,
         )
 
     def _reader_of(self, thread: StreamThread) -> Consumer:
