@@ -68,6 +68,7 @@ from kemu.protocol.messages.store import (
     Ping,
     PingReply,
     StoreCode,
+    StoreOpKind,
     StoreOps,
 )
 from kemu.protocol.names import ActorName, host_of, role_of
@@ -89,6 +90,7 @@ MAX_IN_FLIGHT = 5
 LOOK_US = 1_000_000
 STORM, STORM_US = 20, 1_000_000
 """So many equal requests in so long are asked for nothing."""
+WRITES = (StoreOpKind.SET_DATA, StoreOpKind.DELETE)
 EARLY = 4
 """So many in a row are too soon."""
 _NEVER_US = 1 << 62
@@ -499,9 +501,12 @@ class Pace(Checker):
         since_us, counts = self._storms.get(seen.actor, (-STORM_US, {}))
         if seen.at_us - since_us >= STORM_US:
             since_us, counts = self._storms[seen.actor] = seen.at_us, {}
-        counts[fact.message] = number = counts.get(fact.message, 0) + 1
+        request = fact.message
+        if isinstance(request, StoreOps) and any(op.kind in WRITES for each in request.transactions for op in each.ops):
+            counts.clear()  # what it reads again may be another by now
+        counts[request] = number = counts.get(request, 0) + 1
         if number == STORM:
-            self._say(seen, "too-many", seen.actor, type(fact.message), f"{number} times within a second, all equal")
+            self._say(seen, "too-many", seen.actor, type(request), f"{number} times within a second, all equal")
 
     # --- connections and hosts ---------------------------------------------------------------------------------
 

@@ -339,3 +339,13 @@ def test_nobody_asks_the_store_the_same_again_and_again(times: int, said: list[s
         told.wait(0.01)
 
     assert told.said() == said
+
+
+def test_who_writes_between_may_read_the_same_again(told: Wired) -> None:
+    """A controller that moves partitions reads their state before each of its steps."""
+    read, write = (StoreOp(kind=kind, path="/p") for kind in (StoreOpKind.GET_DATA, StoreOpKind.SET_DATA))
+    for number in range(50):
+        for op in (read, read, write):
+            told.sends("b0/controller", "zk", StoreOps(session_id=1, transactions=(Transaction(ops=(op,)),)), number)
+
+    assert told.said() == []
