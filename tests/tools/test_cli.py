@@ -423,6 +423,13 @@ def test_every_key_of_a_scenario_file_is_described_and_no_other() -> None:
     assert "default 3" in call("describe", "members").stdout
 
 
+def test_the_list_of_checkers_says_what_each_checker_holds() -> None:
+    lines = call("describe", "checkers").stdout.splitlines()[1:]
+
+    assert [line.split()[0] for line in lines if line] == list(CHECKERS)
+    assert [line for line in lines if "See the" in line] == []
+
+
 @pytest.mark.parametrize("kind", ACTIONS)
 def test_every_action_is_described_with_its_fields(kind: str) -> None:
     """With the lines one writes in a scenario file."""

@@ -274,7 +274,7 @@ def _checkers() -> Iterable[str]:
 
     width = max(map(len, CHECKERS))
     for name, cls in CHECKERS.items():
-        yield f"{name:{width}}  {_first_line(cls)}"
+        yield f"{name:{width}}  {_first_line(inspect.getmodule(cls))}"
 
 
 def _profiles() -> Iterable[str]:
