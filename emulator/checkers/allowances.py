@@ -450,8 +450,9 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "commit-that-a-fault-kept-from-an-eager-member",
         ("commits: given-up-uncommitted",),
-        "A fault hit the member or a broker within ten seconds, or it asks a coordinator with a successor.",
-        "Kafka 3.4 ConsumerCoordinator.onJoinPrepare: a commit that fails is logged",
+        "A fault hit the member or a broker within ten seconds or since it was to close, or it asks a coordinator with"
+        " a successor.",
+        "Kafka 3.4 ConsumerCoordinator.onJoinPrepare, close: a commit that fails is logged",
         ("emulator.checkers.commits:CommitsChecker._can_commit",),
         "tests/emulator/checkers/test_causes.py::"
         "test_a_fault_excuses_work_that_is_not_committed_of_the_member_that_it_hits",
