@@ -202,7 +202,7 @@ class Commits:
             if both and membership.state is MemberState.STABLE:
                 commit.parts = 2
                 second = None if only is None else only.second
-                if not catch_up.commit_second(commit.sent, partial(self._settle, commit), second):
+                if not catch_up.commit_second(commit.sent, partial(self._second_over, commit), second):
                     commit.parts = 1
         commit.offsets = offsets
         if not offsets:
@@ -225,6 +225,10 @@ class Commits:
             version = machine.versions["OffsetCommit"]
             machine.client.call(coordinator, request, version, self._answered, self._broke, commit)
         return commit
+
+    def _second_over(self, commit: Commit, result: Result) -> None:
+        self._machine.wake()  # a join may wait for both
+        self._settle(commit, result)
 
     def _settle(self, commit: Commit, result: Result) -> None:
         """One of the commit's parts is over."""

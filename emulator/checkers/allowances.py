@@ -450,8 +450,9 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "commit-that-a-fault-kept-from-an-eager-member",
         ("commits: given-up-uncommitted",),
-        "A fault hit the member or a broker within ten seconds, or it asks a coordinator with a successor.",
-        "Kafka 3.4 ConsumerCoordinator.onJoinPrepare: a commit that fails is logged",
+        "A fault hit the member or a broker within ten seconds or since it was to close, or it asks a coordinator with"
+        " a successor.",
+        "Kafka 3.4 ConsumerCoordinator.onJoinPrepare, close: a commit that fails is logged",
         ("emulator.checkers.commits:CommitsChecker._can_commit",),
         "tests/emulator/checkers/test_causes.py::"
         "test_a_fault_excuses_work_that_is_not_committed_of_the_member_that_it_hits",
@@ -579,9 +580,9 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "member-that-does-not-know-it-was-removed",
         ("tasks: runs-twice",),
-        "The group's coordinator removed the member (its session, its sync or its rebalance timed out).",
+        "The group's coordinator does not have the member: it removed it, or the group's log lost the group.",
         "Kafka 3.4 AbstractCoordinator.HeartbeatThread: a member that is cut off runs until max.poll.interval.ms",
-        ("emulator.checkers.tasks:Tasks._member_removed",),
+        ("emulator.checkers.tasks:Tasks._became",),
         "tests/emulator/checkers/test_allowed.py::"
         "test_a_task_may_run_twice_while_a_member_that_was_removed_does_not_know_it",
         "tests/emulator/checkers/test_allowed.py::"
@@ -595,6 +596,15 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("emulator.checkers.tasks:Tasks._passed_over",),
         "tests/emulator/checkers/test_tasks.py::test_a_task_does_not_go_past_who_has_most_of_it",
         "tests/emulator/checkers/test_tasks.py::test_a_task_does_not_go_past_who_has_most_of_it",
+    ),
+    Allowance(
+        "task-that-changes-its-thread",
+        ("tasks: state-passed-over",),
+        "Its owner has several threads, and keeps a copy: another of them runs the task after the next rebalance.",
+        "Kafka 3.4 StreamsPartitionAssignor.assignTasksToThreads, buildStandbyTaskMap",
+        ("emulator.checkers.tasks:Tasks._passed_over",),
+        "tests/emulator/checkers/test_tasks.py::test_a_task_may_go_to_another_thread_of_its_owner",
+        "tests/emulator/checkers/test_tasks.py::test_a_task_may_go_to_another_thread_of_its_owner",
     ),
     Allowance(
         "standby-whose-thread-is-busy",

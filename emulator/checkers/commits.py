@@ -26,7 +26,15 @@ A member in KIP-333's mode may commit and take the end of a range whose token is
 from collections.abc import Callable, Collection, Mapping
 
 from kemu.emulator.checkers.base import NEVER_US, Checker
-from kemu.emulator.facts import DiskTailLost, FaultApplied, MemberHostAdded, MemberReconfigured, RunStarted, Seen
+from kemu.emulator.facts import (
+    DiskTailLost,
+    FaultApplied,
+    HostStarted,
+    MemberHostAdded,
+    MemberReconfigured,
+    RunStarted,
+    Seen,
+)
 from kemu.emulator.watching.group_commits import NOTHING
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
@@ -62,6 +70,8 @@ REMOVES_OFFSETS: Mapping[str, Callable[[GroupId, str], set[str]]] = {
 KIP-496, ``GroupCoordinator.handleDeletedPartitions`` (3.4.1)."""
 UNSUBSCRIBE = "unsubscribe"
 """The entry of a plan by which an application unsubscribes; its text begins with the host."""
+CLOSE = "close-host"
+"""The entry of a plan by which an application closes; its text ends with the host."""
 OPERATOR_US = 60_000_000
 """An operator's request is carried out within ``default.api.timeout.ms`` of Kafka's admin client."""
 LATE_US = 15_000_000
@@ -149,6 +159,8 @@ class CommitsChecker(Checker):
         """When the plan's operator asked for a removal of offsets, the kind of the entry, and the entry's words."""
         self._unsubscribes: dict[ActorName, None] = {}
         """Hosts whose application unsubscribes, until they are assigned partitions again."""
+        self._closes_us: dict[str, int] = {}
+        """Host -> when the plan had its application close, until it starts again."""
         self._spells: dict[GroupId, list[_Spell]] = {}
         """The states of each group since a coordinator loaded it, the present one last."""
         self._reported: dict[tuple[GroupId, str], dict[int, None]] = {}
@@ -165,6 +177,7 @@ class CommitsChecker(Checker):
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
             FaultApplied: self._operated,
+            HostStarted: self._started,
             LogStartMoved: self._start_moved,
             RunStarted: self._run_started,
             MemberHostAdded: self._host_added,
@@ -198,6 +211,11 @@ class CommitsChecker(Checker):
             self._removals_asked.append((seen.at_us, fact.kind, set(fact.text.replace(",", " ").split())))
         elif fact.kind == UNSUBSCRIBE:
             self._unsubscribes[fact.text.partition(" ")[0]] = None
+        elif fact.kind == CLOSE:
+            self._closes_us.setdefault(fact.text.rpartition(" ")[2], seen.at_us)
+
+    def _started(self, seen: Seen, fact: HostStarted) -> None:
+        self._closes_us.pop(fact.host, None)
 
     def _topic_deleted(self, seen: Seen, fact: TopicDeleted) -> None:
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
@@ -265,7 +283,10 @@ class CommitsChecker(Checker):
             return False
         hosts = [host for host in panel.hosts if host not in self._group_of]
         since_us = panel.disturbances.undisturbed_since_us([*hosts, host_of(seen.actor)])
-        return since_us is not None and seen.at_us - since_us >= SETTLED_US
+        if since_us is None or seen.at_us - since_us < SETTLED_US:
+            return False
+        # close() waits for the answer to one commit, which may have been lost
+        return self._closes_us.get(host_of(seen.actor), since_us) >= since_us
 
     # --- positions ---------------------------------------------------------------------------------------------
 

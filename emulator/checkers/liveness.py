@@ -3,7 +3,7 @@
 ===================  =================================================================================================
 kind                 obligation, from ``Healed`` on
 ===================  =================================================================================================
-not-at-rest          at some moment the group is Stable, and running members own each partition of its topics once
+not-at-rest          at some moment the group is Stable, and running members own each partition of their topics once
 member-failed        no member fails for good, at any time; an error that the plan injected excuses one failure by it
 forgotten-instance   not-at-rest or member-failed in a way of Kafka's own: see ``findings.STANDS_STILL``
 to untold-coordinator
@@ -17,10 +17,11 @@ What a group owes during faults, and how fast, is for ``group-progress``.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kemu.emulator.checkers.base import NEVER_US, Checker
+from kemu.emulator.checkers.commits import UNSUBSCRIBE
 from kemu.emulator.facts import (
     CoreHealed,
     FaultApplied,
@@ -68,11 +69,15 @@ REFUSED_BY: Mapping[ErrorCode, str] = {
 """Errors by which members learn that a setting is refused, and which one that is."""
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
 """Kafka 3.9's session.timeout.ms and max.poll.interval.ms, and a minute for everything else."""
+SUBSCRIBE, _SUBSCRIBES_TO, _MATCHING = "subscribe", " subscribes to ", "all that matches "
+"""The entry of a plan by which an application subscribes, and its words."""
 DISTURBING = (
     *(Healed, CoreHealed, FaultApplied, HostStarted, HostDown, HostPaused, HostResumed, TopicGrown),
     *(MemberBecame, MemberFailed),
 )
 """Types of facts after which groups may have all their time again."""
+Subscription = tuple[str, ...] | TopicPattern
+_NOTHING: Subscription = ()
 
 
 def disturbs(fact: object) -> bool:
@@ -113,9 +118,10 @@ class Liveness(Checker):
         self.bound_us = bound_us
         self._max_age_us = max_age_us
         self._given = {
-            group: names if isinstance(names, TopicPattern) else frozenset(names)
-            for group, names in (topics or {}).items()
+            group: names if isinstance(names, TopicPattern) else tuple(names) for group, names in (topics or {}).items()
         }
+        self._chosen: dict[str, Subscription] = {}
+        """Host -> what the plan had its application subscribe to, until the host starts again."""
         self._groups: dict[GroupId, _Group] = {}
         self._disturbed_us: int | None = None
         """When something was disturbed last; None before ``Healed``."""
@@ -135,6 +141,7 @@ class Liveness(Checker):
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
         self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._told))
+        self.shown_to({FaultApplied: self._subscribes, HostStarted: self._starts})  # before it counts as a disturbance
 
     def attach(self, panel: Panel) -> None:
         """Read this panel."""
@@ -192,6 +199,32 @@ class Liveness(Checker):
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._answered = {key: None for key in self._answered if host_of(key[0]) != fact.host}
 
+    # --- subscriptions -----------------------------------------------------------------------------------------
+
+    def _subscribes(self, seen: Seen, fact: FaultApplied) -> None:
+        host, _, topics = fact.text.partition(_SUBSCRIBES_TO)
+        if fact.kind == UNSUBSCRIBE:
+            self._chosen[fact.text.partition(" ")[0]] = _NOTHING
+        elif fact.kind == SUBSCRIBE and topics.startswith(_MATCHING):
+            self._chosen[host] = TopicPattern(topics.removeprefix(_MATCHING))
+        elif fact.kind == SUBSCRIBE:
+            self._chosen[host] = tuple(topics.split(", "))
+
+    def _starts(self, seen: Seen, fact: HostStarted) -> None:
+        self._chosen.pop(fact.host, None)
+
+    def _subscribed(self, name: GroupId) -> list[ActorName]:
+        """Running members whose application did not unsubscribe from everything."""
+        running = self.panel.running_members(name)
+        return [each for each in running if self._chosen.get(host_of(each)) != _NOTHING] if self._chosen else running
+
+    def _subscriptions(self, name: GroupId) -> list[Subscription]:
+        """What running members are subscribed to."""
+        given = self._given.get(name)
+        if given is None:
+            return [tuple(dict.fromkeys(at[0] for at in self._group(name).assigned))]
+        return [self._chosen.get(host_of(each), given) for each in self._subscribed(name)] if self._chosen else [given]
+
     # --- groups ------------------------------------------------------------------------------------------------
 
     def _group(self, name: GroupId) -> _Group:
@@ -211,14 +244,14 @@ class Liveness(Checker):
         if group is not None and group.wrong:
             group.wrong = self._wrong(fact.group)
 
-    def _topics_of(self, name: GroupId) -> Collection[str]:
-        given = self._given.get(name)
-        if given is None:
-            return dict.fromkeys(at[0] for at in self._group(name).assigned)
-        return given.among(self.panel.topics_there()) if isinstance(given, TopicPattern) else given
-
     def _partitions_of(self, name: GroupId) -> list[TopicPartition]:
-        counts = {topic: self.panel.topics.get(topic, 0) for topic in self._topics_of(name)}
+        there = self.panel.topics_there()
+        topics = [
+            topic
+            for each in self._subscriptions(name)
+            for topic in (each.among(there) if isinstance(each, TopicPattern) else each)
+        ]
+        counts = {topic: self.panel.topics.get(topic, 0) for topic in topics}
         return [(topic, number) for topic, count in counts.items() for number in range(count)]
 
     def _owners(self, name: GroupId) -> Counter[TopicPartition]:
@@ -228,7 +261,7 @@ class Liveness(Checker):
 
     def _wrong(self, name: GroupId) -> str:
         """The reason why the group is not at rest; "" if it is."""
-        if not self.panel.running_members(name):
+        if not self._subscribed(name):
             return ""
         watched, owners, wanted = self.panel.groups[name], self._owners(name), len(self._partitions_of(name))
         state = watched.state if watched.loaded else "unloaded"
@@ -237,7 +270,7 @@ class Liveness(Checker):
         shared = sum(count > 1 for count in owners.values())
         if shared:
             return f"{shared} partitions have more than one owner"
-        needed = 0 if isinstance(self._given.get(name), TopicPattern) else 1  # a pattern may match nothing
+        needed = min(not isinstance(each, TopicPattern) for each in self._subscriptions(name))  # it may match nothing
         return "" if len(owners) >= max(wanted, needed) else f"{len(owners)} of {wanted} partitions are owned"
 
     def idle(self) -> Iterator[tuple[GroupId, int]]:

@@ -230,8 +230,9 @@ ROWS: Mapping[type, PaceRow] = {
     ),
     RangeCommit: PaceRow(
         replies=RangeCommitReply,
-        line=lambda actor, peer: (actor,) if actor.endswith(f"/{PART}") else None,
+        line=lambda actor, peer: (host_of(actor),) if actor.endswith(f"/{PART}") else None,
         span=_second_commits,
+        ends=(JoinGroup, LeaveGroup),
     ),
     AlterIsr: PaceRow(
         replies=AlterIsrReply,

@@ -11,7 +11,7 @@ not-one-owner             a leader gives each task to one instance, or takes it 
                           learners a task that nobody has may wait for the next rebalance
 moved-while-running       a task with state that runs and is not paused stays with its owner for one rebalance
 state-passed-over         a task goes to a ready learner (KIP-429), to who is caught up, to who has something of it;
-                          it is not taken from its owner for who is not caught up
+                          it is not taken from its owner for who is not caught up, but for the owner's other threads
 copies-misplaced          one learner a task, which stays and does not own it; its owner is told; one role an instance.
                           KIP-441: ``num.standby.replicas`` of each task, as many as there may be, and no more than
                           ``max.warmup.replicas`` beside them, with which active tasks are spread evenly
@@ -41,7 +41,6 @@ from kemu.emulator.watching.applications import ACTIVE, RUNNING, WatchedCopy
 from kemu.protocol.names import GroupId, host_of
 from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
-    MemberRemoved,
     PartitionsLost,
     PartitionsRevoked,
     ProduceFailed,
@@ -92,8 +91,6 @@ class Tasks(Checker):
         self._duties = TaskDuties(self, bound_us, commit_us or {})
         self._completed_us: dict[GroupId, int] = {}
         """When its last join phase was over."""
-        self._removed: dict[tuple[GroupId, str], None] = {}
-        """(application, member id) that a coordinator removed from the group: its process may not know it yet."""
         self._had: dict[int, list[tuple[int, int]]] = {}
         """Number of a copy that runs -> at each look, what it had applied."""
         self._checkpointed: dict[tuple[GroupId, str, str], int] = {}
@@ -109,7 +106,6 @@ class Tasks(Checker):
             TasksDecided: self._decided,
             JoinPhaseCompleted: self._completed,
             TaskBecame: self._became,
-            MemberRemoved: self._member_removed,
             PartitionsLost: self._lost,
             PartitionsRevoked: self._revoked,
         }
@@ -200,11 +196,16 @@ class Tasks(Checker):
                     yield "state-passed-over", task, text
         for row in fact.given:
             others = [process for process in made.said if process != row.process]
-            for task in [task for task in row.revoked if task in made.said[row.process].assigned]:
+            instance = application.instances.get(application.processes.get(row.process, ""))
+            stays = (
+                row.standby if instance is not None and instance.started.weight > 1 else ()
+            )  # with another of its threads
+            taken = [task for task in row.revoked if task in made.said[row.process].assigned and task not in stays]
+            for task in taken:
                 least, most = had(row.process, task)[0], max([had(process, task)[1] for process in others], default=-1)
                 if task not in made.owners and least > lag and 0 <= most < least - lag:
-                    host = application.processes.get(row.process, row.process)
-                    text = f"{task} is taken from {host}, which had {least} of its changelog's records"
+                    owner = application.processes.get(row.process, row.process)
+                    text = f"{task} is taken from {owner}, which had {least} of its changelog's records"
                     yield "state-passed-over", task, f"{text}; nobody else had more than {most}"
 
     def _standbys(self, made: _Decision) -> Broken:
@@ -229,9 +230,10 @@ class Tasks(Checker):
         if not copy.works or (applications.role_before, applications.state_before) == (ACTIVE, RUNNING):
             return
         for other in applications.of(copy.application).of(copy.task):
-            is_member = other.works and (copy.application, other.member_id) not in self._removed
             still = other.stood_still or self.panel.hosts[other.instance].paused
-            if other.instance != copy.instance and is_member and not still:
+            if other.instance == copy.instance or not other.works or still:
+                continue
+            if self.panel.memberships.has(copy.application, other.actor):  # who is none may not know it yet
                 self._say(seen, "runs-twice", copy, f"runs on {copy.instance} and on {other.instance}")
         if applications.lacks_state(copy):
             text = f"runs on {copy.instance} with {copy.applied} of the {copy.due} records that its changelog had"
@@ -275,10 +277,6 @@ class Tasks(Checker):
 
     def _say(self, seen: Seen, kind: str, copy: WatchedCopy, text: str) -> None:
         self.violation(seen, kind, (copy.application, copy.task), f"{copy.task} of {copy.application} {text}")
-
-    def _member_removed(self, seen: Seen, fact: MemberRemoved) -> None:
-        if self.panel.is_current(seen):
-            self._removed[fact.group, fact.member_id] = None
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
         """Its callback is over: what the thread ran is somebody else's."""

@@ -6,7 +6,7 @@ from typing import Any
 from kemu.emulator.checkers.tasks import Tasks
 from kemu.emulator.facts import FaultApplied, HostStarted, RecordSizes, Seen
 from kemu.emulator.watching.panel import Panel
-from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberBecame
+from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberAdded, MemberBecame
 from kemu.protocol.notes.streams import (
     InstanceStarted,
     TaskBecame,
@@ -46,7 +46,7 @@ class StreamsStory:
         self.told += [(round(at_s * S), actor, fact) for fact in facts]
 
     def start(self, at_s: float, *hosts: str, weight: int = 1) -> None:
-        """Hosts start, and their instances."""
+        """Hosts start, and their instances, whose threads are members at once."""
         assignor, standbys, imbalance, ready_lag = self._settings
         for host in hosts:
             self.say(at_s, "", HostStarted(host=host, life=1, kept_disk=True))
@@ -66,6 +66,11 @@ class StreamsStory:
                 sources=(("in",),),
             )
             self.say(at_s, host, started)
+            self.say(
+                at_s,
+                COORDINATOR,
+                MemberAdded(group=APP, member_id=f"{host}-id", client_id=f"{host}/t1", instance_id=None),
+            )
 
     def prepare(self, at_s: float, why: str, *facts: object) -> None:
         """The coordinator prepares for a rebalance."""
@@ -92,7 +97,11 @@ class StreamsStory:
         """A generation begins; its leader gives tasks ("0 1 | learn 2 | standby 3"), and the group is Stable."""
         self.generation += 1
         completed = JoinPhaseCompleted(
-            group=APP, generation=self.generation, protocol="stream", leader="x", members=tuple(rows)
+            group=APP,
+            generation=self.generation,
+            protocol="stream",
+            leader="x",
+            members=tuple(f"{host}-id" for host in rows),
         )
         self.say(at_s, COORDINATOR, completed)
         said, given = [], []

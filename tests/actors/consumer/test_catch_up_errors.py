@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from kemu.actors.consumer.application import Calls
 from kemu.actors.machine import LinkDown, Machine, Received
-from kemu.protocol.commands import Unsubscribe
+from kemu.protocol.commands import EnforceRebalance, Unsubscribe
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Fetch, ListOffsets, Metadata
+from kemu.protocol.messages.ranges import RangeCommit
 from kemu.protocol.names import part_on, through
-from kemu.protocol.notes.groups import MemberFailed
+from kemu.protocol.notes.groups import CommitAnswered, MemberBecame, MemberFailed
 from kemu.protocol.notes.ranges import RangeTrimmed
-from tests.actors.consumer.catch_up_stage import BROKER, SECOND, Member, Stage
+from tests.actors.consumer.catch_up_stage import BROKER, COORDINATOR, HOP_US, SECOND, Member, Stage
 
 CHILD = part_on("c1", "catch-up")
 Changed = Callable[[Any], Any]
@@ -44,7 +46,7 @@ class Broker(Stage):
         super().__init__(log_end, p_commit)
 
     def _request_arrives(self, name: str, machine: Machine, to: str, event: Received) -> None:
-        if to == through("catch-up", BROKER):
+        if to in (through("catch-up", BROKER), through("catch-up", COORDINATOR)):
             self.asked.append(event.message)
             if type(event.message) is self.hold:
                 self.held.append((name, machine, to, event))
@@ -64,6 +66,12 @@ class Broker(Stage):
         for each in held:
             self._request_arrives(*each)
         self.run(SECOND)
+
+    def release_alone(self) -> None:
+        """The one request that is held arrives now, and its answer some hops later."""
+        (held,), self.held, self.hold = self.held, [], None
+        self._request_arrives(*held)
+        self.run(10 * HOP_US)
 
     def break_connection(self) -> None:
         """The second consumer's, to the broker: what is under way on it is gone."""
@@ -199,3 +207,30 @@ def test_a_log_that_was_cut_below_an_open_range_leaves_nothing_to_work_off() -> 
     assert stage.looks() == [EARLIEST_TIMESTAMP, LATEST_TIMESTAMP]
     assert [row.fetch_offset for fetch in stage.of(Fetch) for row in fetch.partitions] == [20]
     assert stage.delivered == [["P", 10, 30]]
+
+
+def _one_long_poll(calls: Calls) -> bool:
+    calls.poll(60 * SECOND)
+    return True
+
+
+def test_a_member_joins_as_soon_as_the_second_of_its_commits_is_answered() -> None:
+    """ConsumerCoordinator.onJoinPrepare: a rebalance waits for the commits before it, and no longer."""
+    stage = Broker(100, 20)
+    stage.start()
+    stage.owner.machine.config = evolve(stage.owner.machine.config, enable_auto_commit=True)
+    stage.append(110)
+    stage.poll("secondary", 30)
+    stage.poll("primary", 10)
+    stage.owner.script.acts.append(_one_long_poll)
+    stage.run(SECOND // 10)
+    stage.hold = RangeCommit
+    answered, joins = len(stage.facts(CommitAnswered)), len(stage.facts(MemberBecame))
+    stage.tell(EnforceRebalance())
+    stage.run(SECOND // 10)
+    assert len(stage.facts(CommitAnswered)) == answered + 1, "the first consumer's"
+    assert len(stage.facts(MemberBecame)) == joins
+
+    stage.release_alone()
+
+    assert [fact.new for fact in stage.facts(MemberBecame)[joins:]][:1] == ["PREPARING_REBALANCE"]

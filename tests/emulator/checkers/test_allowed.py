@@ -47,13 +47,26 @@ def test_a_coordinator_whose_clock_is_wrong_by_a_per_cent_may_remove_too_early(h
     assert story.found() == found
 
 
-@pytest.mark.parametrize(("removed", "found"), [("a", []), ("b", ["runs-twice"]), ("", ["runs-twice"])])
-def test_a_task_may_run_twice_while_a_member_that_was_removed_does_not_know_it(removed: str, found: list[str]) -> None:
-    """a keeps task 0_0, which b runs now; a is cut off beyond its session."""
+@pytest.mark.parametrize(
+    ("removed", "lost", "found"),
+    [
+        ("a", None, []),
+        ("b", None, ["runs-twice"]),
+        ("", None, ["runs-twice"]),
+        ("", "b-id", []),
+        ("", "a-id", ["runs-twice"]),
+    ],
+)
+def test_a_task_may_run_twice_while_a_member_that_was_removed_does_not_know_it(
+    removed: str, lost: str | None, found: list[str]
+) -> None:
+    """a keeps task 0_0, which b runs now; a is cut off beyond its session, or the group's new coordinator lacks it."""
     told = formed()
     if removed:
         gone = notes.MemberRemoved(group=APP, member_id=f"{removed}-id", client_id="c", why="its session is over")
         told.say(20, COORDINATOR, gone)
+    if lost:
+        told.say(20, "b1/coordinator", notes.GroupLoaded(group=APP, generation=1, state="Stable", members=(lost,)))
     told.copy(30, "b", "0", "active", "CREATED", "RESTORING", "RUNNING")
 
     assert kinds(told, 31) == found

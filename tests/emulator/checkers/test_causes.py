@@ -7,6 +7,7 @@ from kemu.emulator.checkers.lifecycle import Lifecycle
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import (
     FaultApplied,
+    FaultEnded,
     MemberReconfigured,
 )
 from kemu.protocol.errors import ErrorCode
@@ -299,6 +300,22 @@ def test_a_fault_excuses_work_that_is_not_committed_of_the_member_that_it_hits(s
     story.world(FaultApplied(index=0, kind="isolate", text="somebody is cut off", links=links, lasts=True))
 
     assert gives_up(story) == ([] if excused else ["given-up-uncommitted"])
+
+
+@pytest.mark.parametrize(
+    ("host", "closes", "excused"), [("c1", "in the fault", True), ("c2", "in the fault", False), ("c1", "after", False)]
+)
+def test_a_commit_that_a_fault_took_from_a_member_that_closes_is_not_made_again(story, host, closes, excused):
+    """ConsumerCoordinator.close: one commit, for whose answer it waits at most 30 s."""
+    close = FaultApplied(index=1, kind="close-host", text=f"close {host}")
+    story.world(FaultApplied(index=0, kind="isolate", text="c1 is cut off", links=(("c1", ""),), lasts=True))
+    if closes == "in the fault":
+        story.world(close)
+    story.world(FaultEnded(index=0, kind="isolate"))
+    if closes == "after":
+        story.world(close)
+
+    assert gives_up(story, after_s=15) == ([] if excused else ["given-up-uncommitted"])
 
 
 @pytest.mark.parametrize(("number", "since_s", "excused"), [(0, 5, True), (1, 5, False), (0, 11, False)])

@@ -7,6 +7,7 @@ from kemu.emulator.checkers.base import MAX_VIOLATIONS
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.facts import (
     DiskTailLost,
+    FaultApplied,
     HostPaused,
     HostStarted,
     TopicGrown,
@@ -756,6 +757,64 @@ def test_a_partition_of_a_crashed_member_that_nobody_takes_over(story):
     story.wait(31)
 
     caught(story, "liveness", "1 of 2 partitions are owned")
+
+
+def restless(story: Story) -> list[str]:
+    """What keeps the group, which is subscribed to the topic and to another one, from its rest."""
+    story.heal()
+    story.wait(31)
+    checker = Liveness(30 * SECOND, {GROUP: (TOPIC, "u")})
+    violations = judge(story.facts, ended_us=story.at_us, checkers=[checker]).violations
+    return [each.text.partition(" s: ")[2] for each in violations]
+
+
+@pytest.fixture
+def of_two_topics():
+    """Its members own all of one topic, and nothing of another one with three partitions."""
+    story = Story("c1", "c2", count=2)
+    story.form(c1="0", c2="1")
+    story.world(TopicGrown(topic="u", partitions=3))
+    return story
+
+
+UNSUBSCRIBED, TO_ALL = ("unsubscribe", "unsubscribes"), ("subscribe", "subscribes to t, u")
+TO_ONE, TO_PATTERN = ("subscribe", f"subscribes to {TOPIC}"), ("subscribe", "subscribes to all that matches t|v")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        ({}, ["2 of 5 partitions are owned"]),
+        ({"c1": TO_ONE}, ["2 of 5 partitions are owned"]),
+        ({"c1": TO_ONE, "c2": TO_PATTERN}, []),
+        ({"c1": TO_ONE, "c2": UNSUBSCRIBED}, []),
+        ({"c1": TO_ONE, "c2": TO_ALL}, ["2 of 5 partitions are owned"]),
+    ],
+)
+def test_a_group_owns_what_its_running_members_are_subscribed_to_now(of_two_topics, chosen, found):
+    for host, (kind, does) in chosen.items():
+        of_two_topics.world(FaultApplied(index=0, kind=kind, text=f"{host} {does}"))
+
+    assert restless(of_two_topics) == found
+
+
+@pytest.mark.parametrize(
+    ("who", "again", "found"),
+    [
+        ("c1 c2", "", []),
+        ("c1", "", ["the group is Empty"]),
+        ("c1 c2", "c2", ["the group is Empty"]),
+    ],
+)
+def test_a_group_may_be_empty_if_all_that_run_unsubscribed_and_did_not_start_again(of_two_topics, who, again, found):
+    for host in who.split():
+        of_two_topics.world(FaultApplied(index=0, kind="unsubscribe", text=f"{host} unsubscribes"))
+    if again:
+        of_two_topics.down(again)
+        of_two_topics.start(again)
+    of_two_topics.become("Empty")
+
+    assert restless(of_two_topics) == found
 
 
 def test_a_run_that_ends_before_the_bound_is_not_judged(story):
