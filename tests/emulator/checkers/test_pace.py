@@ -20,6 +20,7 @@ from kemu.protocol.messages.group import (
     SyncGroup,
     SyncGroupReply,
 )
+from kemu.protocol.messages.ranges import RangeCommit, RangeCommitReply
 from kemu.protocol.messages.store import (
     OpenSession,
     OpenSessionReply,
@@ -38,6 +39,7 @@ BEAT = Heartbeat(group="g", generation=1, member_id="m")
 SYNC = SyncGroup(group="g", generation=1, member_id="m")
 COMMIT = OffsetCommit(group="g", generation=1, member_id="m", offsets=())
 ASK, TOLD = Metadata(topics=None), MetadataReply(brokers=(), topics=())
+RANGE_COMMIT = RangeCommit(group="g", generation=1, member_id="m", offsets=())
 JOIN = JoinGroup(group="g", session_timeout_ms=10_000, protocol_type="consumer", protocols=())
 PING, PINGED = Ping(session_id=1), PingReply(code=StoreCode.OK)
 
@@ -143,6 +145,22 @@ def test_interval_commits_come_no_sooner_than_the_interval() -> None:
         told.wait(1)
 
     assert told.said() == ["too-soon"]
+
+
+@pytest.mark.parametrize(("joins", "said"), [("c1", []), ("c2", ["too-soon"]), ("", ["too-soon"])])
+def test_the_interval_of_a_second_consumers_commits_begins_again_with_a_rebalance_of_its_member(
+    joins: str, said: list[str]
+) -> None:
+    """KIP-333: both consumers commit before the member joins, whenever that is."""
+    told = Wired(Pace)
+    for number in range(0, 10, 2):
+        told.asks("c1/catch-up", B, RANGE_COMMIT, number)
+        told.answers(B, "c1/catch-up", RangeCommitReply(outcomes=()), number)
+        if joins:
+            told.asks(joins, B, JOIN, number + 1)
+        told.wait(1)
+
+    assert [kind for kind in told.said() if kind == "too-soon"] == said
 
 
 def test_a_client_asks_for_metadata_once_at_a_time(told: Wired) -> None:

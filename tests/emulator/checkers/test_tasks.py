@@ -342,7 +342,7 @@ def taken(warm: int, threads: int, *given: TasksGiven) -> list[str]:
         told.say(10, host, joined)
     completed = JoinPhaseCompleted(group=APP, generation=2, protocol="stream", leader="x", members=("a", "b"))
     told.say(10.5, COORDINATOR, completed)
-    rows = (says("A", assigned=T), says("B"), *given)
+    rows: list[TasksSaid | TasksGiven] = [says("A", assigned=T), says("B"), *given]
     told.say(11, "a", decision(*rows, learners=False))
 
     return [each for each in kinds(told) if each == "state-passed-over"]
