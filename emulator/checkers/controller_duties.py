@@ -28,6 +28,7 @@ Source: Kafka 3.4 ``KafkaController``, ``ControllerChannelManager``, ``Partition
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from kemu.emulator.checkers.duty import ORDER_US, SETTLE_US, TICK_US, Duties, Duty
 from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, HostStarted, Seen
@@ -40,8 +41,10 @@ from kemu.protocol.nodes import (
     ISR_CHANGES,
     PREFERRED_ELECTION,
     REASSIGN_PARTITIONS,
+    BadNode,
     PartitionState,
     ReplicaAssignment,
+    read_reassignments,
 )
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten, SessionEnded, SessionOpened
 
@@ -68,6 +71,8 @@ class ControllerDuties(Duties):
         """The zxid of the last election."""
         self._requests: dict[str, None] = {}
         """Paths of requests and announcements in the store."""
+        self._targets: dict[TopicPartition, tuple[int, ...]] = {}
+        """What the node asks for by which KIP-455's predecessors move partitions; the topics' nodes do not tell."""
         self._silent_us: dict[str, int] = {}
         """Hosts that are down or paused -> since when."""
         self._check = (-1, 0)
@@ -161,6 +166,10 @@ class ControllerDuties(Duties):
             self._requests.pop(fact.path, None)
             if fact.what != "deleted":
                 self._requests[fact.path] = None
+        if fact.path == REASSIGN_PARTITIONS:
+            self._targets = {}
+            with suppress(BadNode):  # controllers refuse it
+                self._targets = read_reassignments(fact.data) if fact.what != "deleted" else {}
 
     # --- what is owed ------------------------------------------------------------------------------------------
 
@@ -213,6 +222,11 @@ class ControllerDuties(Duties):
                 text = f"{host} takes brokers {known} for alive; registered are {live}"
                 yield self.order("stale-metadata", (host,), host, (known, live), self.orders_us, text)
 
+    def _awaits_replicas(self) -> bool:
+        """Whether a partition that is to move waits for its new replicas to get in sync."""
+        states = self.panel.states
+        return any(at in states and not set(target) <= set(states[at].isr) for at, target in self._targets.items())
+
     def _of_requests(self) -> Iterator[Duty]:
         """Requests are carried out; a deletion waits for all brokers and for reassignments, these for their ends."""
         panel, plane = self.panel, self.plane
@@ -223,7 +237,7 @@ class ControllerDuties(Duties):
                 if path.rpartition("/")[2] in moving:
                     continue
                 parties = (*parties, *plane.hosts)
-            elif path == REASSIGN_PARTITIONS and moving:
+            elif path == REASSIGN_PARTITIONS and (moving or self._awaits_replicas()):
                 continue
             of = (plane.epoch, plane.registrations) if path.startswith(DELETE_TOPICS) else plane.epoch
             text = f"{path} is left over in the store"

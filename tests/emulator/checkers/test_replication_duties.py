@@ -1,5 +1,7 @@
 """What brokers and controllers owe each other is done within a bound, whatever fault lasts elsewhere meanwhile."""
 
+import json
+
 import pytest
 
 from kemu.emulator.checkers.duty import ISR_US, ORDER_US, SETTLE_US
@@ -321,6 +323,17 @@ def test_a_leader_that_waits_no_more_lets_replicas_back_into_the_isr(how):
     time_passes(story, ISR_S + 2)
 
     assert found(story) == ["out-of-isr"]
+
+
+@pytest.mark.parametrize(("target", "is_left"), [((0, 1), True), ((0, 3), False)])
+def test_a_reassignment_by_kip_455s_predecessor_waits_for_its_new_replicas(target, is_left):
+    """ZkUtils' node stays until all of them are in sync (KafkaController.areReplicasInIsr 2.3)."""
+    story = in_peace()
+    rows = [{"topic": "t", "partition": 0, "replicas": target}]
+    story.node("/admin/reassign_partitions", json.dumps({"version": 1, "partitions": rows}).encode(), client="")
+    time_passes(story, SETTLE_S + 2)
+
+    assert found(story) == ["left-over"] * is_left
 
 
 def test_a_broker_that_runs_and_does_not_register_is_a_violation():
