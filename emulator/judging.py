@@ -105,10 +105,11 @@ class Judging:
 
     def raised(self, error: BaseException, at_us: int) -> str:
         """Which checker raised this, as ``finish`` takes it; what no checker raised is raised again."""
-        checker = owner_among(error, self.checkers)
-        if not isinstance(checker, Checker) and isinstance(error, Exception):
+        theirs = (each for each in self.checkers if owner_among(error, (each, *each.parts)) is not None)
+        checker = next(theirs, None)
+        if checker is None and isinstance(error, Exception):
             raise error
-        whose = f"the checker {checker.name}" if isinstance(checker, Checker) else "code of the run's caller"
+        whose = "code of the run's caller" if checker is None else f"the checker {checker.name}"
         return raised_text(whose, error, at_us)
 
     def finish(self, at_us: int, broke: str = "") -> Judgement:

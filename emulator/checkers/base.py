@@ -38,6 +38,8 @@ class Checker:
         self.on: dict[type, Callable[[Seen, Any], None]] = {}
         self.every: Handler | None = None
         """What takes every fact, whatever its type, before the method of its type; None: nothing does."""
+        self.parts: list[object] = []
+        """What takes facts for it (``shown_to``)."""
         self.looks_us = NEVER_US
         """The first fact of this time or later is shown to ``look`` before it is shown to any checker."""
         self.clock: Clock | None = None
@@ -46,6 +48,9 @@ class Checker:
     def shown_to(self, on: Mapping[type, Callable[[Seen, Any], None]]) -> None:
         """A part of the checker takes these facts, too, before the checker does."""
         for kind, takes in on.items():
+            part = getattr(takes, "__self__", self)
+            if not any(part is each for each in (self, *self.parts)):
+                self.parts.append(part)
             own = self.on.get(kind)
             self.on[kind] = takes if own is None else _both(takes, own)
 

@@ -16,7 +16,7 @@ from kemu.emulator.engine import step_watch
 from kemu.emulator.engine.raised import LIVELOCK, loop_words
 from kemu.emulator.exploring.shrinking import Shrinker
 from kemu.emulator.exploring.trial import Trials
-from kemu.emulator.facts import Seen
+from kemu.emulator.facts import HostStarted, Seen
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
@@ -180,6 +180,17 @@ def test_an_interrupt_in_the_code_of_the_user_interrupts(scenario: Scenario, dri
 def test_an_outcome_of_pytest_reaches_pytest(drive: str, outcome: BaseException) -> None:
     with pytest.raises(type(outcome)):
         run(load_scenario("steady-group"), seed=1, drive=drive, listeners={"c1": Raising(outcome)})
+
+
+def test_a_checker_is_named_for_what_its_parts_raise(scenario: Scenario) -> None:
+    class Part:
+        def starts(self, seen: Seen, fact: HostStarted) -> None:
+            raise KeyError("x")
+
+    checker = BrokenChecker(at_end=True)
+    checker.shown_to({HostStarted: Part().starts})
+
+    assert run(scenario, seed=1, checkers=[checker]).reason.startswith("the checker my-checker raised KeyError('x')")
 
 
 @pytest.mark.parametrize("drive", DRIVES)
