@@ -12,6 +12,7 @@ from kemu.actors.consumer.application import PollLoop, Returned
 from kemu.actors.consumer.listener import Outcome, TimedListener
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.checkers.base import Checker
+from kemu.emulator.checkers.lifecycle import Lifecycle
 from kemu.emulator.engine import step_watch
 from kemu.emulator.engine.raised import LIVELOCK, loop_words
 from kemu.emulator.exploring.shrinking import Shrinker
@@ -187,10 +188,10 @@ def test_a_checker_is_named_for_what_its_parts_raise(scenario: Scenario) -> None
         def starts(self, seen: Seen, fact: HostStarted) -> None:
             raise KeyError("x")
 
-    checker = BrokenChecker(at_end=True)
+    checker = Lifecycle({})
     checker.shown_to({HostStarted: Part().starts})
 
-    assert run(scenario, seed=1, checkers=[checker]).reason.startswith("the checker my-checker raised KeyError('x')")
+    assert run(scenario, seed=1, checkers=[checker]).reason.startswith("the checker lifecycle raised KeyError('x')")
 
 
 @pytest.mark.parametrize("drive", DRIVES)
