@@ -58,7 +58,6 @@ class CloseCall:
         membership: Membership,
         rebalancing: Rebalancing,
         over: Callable[[], None],
-        *,
         tasks_first: bool,
     ) -> None:
         self._machine = machine

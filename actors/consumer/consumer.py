@@ -200,9 +200,7 @@ class Consumer(HostingMachine):
         self.questions: Questions = Questions(self)
         rules = rules_of(config, used)
         self.rebalancing = Rebalancing(self, self.membership, self.positions, self.commits, used, rules)
-        self._closing = CloseCall(
-            self, self.commits, self.membership, self.rebalancing, over=self._closed, tasks_first=tasks_first
-        )
+        self._closing = CloseCall(self, self.commits, self.membership, self.rebalancing, self._closed, tasks_first)
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
         """Partitions were assigned by the application (``assign()``): there is no membership."""
