@@ -302,7 +302,7 @@ STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
         (
             "liveness",
             FORGOTTEN_REBALANCE,
-        ): "a static member gave partitions up, and came back (started again, or"
+        ): "a static member gave partitions up, or led and did not know of them, and came back (started again, or"
         " without its member id) before the rebalance that would have given them out was over: it is answered the"
         " generation that stands, and asks for no other; any rebalance of the group ends it",
         ("duties", EPOCH_OF_ANOTHER_TOPIC): "who is to lead the partition takes part in a later leader epoch of a"

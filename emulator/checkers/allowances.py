@@ -97,8 +97,8 @@ ALLOWANCES: tuple[Allowance, ...] = (
     Allowance(
         "rebalance-that-nobody-asks-for",
         ("liveness: forgotten-rebalance",),
-        "A static member gave partitions up and rejoined before the follow-up rebalance; nobody else asks for one.",
-        "Kafka 3.4 GroupCoordinator.updateStaticMemberAndRebalance, KIP-429",
+        "A static member gave partitions up, or assigned without knowing them, and rejoined before it asked again.",
+        "Kafka 3.4 GroupCoordinator.updateStaticMemberAndRebalance, ConsumerCoordinator.onLeaderElected, KIP-429",
         ("emulator.watching.forgotten_rebalances", "emulator.checkers.liveness:Liveness._forgotten_rebalance"),
         "tests/emulator/checkers/test_forgotten_rebalances.py::"
         "test_what_its_former_owner_does_not_ask_for_is_named_as_kafkas_own",

@@ -344,7 +344,7 @@ class Liveness(Checker):
         if not unowned or any(at not in forgotten for at in unowned):
             return ""
         who = ", ".join(dict.fromkeys(forgotten[at] for at in unowned))
-        return f"{who} gave them up for generation {generation}, and came back to it before the next one"
+        return f"{who} gave up or did not know them in generation {generation}, and came back before the next one"
 
     def _untold_coordinator(self, name: GroupId) -> str:
         """Whose members' coordinator leads a replica that was taken from its broker; "" if nobody's."""

@@ -6,15 +6,21 @@ JoinGroup failed, and it forgot its member id) is answered the assignment of the
 owns nothing too much: it asks for nothing. If that other rebalance ended with its coordinator, or was never begun,
 what was withheld is nobody's until something else makes the group rebalance.
 
+A leader asks for the next rebalance, too, when it hears of partitions that it did not know of (a broker that has just
+started knows no topics). A static leader that comes back first takes what it hears now for what it assigned from.
+
 Source: Kafka 3.4.1 ``ConsumerCoordinator.onJoinComplete`` (asks again for what it had to revoke alone) and
 ``onLeaderElected`` (a static leader that returns assigns nothing, KIP-814; before, it took itself for a follower),
 ``GroupCoordinator.updateStaticMemberAndRebalance``; 2.6.3 ``AbstractCoordinator.joinGroupIfNeeded``.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from kemu.emulator.facts import Seen
+from kemu.actors.machine import Received, Send
+from kemu.emulator.facts import Seen, received, sent
+from kemu.protocol.messages.data import MetadataReply
+from kemu.protocol.messages.group import SyncGroup
 from kemu.protocol.names import ActorName, GroupId, MemberId, TopicPartition
 from kemu.protocol.notes.groups import AssignmentReceived
 
@@ -26,6 +32,15 @@ class _Owner(Protocol):
     owned: dict[TopicPartition, None]
 
 
+class _Dealt(NamedTuple):
+    """Who assigned a generation, and how many partitions of each topic it knew of then."""
+
+    generation: int
+    leader: ActorName
+    leader_id: MemberId
+    known: Mapping[str, int]
+
+
 class _Generation:
     """The newest generation of a group that a member took an assignment of."""
 
@@ -34,7 +49,7 @@ class _Generation:
         self.taken: dict[ActorName, tuple[MemberId, list[TopicPartition]]] = {}
         """The assignment that a member took last: under which id, and what it had to give up for it."""
         self.forgotten: dict[TopicPartition, ActorName] = {}
-        """What a member had to give up that has come back as another since."""
+        """What a member had to give up, or did not know of as its leader, that has come back as another since."""
 
 
 class ForgottenRebalances:
@@ -43,12 +58,39 @@ class ForgottenRebalances:
     def __init__(self, holdings: Mapping[ActorName, _Owner]) -> None:
         self._holdings = holdings
         self._groups: dict[GroupId, _Generation] = {}
-        self.on: dict[type, Callable[[Seen, Any], None]] = {AssignmentReceived: self._received}
+        self._heard: dict[ActorName, dict[str, int]] = {}
+        """How many partitions of each topic a member was told of last."""
+        self._dealt: dict[GroupId, _Dealt] = {}
+        self.on: dict[type, Callable[[Seen, Any], None]] = {
+            AssignmentReceived: self._received,
+            received(MetadataReply): self._told,
+            sent(SyncGroup): self._deals,
+        }
 
     def of(self, group: GroupId, generation: int) -> Mapping[TopicPartition, ActorName]:
         """What nobody gives out any more in this generation, and who does not ask for it."""
         known = self._groups.get(group)
         return {} if known is None or known.number != generation else known.forgotten
+
+    def _told(self, seen: Seen, fact: Received) -> None:
+        heard = self._heard.setdefault(seen.actor, {})
+        heard.update({topic.topic: len(topic.partitions) for topic in fact.message.topics})
+
+    def _deals(self, seen: Seen, fact: Send) -> None:
+        request = fact.message
+        if request.assignments:
+            known = dict(self._heard.get(seen.actor, {}))
+            self._dealt[request.group] = _Dealt(request.generation, seen.actor, request.member_id, known)
+
+    def _unknown_then(self, seen: Seen, fact: AssignmentReceived) -> list[TopicPartition]:
+        """What the leader of this generation did not know of when it assigned it, and knows now that it came back."""
+        dealt = self._dealt.get(fact.group)
+        if dealt is None or (dealt.generation, dealt.leader) != (fact.generation, seen.actor):
+            return []
+        if fact.member_id == dealt.leader_id:  # it must ask again
+            return []
+        heard = self._heard.get(seen.actor, {}).items()
+        return [(topic, number) for topic, count in heard for number in range(dealt.known.get(topic, 0), count)]
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._groups.get(fact.group)
@@ -63,6 +105,7 @@ class ForgottenRebalances:
             gives_up += gave_up
         else:
             group.forgotten.update(dict.fromkeys(gave_up, seen.actor))
+        group.forgotten.update(dict.fromkeys(self._unknown_then(seen, fact), seen.actor))
         for at in fact.partitions:
             group.forgotten.pop(at, None)
         group.taken[seen.actor] = fact.member_id, list(dict.fromkeys(gives_up))

@@ -2,8 +2,12 @@
 
 import pytest
 
+from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.judging import Judging
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import MetadataReply, PartitionMetadata, TopicMetadata
+from kemu.protocol.messages.group import MemberAssignment, SyncGroup
 from tests.emulator.checkers.story import Story
 
 
@@ -50,7 +54,7 @@ def ends(story: Story) -> Story:
 
 def test_what_its_former_owner_does_not_ask_for_is_named_as_kafkas_own() -> None:
     assert judged(ends(withheld())) == [
-        ("forgotten-rebalance", "c1 gave them up for generation 2, and came back to it before the next one")
+        ("forgotten-rebalance", "c1 gave up or did not know them in generation 2, and came back before the next one")
     ]
 
 
@@ -62,3 +66,52 @@ def test_a_group_that_lacks_more_or_whose_owner_must_ask_has_no_excuse(how: str)
         story.revoke("c1", "1")
 
     assert judged(ends(story)) == [("not-at-rest", "")]
+
+
+def hears(story: Story, member: str, count: int) -> None:
+    """A broker tells it of so many partitions; none: it does not know the topic."""
+    rows = [
+        PartitionMetadata(error=ErrorCode.NONE, partition=at, leader=0, replicas=(0,), isr=(0,)) for at in range(count)
+    ]
+    error = ErrorCode.NONE if count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topic = TopicMetadata(error=error, topic="t", partitions=tuple(rows))
+    story.by(member, Received("b1", 1, 1, 0, MetadataReply(brokers=(), topics=(topic,))))
+
+
+def dealt_without_some(*, known: int, comes_back: bool) -> Story:
+    """c1 leads, and assigns t-0 alone; it hears of both partitions, perhaps as a static member that came back."""
+    story = Story("c1", "c2")
+    story.form(c1="0 1", c2="")
+    story.become("PreparingRebalance")
+    hears(story, "c1", known)
+    story.complete(2, "c1", "c2")
+    everybody = tuple(MemberAssignment(member_id=story.ids[each], assignment=b"") for each in ("c1", "c2"))
+    request = SyncGroup(group="g", generation=2, member_id=story.ids["c1"], assignments=everybody)
+    story.by("c1", Send("b0/coordinator", 0, 2, 5, request))
+    story.become("Stable")
+    story.revoke("c1", "0 1")
+    story.take("c1", 2, "0")
+    story.take("c2", 2, "")
+    hears(story, "c1", 2)
+    if comes_back:
+        story.lose("c1")
+        story.ids["c1"] = "c1-2"
+        story.take("c1", 2, "0")
+    return story
+
+
+@pytest.mark.parametrize(
+    ("known", "comes_back", "kind"),
+    [(1, True, "forgotten-rebalance"), (2, True, "not-at-rest"), (1, False, "not-at-rest")],
+)
+def test_what_a_static_leader_did_not_know_of_when_it_assigned_is_nobodys_once_it_came_back(
+    known: int, comes_back: bool, kind: str
+) -> None:
+    """ConsumerCoordinator.onLeaderElected 3.4.1; a leader that knew of it, or stays the same, has no excuse."""
+    story = dealt_without_some(known=known, comes_back=comes_back)
+    story.heal()
+    story.process("c1", 0, 0, 10)
+    story.wait(60)
+    story.append(0, 10, 1)
+
+    assert [each for each, _ in judged(story)] == [kind]
