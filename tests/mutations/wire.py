@@ -77,7 +77,7 @@ MUTATIONS = [
         '        """Its connection broke, or it did not answer: perhaps it controls no more."""\n'
         "        self._machine.start_timer(_TIMER, POLL_US // 2)\n",
         "pace/too-soon",
-        ("zombie-controller:1",),
+        ("zombie-controller:5",),
     ),
     Mutation(  # followers let their leader wait for their back-off
         "actors/broker/replica_fetchers.py",
