@@ -24,6 +24,7 @@ from kemu.protocol.names import ActorName, TopicPartition, broker_host
 from kemu.protocol.nodes import PartitionState
 from kemu.protocol.notes.groups import ProducerStarted, RecordsAcknowledged, RecordsAppended
 from kemu.protocol.notes.replication import (
+    BecameFollower,
     BecameLeader,
     ControlledShutdownAnswered,
     HighWatermarkAdvanced,
@@ -70,6 +71,7 @@ class Isr(Checker):
             TopicFilled: self._filled,
             ProducerStarted: self._produces,
             BecameLeader: self._led,
+            BecameFollower: self._follows,
             IsrProposed: self._proposed,
             HighWatermarkAdvanced: self._advanced,
             IsrChanged: self._changed,
@@ -94,6 +96,12 @@ class Isr(Checker):
         self._offices[seen.actor, at] = _Office(fact.isr, fact.end_offset)
         self._committed[at] = max(self._committed.get(at, 0), fact.high_watermark)
         self._thin[at] = [each for each in self._thin.get(at, ()) if each[1] <= fact.end_offset]
+
+    def _follows(self, seen: Seen, fact: BecameFollower) -> None:
+        """A follower that lost its log does not have everything any more."""
+        office = self._offices.get((broker_host(fact.leader), (fact.topic, fact.partition)))
+        if office is not None and fact.end_offset < office.end:
+            office.is_whole = False
 
     def _proposed(self, seen: Seen, fact: IsrProposed) -> None:
         office = self._office(seen)
