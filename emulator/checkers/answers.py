@@ -15,7 +15,8 @@ ElectLeaders                NONE: the preferred replica, or anybody, leads; ELEC
 reassignments               NONE: there is such a partition; NO_REASSIGNMENT_IN_PROGRESS: it stayed where it was
 ==========================  =========================================================================================
 
-What a controller knows is judged if nothing hit it, and the store had it so, for ``KNOWN_US``; other errors are not.
+A controller's word about the store's state is judged if for ``KNOWN_US`` no fault hit the controller, and the state did
+not change. Other errors are not judged.
 Kind: ``untrue``. Source: Kafka 3.4 ``ReplicaManager.getPartitionOrError``, ``KafkaController``, ``ZkAdminManager``.
 """
 
@@ -63,7 +64,7 @@ class Question(NamedTuple):
 
 
 Untrue = Iterator[tuple[str, str]]
-"""What an answer is about, and what is wrong with it."""
+"""The topic, partition or host that an answer is about, and the error in words."""
 DATA: Mapping[type, Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]] = {
     FetchReply: lambda reply: [(row.topic, row.partition, row.error) for row in reply.partitions if row.error],
     ProduceReply: lambda reply: [
@@ -147,7 +148,7 @@ class Answers(Checker):
             self._say(seen, name, f"{error.name}, and no fault hit a disk")
 
     def _look_at_denied(self, seen: Seen) -> None:
-        """Who gives up an office answers first, and says so later in the same step."""
+        """A broker that stops leading answers first; its note follows in the same step."""
         if self._denied and self._denied[0][0].seq != seen.seq:
             for before, at, role in self._denied:
                 if self.panel.roles.get((before.actor, at)) == role:

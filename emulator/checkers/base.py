@@ -39,7 +39,7 @@ class Checker:
         self.every: Handler | None = None
         """What takes every fact, whatever its type, before the method of its type; None: nothing does."""
         self.parts: list[object] = []
-        """What takes facts for it (``shown_to``)."""
+        """Objects that take facts for this checker (``shown_to``)."""
         self.looks_us = NEVER_US
         """The first fact of this time or later is shown to ``look`` before it is shown to any checker."""
         self.clock: Clock | None = None

@@ -1,4 +1,4 @@
-"""What clients owe after an answer, and after none: another attempt after the back-off, a lookup, word of the outcome.
+"""Duties of clients after an answer, or after none: another attempt after the back-off, a lookup, word of the outcome.
 
 ==============  =====================================================================  ===============================
 kind            rule                                                                   bound
@@ -71,7 +71,7 @@ from kemu.protocol.wire.schema import MESSAGES, SPECS, Kind
 _MS = 1_000
 _NEVER_US = 1 << 62
 SLACK_US = 1_500_000
-"""How much later than due something may be that need not be exact."""
+"""Tolerance of bounds that need not be exact."""
 ADMIN_BACKOFF = (100, 1_000)
 """``retry.backoff.ms`` and its maximum of an admin client. Source: Kafka 3.9 ``AdminClientConfig``."""
 COMMAND_US = 60_000_000
@@ -100,13 +100,13 @@ OF_MEMBERS: Mapping[type, type] = {
     RangeCommit: RangeCommitReply,
     RangeFetch: RangeFetchReply,
 }
-"""What only the coordinator of a group answers."""
+"""Requests that only the coordinator of a group answers -> their replies."""
 ADMINS_ASK: tuple[type, ...] = (
     *(FindCoordinator, DescribeGroups, DeleteGroups, LeaveGroup, ListGroups, OffsetDelete, OffsetFetch, OffsetCommit),
     *(ListOffsets, DeleteRecords, CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, IncrementalAlterConfigs),
     *(AlterPartitionReassignments, ListPartitionReassignments),
 )
-"""What commands of an admin take, but for Metadata, which its client asks for by itself, too."""
+"""Requests of an admin's commands. Metadata is none of them: the client asks for it by itself, too."""
 TRIED_AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)
 """Answers after which a commit may succeed."""
 KEEPS_LEADER = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT)
@@ -209,7 +209,7 @@ class Clients(Checker):
         """The admin's requests that have no answer."""
         self._quiet: _Quiet | None = None
         self._failures = 0
-        """Of the admin, in a row."""
+        """Failed attempts of the admin in a row."""
         self._knows_controller = True
         self._looking = False
         """The admin asks for metadata."""
@@ -218,16 +218,16 @@ class Clients(Checker):
         self._mixed_until_us = -1
         """Until when several commands of the admin may be under way, so that nobody knows which one waits."""
         self._refused: dict[ActorName, ActorName] = {}
-        """Who was told by whom that it is not the coordinator, and has no other answer since."""
+        """Member -> the broker that answered NOT_COORDINATOR; until another broker is found."""
         self._commits: dict[ActorName, tuple[int, int]] = {}
         """Second consumer -> when a commit of its failed, and when it may be repeated."""
         self._rejoins: dict[ActorName, _Rejoin] = {}
         self._committing: dict[ActorName, int] = {}
-        """Who waits for the answer to an OffsetCommit -> the id of the last one."""
+        """Member whose OffsetCommit has no answer -> the id of its last one."""
         self._silent: dict[str, None] = {}
         """Hosts whose application ever was told not to poll."""
         self._counted: dict[tuple[ActorName, type], tuple[int, int]] = {}
-        """Who asks what -> the second, and how often in it."""
+        """(client, request) -> the last second in which it was sent, and how often in that second."""
         if settings is None:
             return
         self._settings = settings

@@ -28,9 +28,9 @@ Source: Kafka 3.4 ``KafkaController``, ``ControllerChannelManager``, ``Partition
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 from kemu.emulator.checkers.duty import ORDER_US, SETTLE_US, TICK_US, Duties, Duty
+from kemu.emulator.checkers.reassignment import listed_in
 from kemu.emulator.facts import FaultApplied, HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.watching.control_plane import ControlPlane
 from kemu.protocol.config import ControllerConfig
@@ -41,10 +41,8 @@ from kemu.protocol.nodes import (
     ISR_CHANGES,
     PREFERRED_ELECTION,
     REASSIGN_PARTITIONS,
-    BadNode,
     PartitionState,
     ReplicaAssignment,
-    read_reassignments,
 )
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten, SessionEnded, SessionOpened
 
@@ -72,7 +70,7 @@ class ControllerDuties(Duties):
         self._requests: dict[str, None] = {}
         """Paths of requests and announcements in the store."""
         self._targets: dict[TopicPartition, tuple[int, ...]] = {}
-        """What the node asks for by which KIP-455's predecessors move partitions; the topics' nodes do not tell."""
+        """Partition -> its new replicas, by the node with which releases before KIP-455 move partitions."""
         self._silent_us: dict[str, int] = {}
         """Hosts that are down or paused -> since when."""
         self._check = (-1, 0)
@@ -167,9 +165,7 @@ class ControllerDuties(Duties):
             if fact.what != "deleted":
                 self._requests[fact.path] = None
         if fact.path == REASSIGN_PARTITIONS:
-            self._targets = {}
-            with suppress(BadNode):  # controllers refuse it
-                self._targets = read_reassignments(fact.data) if fact.what != "deleted" else {}
+            self._targets = {} if fact.what == "deleted" else listed_in(fact.data)
 
     # --- what is owed ------------------------------------------------------------------------------------------
 

@@ -129,9 +129,9 @@ class MembershipRules(Checker):
         """The last generation that became Stable at a coordinator without a successor, or was loaded."""
         self._completed_last: dict[GroupId, int] = {}
         self._told: dict[ActorName, MetadataReply] = {}
-        """What members were told of the cluster last."""
+        """Member -> the last Metadata answer that it received."""
         self._led_with: dict[ActorName, MetadataReply] = {}
-        """The same when they sent an assignment."""
+        """Leader -> the last Metadata answer that it had received as it sent an assignment."""
         own = {
             GroupRequestRead: self._read,
             GroupRequestAnswered: self._answered,

@@ -78,7 +78,7 @@ _US = 1_000
 SLACK_US = 1_500_000
 """How much later than due a request may be: a thread wakes late, the one before it is still written."""
 WRITE_US = 5_000_000
-"""How long a follower may take to write the records of one fetch."""
+"""A follower writes the records of one fetch within this time."""
 ALTER_AGAIN_US, ALTER_LOST_US = 50_000, 100_000
 """Source: ``DefaultAlterPartitionManager``, ``BrokerToControllerRequestThread`` (2.7 to 3.9)."""
 ORDER_AGAIN_US = 100_000
@@ -153,7 +153,7 @@ def _pings(settings: Settings, actor: ActorName) -> Gap:
 
 
 def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
-    """Of who commits by interval alone; when it must, ``group-progress`` and ``tasks`` know."""
+    """Of a member that commits by interval alone; ``group-progress`` and ``tasks`` say when it must."""
     config, streams_us = settings.consumer(actor), settings.streams_commit_us(actor)
     if streams_us >= SHORTEST_US:
         return Gap(streams_us, _NEVER_US)
@@ -188,7 +188,7 @@ def _shutdown_backoff_us(settings: Settings, actor: ActorName) -> int:
 
 
 def _alter_again_us(reply: AlterIsrReply) -> int:
-    """Who is told that it asked nobody in charge looks for the controller."""
+    """After NOT_CONTROLLER a broker looks for the controller first."""
     return ALTER_LOST_US if reply.error_code is ErrorCode.NOT_CONTROLLER else ALTER_AGAIN_US
 
 
@@ -340,7 +340,7 @@ class Pace(Checker):
         self._broke = (-1, "", "")
         """(step, client, peer) of the last connection that broke: what that step asks anew is given up, too."""
         self._storms: dict[ActorName, tuple[int, dict[object, int]]] = {}
-        """Who sends what may storm -> since when is counted, and how often it sent each request since."""
+        """Sender -> start of the second that is counted, and how often each request was sent in it."""
         self._looks_us = 0
         self._last = Seen(0, 0, "", 0, None)
         if settings is None:

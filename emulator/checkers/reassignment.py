@@ -130,7 +130,7 @@ class ReassignmentChecker(Checker):
         self._gets_ready = False
         """Whether that controller still reads the cluster and gets its state machines up."""
         self._listed: dict[TopicPartition, tuple[int, ...]] = {}
-        """What the list in the store asks for and no controller took up yet."""
+        """Partition -> the replicas that the list in the store asks for, while no controller has begun it."""
         self._brokers_us = 0
         """When a broker was last registered, or gone."""
         self._unused_us: int | None = None
@@ -237,7 +237,7 @@ class ReassignmentChecker(Checker):
         elif fact.path.startswith(f"{DELETE_TOPICS}/"):
             self._to_be_deleted[fact.path.rpartition("/")[2]] = None
         elif fact.path == REASSIGN_PARTITIONS:
-            self._list_written(seen, {} if deleted else _listed_in(fact.data), by_admin=fact.client != self._controller)
+            self._list_written(seen, {} if deleted else listed_in(fact.data), by_admin=fact.client != self._controller)
         elif fact.path.startswith(f"{BROKER_IDS}/"):
             self._brokers_us = seen.at_us
         elif fact.path == BROKER_DEFAULTS:
@@ -519,7 +519,8 @@ class ReassignmentChecker(Checker):
                 self.violation(seen, "unnamed", (name,), text, liveness=True)
 
 
-def _listed_in(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
+def listed_in(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
+    """Partition -> replicas, as the list in the store asks for; of a list that controllers refuse nothing."""
     try:
         return read_reassignments(data)
     except BadNode:

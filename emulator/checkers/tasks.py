@@ -92,7 +92,7 @@ class Tasks(Checker):
         self._completed_us: dict[GroupId, int] = {}
         """When its last join phase was over."""
         self._had: dict[int, list[tuple[int, int]]] = {}
-        """Number of a copy that runs -> at each look, what it had applied."""
+        """Number of a running copy -> (time, offset applied) at each look since its last sure checkpoint."""
         self._checkpointed: dict[tuple[GroupId, str, str], int] = {}
         """(application, instance, task) -> what the last copy there had in a checkpoint when it was killed."""
         self._unwritten: dict[str, None] = {}
@@ -116,10 +116,14 @@ class Tasks(Checker):
         """Judge every few seconds."""
         self.looks_us = seen.at_us + LOOKS_US
         self._duties.judge(seen)
-        for name in self.panel.applications.all.keys() - self._exactly_once:
-            for copy in self.panel.applications.of(name).copies.values():
+        for name, application in self.panel.applications.all.items():
+            written_us = self._written_us(seen, name)
+            for copy in application.copies.values() if name not in self._exactly_once else ():
                 if copy.state == RUNNING:
-                    self._had.setdefault(copy.number, []).append((seen.at_us, copy.applied))
+                    had = self._had.get(copy.number, [])
+                    newest = [each for each in had if each[0] < written_us][-1:]
+                    later = [each for each in had if each[0] >= written_us]
+                    self._had[copy.number] = [*newest, *later, (seen.at_us, copy.applied)]
 
     @property
     def satisfied(self) -> bool:
@@ -197,9 +201,8 @@ class Tasks(Checker):
         for row in fact.given:
             others = [process for process in made.said if process != row.process]
             instance = application.instances.get(application.processes.get(row.process, ""))
-            stays = (
-                row.standby if instance is not None and instance.started.weight > 1 else ()
-            )  # with another of its threads
+            several = instance is not None and instance.started.weight > 1
+            stays = row.standby if several else ()  # another thread of the instance may run these next
             taken = [task for task in row.revoked if task in made.said[row.process].assigned and task not in stays]
             for task in taken:
                 least, most = had(row.process, task)[0], max([had(process, task)[1] for process in others], default=-1)
@@ -258,10 +261,14 @@ class Tasks(Checker):
     def _down(self, seen: Seen, fact: HostDown) -> None:
         """Running copies write a checkpoint, to the disk itself, at each ``commit.interval.ms``."""
         for copy in self.panel.applications.ended:
-            written_us = seen.at_us - self._duties.commit_us.get(copy.application, NEVER_US) * 11 // 10 - FLUSH_US
+            written_us = self._written_us(seen, copy.application)
             had = [applied for at_us, applied in self._had.pop(copy.number, []) if at_us < written_us]
             if had and fact.how != CLOSED_HOST and not copy.stood_still and fact.host not in self._unwritten:
                 self._checkpointed[copy.application, copy.instance, copy.task] = had[-1]
+
+    def _written_us(self, seen: Seen, application: GroupId) -> int:
+        """State of this time or before is in a checkpoint now."""
+        return seen.at_us - self._duties.commit_us.get(application, NEVER_US) * 11 // 10 - FLUSH_US
 
     def _write_failed(self, seen: Seen, fact: ProduceFailed) -> None:
         self._unwritten[host_of(seen.actor)] = None
@@ -319,7 +326,7 @@ def misplaced(
     copies = Counter(task for _, behind in given.values() for task in behind)
     least, extra, owned = min(standbys, len(given) - 1), 0, {task for active, _ in given.values() for task in active}
     for task in stateful:
-        # Who is to get what another one has first to give up is told to keep a standby of it meanwhile.
+        # A task that its owner has to give up first has a standby at its next owner meanwhile.
         extra += max(0, copies[task] - least - (task not in owned))
         if copies[task] < least:
             yield "copies-misplaced", task, f"{task} has {copies[task]} standbys, instead of {least}"

@@ -33,7 +33,7 @@ class _Owner(Protocol):
 
 
 class _Dealt(NamedTuple):
-    """Who assigned a generation, and how many partitions of each topic it knew of then."""
+    """An assignment: its leader, and how many partitions of each topic the leader knew."""
 
     generation: int
     leader: ActorName
@@ -49,7 +49,8 @@ class _Generation:
         self.taken: dict[ActorName, tuple[MemberId, list[TopicPartition]]] = {}
         """The assignment that a member took last: under which id, and what it had to give up for it."""
         self.forgotten: dict[TopicPartition, ActorName] = {}
-        """What a member had to give up, or did not know of as its leader, that has come back as another since."""
+        """Partition -> the member that came back under another id. It had to give the partition up before, or it led
+        this generation and did not know of the partition."""
 
 
 class ForgottenRebalances:
@@ -59,7 +60,7 @@ class ForgottenRebalances:
         self._holdings = holdings
         self._groups: dict[GroupId, _Generation] = {}
         self._heard: dict[ActorName, dict[str, int]] = {}
-        """How many partitions of each topic a member was told of last."""
+        """Member -> topic -> number of partitions in its last Metadata answer."""
         self._dealt: dict[GroupId, _Dealt] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             AssignmentReceived: self._received,

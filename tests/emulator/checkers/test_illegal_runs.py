@@ -421,9 +421,8 @@ def test_a_disk_that_lost_something_once_excuses_no_second_loss(story):
     assert "group g committed 12 of t-0, but nobody processed records 4 to 5" in said
 
 
-def test_reading_on_behind_a_cut_of_which_another_leader_epoch_told(story):
-    """KIP-320: whoever is told of the epoch asks where its own ended, and goes back."""
-    story.process("c1", 0, 0, 10)
+def cut_to_6_in_another_epoch(story: Story) -> None:
+    """t-0 loses records 6 to 9 with the end of its disk, and gets eight others in leader epoch 2."""
     story.down("b0")
     story.world(DiskTailLost(host="b0", log="t-0", records=4, end_offset=-1))
     story.start("b0")
@@ -431,6 +430,12 @@ def test_reading_on_behind_a_cut_of_which_another_leader_epoch_told(story):
         "b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6, leader_epoch=2, epochs=((0, 0), (2, 6)))
     )
     story.append(0, 6, 8)
+
+
+def test_reading_on_behind_a_cut_of_which_another_leader_epoch_told(story):
+    """KIP-320: whoever is told of the epoch asks where its own ended, and goes back."""
+    story.process("c1", 0, 0, 10)
+    cut_to_6_in_another_epoch(story)
     story.by("c1", notes.EpochRead(topic=TOPIC, partition=0, offset=10, leader_epoch=2, life=2))
     story.process("c1", 0, 10, 14)
     story.committed("c1", 0, 14)
@@ -443,13 +448,7 @@ def test_nobody_tells_who_goes_on_at_an_offset_that_was_committed_without_a_lead
     """Streams commits none up to 3.9 (``StreamTask.committableOffsetsAndMetadata``): such a loss is expected."""
     story.process("c1", 0, 0, 10)
     story.committed("c1", 0, 10)
-    story.down("b0")
-    story.world(DiskTailLost(host="b0", log="t-0", records=4, end_offset=-1))
-    story.start("b0")
-    story.by(
-        "b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6, leader_epoch=2, epochs=((0, 0), (2, 6)))
-    )
-    story.append(0, 6, 8)
+    cut_to_6_in_another_epoch(story)
     reply = OffsetFetchReply(
         offsets=(FetchedOffset(topic=TOPIC, partition=0, offset=10, leader_epoch=epoch, error=ErrorCode.NONE),)
     )
@@ -466,13 +465,7 @@ def test_a_group_whose_log_was_cut_has_passed_nothing_of_what_came_since(story):
     """Its offset stands above new records; the next member that starts there is told (KIP-320)."""
     story.process("c1", 0, 0, 10)
     story.committed("c1", 0, 10)
-    story.down("b0")
-    story.world(DiskTailLost(host="b0", log="t-0", records=4, end_offset=-1))
-    story.start("b0")
-    story.by(
-        "b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=6, leader_epoch=2, epochs=((0, 0), (2, 6)))
-    )
-    story.append(0, 6, 8)
+    cut_to_6_in_another_epoch(story)
 
     assert story.judged().get("no-lost-record", []) == []
 
@@ -760,7 +753,7 @@ def test_a_partition_of_a_crashed_member_that_nobody_takes_over(story):
 
 
 def restless(story: Story) -> list[str]:
-    """What keeps the group, which is subscribed to the topic and to another one, from its rest."""
+    """The texts of ``liveness`` about a group that is subscribed to two topics."""
     story.heal()
     story.wait(31)
     checker = Liveness(30 * SECOND, {GROUP: (TOPIC, "u")})
