@@ -223,7 +223,7 @@ class Clients(Checker):
         """Second consumer -> when a commit of its failed, and when it may be repeated."""
         self._rejoins: dict[ActorName, _Rejoin] = {}
         self._committing: dict[ActorName, int] = {}
-        """Member whose OffsetCommit has no answer -> the id of its last one."""
+        """Member, or second consumer, whose commit has no answer -> the id of its last one."""
         self._silent: dict[str, None] = {}
         """Hosts whose application ever was told not to poll."""
         self._counted: dict[tuple[ActorName, type], tuple[int, int]] = {}
@@ -468,15 +468,15 @@ class Clients(Checker):
             self.violation(seen, "not-looked-up", (actor,), f"{text}, and nobody has told it of another since")
         if type(request) is JoinGroup:
             self._rejoins.pop(actor, None)
-        elif type(request) is OffsetCommit:
+        elif type(request) is OffsetCommit or type(request) is RangeCommit:
             self._committing[actor] = fact[2]
             self._rejoins_after(actor, _NEVER_US)  # it awaits the answer first
-        elif type(request) is RangeCommit:
+        if type(request) is RangeCommit:
             self._commits_again(seen)
 
     def _is_answered(self, seen: Seen, fact: Received) -> None:
         error, reply = ErrorCode.NONE, fact[4]
-        if type(reply) is OffsetCommitReply and self._committing.get(seen[2]) == fact[2]:
+        if isinstance(reply, OffsetCommitReply | RangeCommitReply) and self._committing.get(seen[2]) == fact[2]:
             del self._committing[seen.actor]
             self._rejoins_after(seen.actor, seen.at_us)
         rows = getattr(reply, "outcomes", ())
@@ -505,15 +505,18 @@ class Clients(Checker):
         if times is None or times.streams or host in self._silent or known is None or known.state != MEMBER:
             return
         busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)
-        since_us = _NEVER_US if seen.actor in self._committing else seen.at_us
+        commits = any(each in self._committing for each in (seen.actor, f"{seen.actor}/{PART}"))
+        since_us = _NEVER_US if commits else seen.at_us
         rejoin = _Rejoin(seen, group, fact.peer, busy_us, since_us + busy_us + SLACK_US)
         self._rejoins.setdefault(seen.actor, rejoin)
         self._look_at_members(seen)
 
     def _rejoins_after(self, actor: ActorName, at_us: int) -> None:
-        rejoin = self._rejoins.get(actor)
+        """``actor``: the member, or its second consumer, whose commit it awaits, too (KIP-333)."""
+        member = actor.removesuffix(f"/{PART}")
+        rejoin = self._rejoins.get(member)
         if rejoin is not None:
-            self._rejoins[actor] = rejoin._replace(by_us=at_us + rejoin.busy_us + SLACK_US)
+            self._rejoins[member] = rejoin._replace(by_us=at_us + rejoin.busy_us + SLACK_US)
 
     def _look_at_members(self, seen: Seen) -> None:
         for actor, rejoin in list(self._rejoins.items()):
@@ -580,7 +583,8 @@ class Clients(Checker):
         if self._refused.get(actor) == peer:
             del self._refused[actor]
         self._rejoins.pop(actor, None)
-        self._committing.pop(actor, None)
+        if self._committing.pop(actor, None) is not None:
+            self._rejoins_after(actor, seen.at_us)
         self._commits.pop(actor, None)
         sent = self._sent.get(actor, {})
         for number in [number for number, asked in sent.items() if asked.to == peer]:

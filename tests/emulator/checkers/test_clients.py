@@ -276,6 +276,22 @@ def test_a_member_that_is_told_of_a_rebalance_joins(told: Wired, wait: float, ki
     assert told.said() == kinds
 
 
+def test_a_member_joins_once_its_second_consumers_commit_is_given_up(told: Wired) -> None:
+    """KIP-333: offsets of both are committed before a join."""
+    told.note("c1", JOINED)
+    told.sends("c1/catch-up", B, RangeCommit(group="g", generation=1, member_id="m"), 1)
+    told.asks("c1", B, BEAT, 2)
+    told.answers(B, "c1", HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS), 2)
+    told.wait(20)
+    assert told.said() == []
+    told.hangs_up("c1/catch-up", B)
+    told.wait(1)
+    assert told.said() == []
+    told.wait(2)
+
+    assert told.said() == ["not-rejoined"]
+
+
 @pytest.mark.parametrize(("wait", "kinds"), [(1, []), (2, ["not-rejoined"])])
 def test_a_member_joins_once_its_commit_is_answered(told: Wired, wait: float, kinds: list[str]) -> None:
     """``ConsumerCoordinator.onJoinPrepare``: offsets are committed first."""
