@@ -111,6 +111,8 @@ TRIED_AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
 """Answers after which a commit may succeed."""
 KEEPS_LEADER = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT)
 """Answers to a Produce after which the same leader is asked again, without a look at metadata."""
+COMMITS_BEFORE_A_JOIN = 1
+"""Others are of the interval: a member that makes them does not heed what it was told."""
 SILENT = "stop-polling"
 """The fault under which an application does not poll."""
 
@@ -183,6 +185,8 @@ class _Rejoin(NamedTuple):
     coordinator: ActorName
     busy_us: int
     by_us: int
+    commits: int = 0
+    """How many commits it has sent since."""
 
 
 class Clients(Checker):
@@ -515,7 +519,11 @@ class Clients(Checker):
         """``actor``: the member, or its second consumer, whose commit it awaits, too (KIP-333)."""
         member = actor.removesuffix(f"/{PART}")
         rejoin = self._rejoins.get(member)
-        if rejoin is not None:
+        if rejoin is None:
+            return
+        if at_us == _NEVER_US:
+            rejoin = self._rejoins[member] = rejoin._replace(commits=rejoin.commits + 1)
+        if rejoin.commits <= COMMITS_BEFORE_A_JOIN if at_us == _NEVER_US else rejoin.by_us >= _NEVER_US:
             self._rejoins[member] = rejoin._replace(by_us=at_us + rejoin.busy_us + SLACK_US)
 
     def _look_at_members(self, seen: Seen) -> None:
