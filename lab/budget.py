@@ -13,7 +13,7 @@ from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.expectations import UNMET, split
 from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.lab.applications import APPLICATIONS
+from lab.applications import APPLICATIONS
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 """Of lines that no preset, past bug or swarm case reaches."""

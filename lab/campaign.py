@@ -25,9 +25,9 @@ from kemu.emulator.engine import step_watch
 from kemu.emulator.engine.raised import LIVELOCK
 from kemu.emulator.engine.world import World
 from kemu.emulator.scenario.forms import plain_form
-from kemu.lab.budget import Item, OutOfTime, RunOutcome, interleaved, outcome_of
-from kemu.lab.operators import ROOT, Mutant
-from kemu.lab.patching import CannotPatch, LiveFunctions, live_functions, replace, watch_of
+from lab.budget import Item, OutOfTime, RunOutcome, interleaved, outcome_of
+from lab.operators import ROOT, Mutant
+from lab.patching import CannotPatch, LiveFunctions, live_functions, replace, watch_of
 
 CPU_S = 28.0
 """Of one mutant."""
@@ -83,9 +83,9 @@ class MutantResult:
 def tree_hash() -> str:
     """Of all sources that a run executes. What a run is about is no part of it (see ``scenario_hash``)."""
     digest = hashlib.sha256()
-    for package in ("protocol", "actors", "emulator"):
+    for package in ("kemu/protocol", "kemu/actors", "kemu/emulator"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            if not path.is_relative_to(ROOT / "emulator" / "exploring"):
+            if not path.is_relative_to(ROOT / "kemu" / "emulator" / "exploring"):
                 digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

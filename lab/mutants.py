@@ -1,4 +1,4 @@
-"""``python -m kemu.lab.mutants``: how many generated mutants of the machines the checkers catch in runs alone."""
+"""``python -m lab.mutants``: how many generated mutants of the machines the checkers catch in runs alone."""
 
 import importlib
 import json
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from kemu.lab.budget import budget
-from kemu.lab.campaign import CPU_S, MutantResult, as_row, baselines, from_row, results, tree_hash
-from kemu.lab.operators import ROOMS, ROOT, Mutant, all_mutants, drawn
-from kemu.lab.score import report
+from lab.budget import budget
+from lab.campaign import CPU_S, MutantResult, as_row, baselines, from_row, results, tree_hash
+from lab.operators import ROOMS, ROOT, Mutant, all_mutants, drawn
+from lab.score import report
 
 RUNS = ROOT / "runs" / "mutants"
 """Outside git."""
@@ -60,7 +60,7 @@ def main(
         changed = _changed_by_survivors(again, mutants)
         mutants = [each for each in mutants if each.name in changed]
     for file in files:
-        importlib.import_module("kemu." + file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+        importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     all_files = sorted({each.file for each in all_mutants()}) if room else files
     name = f"{tree_hash()}-{seed if again is None else again.stem}-{cpu:g}{'-' + room if room else ''}"
     path = path or RUNS / f"{name}.jsonl"

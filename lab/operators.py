@@ -18,35 +18,35 @@ ROOMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "catch_up",
         (
-            "protocol/catch_up.py",
-            "actors/consumer/catch_up.py",
-            "actors/consumer/child.py",
-            "actors/coordinator/second_log.py",
+            "kemu/protocol/catch_up.py",
+            "kemu/actors/consumer/catch_up.py",
+            "kemu/actors/consumer/child.py",
+            "kemu/actors/coordinator/second_log.py",
         ),
     ),
-    ("coordinator", ("actors/coordinator/",)),
-    ("consumer", ("actors/consumer/",)),
-    ("clients", ("actors/clients/", "actors/client.py")),
-    ("streams", ("actors/streams/", "protocol/streams/")),
-    ("broker", ("actors/broker/",)),
-    ("controller", ("actors/controller/",)),
-    ("store", ("actors/store/",)),
-    ("assign", ("protocol/assign/",)),
-    ("rebalancing", ("protocol/rebalancing/",)),
-    ("reassign", ("protocol/reassign/",)),
+    ("coordinator", ("kemu/actors/coordinator/",)),
+    ("consumer", ("kemu/actors/consumer/",)),
+    ("clients", ("kemu/actors/clients/", "kemu/actors/client.py")),
+    ("streams", ("kemu/actors/streams/", "kemu/protocol/streams/")),
+    ("broker", ("kemu/actors/broker/",)),
+    ("controller", ("kemu/actors/controller/",)),
+    ("store", ("kemu/actors/store/",)),
+    ("assign", ("kemu/protocol/assign/",)),
+    ("rebalancing", ("kemu/protocol/rebalancing/",)),
+    ("reassign", ("kemu/protocol/reassign/",)),
 )
 """Each room with the beginnings of its files' paths; a file belongs to the first room that matches."""
 
 TABLES = (
-    "actors/broker/rules.py",
-    "actors/controller/rules.py",
-    "actors/coordinator/rules.py",
-    "protocol/rebalancing/client_rules.py",
-    "protocol/streams/releases.py",
-    "protocol/streams/registry.py",
-    "protocol/reassign/readings.py",
-    "protocol/reassign/plans.py",
-    "protocol/reassign/waiting.py",
+    "kemu/actors/broker/rules.py",
+    "kemu/actors/controller/rules.py",
+    "kemu/actors/coordinator/rules.py",
+    "kemu/protocol/rebalancing/client_rules.py",
+    "kemu/protocol/streams/releases.py",
+    "kemu/protocol/streams/registry.py",
+    "kemu/protocol/reassign/readings.py",
+    "kemu/protocol/reassign/plans.py",
+    "kemu/protocol/reassign/waiting.py",
 )
 """Files of settings, of past bugs' values, of offline commands and of told reasons. They have no mutants."""
 FAULTS = (
@@ -291,7 +291,7 @@ def _of_timer(
 def all_mutants() -> list[Mutant]:
     """Every mutant of the machines and of the protocol."""
     found: list[Mutant] = []
-    for package in ("actors", "protocol"):
+    for package in ("kemu/actors", "kemu/protocol"):
         for path in sorted((ROOT / package).rglob("*.py")):
             file = path.relative_to(ROOT).as_posix()
             if room_of(file):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
-from kemu.lab.operators import ROOT, Mutant
+from lab.operators import ROOT, Mutant
 
 LiveFunctions: TypeAlias = dict[tuple[str, int, str], list[FunctionType]]
 """By file, first line and qualified name."""

@@ -1,4 +1,4 @@
-"""``python -m kemu.lab.preset_table``: which presets show a controller that does not see to brokers that die.
+"""``python -m lab.preset_table``: which presets show a controller that does not see to brokers that die.
 
 For each replicated preset in which a broker goes down, the first seed is looked for at which a break changes the run;
 the table tells what the checkers say of that run, and how long after the first broker went down.
@@ -18,14 +18,14 @@ from kemu.emulator.facts import HostDown, Seen
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.files import load_scenario, presets
-from kemu.lab.budget import TOO_LARGE
-from kemu.lab.operators import ROOT, Mutant
-from kemu.lab.patching import live_functions, replace
 from kemu.protocol.names import host_of
 from kemu.protocol.nodes import CONTROLLER_EPOCH
 from kemu.protocol.notes.replication import LogDirFailed, NodeWritten, SessionEnded
+from lab.budget import TOO_LARGE
+from lab.operators import ROOT, Mutant
+from lab.patching import live_functions, replace
 
-_BROKERS = "actors/controller/brokers.py"
+_BROKERS = "kemu/actors/controller/brokers.py"
 BREAKS: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
     {
         "elects-nobody": (

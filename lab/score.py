@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kemu.lab.campaign import CAUGHT, MutantResult
-from kemu.lab.operators import ROOT, Mutant
+from lab.campaign import CAUGHT, MutantResult
+from lab.operators import ROOT, Mutant
 
 VERDICTS = ("caught", "broken", "crash", "hang", "survivor", "unchanged", "unreached", "invalid")
 

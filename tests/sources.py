@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("protocol", "actors", "emulator", "tools", "lab")
+PACKAGES = ("kemu/protocol", "kemu/actors", "kemu/emulator", "kemu/tools", "lab")
 
 
 def sources(*packages: str) -> list[Path]:

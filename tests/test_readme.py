@@ -57,7 +57,7 @@ def test_the_readme_opens_with_the_two_commands() -> None:
     """Nothing stands between a reader and a running demo."""
     first = README.read_text(encoding="utf-8").split("```")[1]
 
-    assert first == "console\n$ python3 tools/bootstrap.py demo\n$ python3 tools/bootstrap.py test\n"
+    assert first == "console\n$ python3 bootstrap.py demo\n$ python3 bootstrap.py test\n"
 
 
 def test_what_the_readme_quotes_is_what_a_run_prints(

@@ -12,15 +12,15 @@ from click.testing import CliRunner
 
 from kemu.emulator.findings import Violation
 from kemu.emulator.runner import run
-from kemu.lab import campaign, mutants
-from kemu.lab.budget import SCENARIOS, Item, RunOutcome, budget, judged, outcome_of
-from kemu.lab.campaign import Baseline, MutantResult, as_row, baselines, chosen, from_row, results, scenario_hash
-from kemu.lab.mutants import main
-from kemu.lab.operators import ROOT, Mutant, mutants_of, room_of
-from kemu.lab.score import before, by_checkers, not_permitted, report, review_of, score
+from lab import campaign, mutants
+from lab.budget import SCENARIOS, Item, RunOutcome, budget, judged, outcome_of
+from lab.campaign import Baseline, MutantResult, as_row, baselines, chosen, from_row, results, scenario_hash
+from lab.mutants import main
+from lab.operators import ROOT, Mutant, mutants_of, room_of
+from lab.score import before, by_checkers, not_permitted, report, review_of, score
 
 STEADY = Item("preset", "steady-group")
-FILES = ["actors/coordinator/join_phase.py", "actors/consumer/catch_up.py"]
+FILES = ["kemu/actors/coordinator/join_phase.py", "kemu/actors/consumer/catch_up.py"]
 
 
 def mutant(file: str, old: str) -> Mutant:
@@ -123,7 +123,7 @@ def test_runs_that_caught_mutants_nearby_come_first(verdicts):
         for name in names
     ]
     nearby = mutant(FILES[0], "self._answer_all()")
-    far = attrs.evolve(nearby, file="actors/coordinator/group.py")
+    far = attrs.evolve(nearby, file="kemu/actors/coordinator/group.py")
 
     def order(*before: MutantResult) -> list[str]:
         return [each.item.source for each in chosen(one, known, 28, before)]

@@ -1,11 +1,11 @@
-"""The command line of ``python -m kemu.lab.mutants`` with input that it cannot use."""
+"""The command line of ``python -m lab.mutants`` with input that it cannot use."""
 
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from kemu.lab.mutants import main
+from lab.mutants import main
 
 
 @pytest.mark.parametrize(("option", "value"), [("--count", "0"), ("--jobs", "0"), ("--cpu", "-1"), ("--room", "nope")])

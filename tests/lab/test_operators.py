@@ -4,15 +4,15 @@ import textwrap
 
 import pytest
 
-from kemu.lab.operators import ROOMS, ROOT, all_mutants, drawn, mutants_of, room_of
+from lab.operators import ROOMS, ROOT, all_mutants, drawn, mutants_of, room_of
+
+PLACE = "kemu/actors/store/f.py"
 
 
 def found(source: str, operator: str) -> list[tuple[str, str]]:
     """(old, new) of an operator's mutants in the body of a function."""
     text = "def f(self, x, y):\n" + textwrap.indent(textwrap.dedent(source), "    ")
-    return [
-        (each.old, each.new.rstrip()) for each in mutants_of(text, "actors/store/f.py") if each.operator == operator
-    ]
+    return [(each.old, each.new.rstrip()) for each in mutants_of(text, PLACE) if each.operator == operator]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_operator_changes_one_place(operator, source, expected):
 def test_asserts_texts_of_notes_and_docstrings_have_no_mutants():
     text = 'def f(self):\n    """7"""\n    assert self.x == 7\n    raise ValueError(7)\n'
 
-    assert mutants_of(text, "actors/store/f.py") == []
+    assert mutants_of(text, PLACE) == []
     assert found("self.note(x < 7)", "boundary") == []
     assert found("self.note(x)", "effect removed") == []
 
@@ -54,12 +54,12 @@ def test_asserts_texts_of_notes_and_docstrings_have_no_mutants():
 def test_a_delay_that_is_drawn_and_an_injected_fault_have_no_mutants():
     assert found("self.start_timer(x, self.draws.us(DrawName.RTT, y))", "late timer") == []
     assert found("us = self.draws.us(DrawName.RTT, y)\nself.start_timer(x, us)", "early timer") == []
-    assert mutants_of("def _loss(self):\n    self.x.clear()\n", "actors/store/f.py") == []
+    assert mutants_of("def _loss(self):\n    self.x.clear()\n", "kemu/actors/store/f.py") == []
 
 
 def test_a_removed_statement_of_several_lines_moves_no_other_line():
     text = "def f(x):\n    x.clear(\n        1,\n    )\n    x.go()\n"
-    removed = next(each for each in mutants_of(text, "actors/store/f.py") if each.operator == "statement removed")
+    removed = next(each for each in mutants_of(text, PLACE) if each.operator == "statement removed")
 
     assert removed.applied(text).splitlines()[4] == "    x.go()"
     assert removed.diff(text).splitlines()[-1] == "+     pass"
@@ -67,7 +67,7 @@ def test_a_removed_statement_of_several_lines_moves_no_other_line():
 
 def test_a_mutant_knows_the_statement_around_it_also_in_the_head_of_a_case():
     text = "def f(x, y):\n    match x:\n        case 1:\n            y()\n        case 2 if x < y:\n            x()\n"
-    of_guard = next(each for each in mutants_of(text, "actors/store/f.py") if each.operator == "boundary")
+    of_guard = next(each for each in mutants_of(text, PLACE) if each.operator == "boundary")
 
     assert (of_guard.line, of_guard.statement) == (5, 2)
 
@@ -79,7 +79,7 @@ def everything():
 
 def test_every_room_has_mutants(everything):
     assert {each.room for each in everything} == {room for room, _ in ROOMS}
-    assert room_of("actors/coordinator/rules.py") == room_of("protocol/config.py") == ""
+    assert room_of("kemu/actors/coordinator/rules.py") == room_of("kemu/protocol/config.py") == ""
 
 
 def test_a_sample_is_the_seeds_own_spread_over_rooms_and_the_beginning_of_a_larger_one(everything):

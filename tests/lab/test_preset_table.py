@@ -2,7 +2,7 @@
 
 import pytest
 
-from kemu.lab.preset_table import BREAKS, row_of
+from lab.preset_table import BREAKS, row_of
 
 SAMPLE = ("broker-crash-and-return", "reassign-target-dies", "log-dir-fails", "frozen-session")
 

@@ -9,42 +9,42 @@ ORDINARILY_ONE_OF = 9
 
 REPLICATION = [
     Mutation(  # the high watermark asks no follower
-        "actors/broker/isr.py",
+        "kemu/actors/broker/isr.py",
         "        if follower.end_offset < least and (",
         "        if follower.end_offset > least and (",
         "replicas",
         ("replicated-steady:1",),
     ),
     Mutation(  # the high watermark waits for the fastest follower
-        "actors/broker/isr.py",
+        "kemu/actors/broker/isr.py",
         "    return least\n",
         "    return min(own_end, max([each.end_offset for each in followers], default=own_end))\n",
         "replicas",
         ("slow-follower:1",),
     ),
     Mutation(  # all that a new leader has counts as committed
-        "actors/broker/replica.py",
+        "kemu/actors/broker/replica.py",
         "        self.epoch_start = self.log.end_offset\n",
         "        self.epoch_start = self.log.high_watermark = self.log.end_offset\n",
         "replicas",
         ("tail_at_a_crash.toml:1",),
     ),
     Mutation(  # acks=all is answered at the append
-        "actors/broker/led_partitions.py",
+        "kemu/actors/broker/led_partitions.py",
         "        if acks == _ALL and end > replica.log.high_watermark:",
         "        if acks == _ALL and end < replica.log.high_watermark:",
         "replicas",
         ("replicated-steady:1",),
     ),
     Mutation(  # a member leaves the ISR by the controller, and no new epoch opens
-        "actors/controller/replica_states.py",
+        "kemu/actors/controller/replica_states.py",
         "                        leader_epoch=state.leader_epoch + 1,\n",
         "                        leader_epoch=state.leader_epoch,\n",
         "leadership",
         ("broker_away.toml:1",),
     ),
     Mutation(  # a follower joins the ISR before it has caught up
-        "actors/broker/isr.py",
+        "kemu/actors/broker/isr.py",
         (
             "        follower.end_offset >= high_watermark\n"
             "        and (follower.end_offset >= epoch_start or not rules.joins_at_epoch_start)\n"
@@ -54,21 +54,21 @@ REPLICATION = [
         ("broker_away.toml:1",),
     ),
     Mutation(  # anybody alive is elected
-        "actors/controller/elections.py",
+        "kemu/actors/controller/elections.py",
         ("        if broker in live and broker in isr:\n            return broker, False\n"),
         ("        if broker in live:\n            return broker, False\n"),
         "leadership",
         ("last_in_sync_down.toml:1",),
     ),
     Mutation(  # a leader writes ISRs over whatever is there
-        "actors/broker/isr_store.py",
+        "kemu/actors/broker/isr_store.py",
         "data=write.data, version=write.change.zk_version)",
         "data=write.data, version=-1)",
         "leadership",
         ("deposed_unaware.toml:1",),
     ),
     Mutation(  # followers cut nothing
-        "actors/broker/replica_manager.py",
+        "kemu/actors/broker/replica_manager.py",
         "        shorter = replica.cut(end_offset)\n",
         "        shorter = False\n",
         "replicas",
@@ -78,14 +78,14 @@ REPLICATION = [
 
 GROUPS = [
     Mutation(  # everybody is given the leader's part
-        "actors/coordinator/syncing.py",
+        "kemu/actors/coordinator/syncing.py",
         "            member.assignment = assignments[member.member_id]\n",
         '            member.assignment = assignments[self._books.members.leader or ""]\n',
         "one-owner",
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # commits are answered and not kept
-        "actors/coordinator/offsets.py",
+        "kemu/actors/coordinator/offsets.py",
         (
             "        if known is not None and known.position >= kept.position:\n"
             "            return False\n"
@@ -96,49 +96,49 @@ GROUPS = [
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # the others do not hear that a member left
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "            self.phase.prepare(self.books.reasons.left(left, told))",
         "            pass",
         "liveness",
         ("cooperative-scale-in:1",),
     ),
     Mutation(  # a loaded group begins to count again
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "        books.generation = metadata.generation\n",
         "        books.generation = 0\n",
         "membership/loaded",
         ("coordinator-failover-stable:1",),
     ),
     Mutation(  # after a load nobody's session runs
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "            self.books.start_session(member)\n        most = self",
         "            pass\n        most = self",
         "liveness",
         ("coordinator_and_member_die.toml:1",),
     ),
     Mutation(  # the first record of a group counts, not the last
-        "actors/coordinator/replay.py",
+        "kemu/actors/coordinator/replay.py",
         "                    self.metadata[group] = metadata\n",
         "                    self.metadata.setdefault(group, metadata)\n",
         "membership/loaded",
         ("coordinator-failover-stable:1",),
     ),
     Mutation(  # the leader is not told of the last member
-        "actors/coordinator/members.py",
+        "kemu/actors/coordinator/members.py",
         ("                for m in map(self.by_id.__getitem__, self.hashed())\n            ]\n        )"),
         ("                for m in map(self.by_id.__getitem__, self.hashed())\n            ][:-1]\n        )"),
         "liveness",
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # a member's session ends, and nobody rebalances
-        "actors/coordinator/join_phase.py",
+        "kemu/actors/coordinator/join_phase.py",
         "            self.prepare(books.reasons.session_over(member_id))",
         "            pass",
         "liveness",
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # commits are answered before the in-sync replicas have them
-        "actors/broker/group_log.py",
+        "kemu/actors/broker/group_log.py",
         "        replica.wait_for_all(Ack(end, order, call, 0, batch, written.base_offset, written.append_time_ms))\n",
         "        now = Ack(end, order, call, 0, batch, written.base_offset, 0)\n"
         "        self._led._calls.decide(call, 0, now.outcome(ErrorCode.NONE))\n",
@@ -146,14 +146,14 @@ GROUPS = [
         ("broker_away.toml:1",),
     ),
     Mutation(  # the last record of a group's log is not loaded
-        "actors/broker/group_log.py",
+        "kemu/actors/broker/group_log.py",
         "            records = replica.log.contents()\n",
         "            records = replica.log.contents()[:-1]\n",
         "commits",
         ("coordinator-crash-replicated:2",),
     ),
     Mutation(  # a protocol is chosen that not all members know
-        "actors/coordinator/members.py",
+        "kemu/actors/coordinator/members.py",
         "if self.support[own.name] == everyone), None)",
         "if self.support[own.name]), None)",
         "liveness",  # whoever does not know it fails
@@ -163,7 +163,7 @@ GROUPS = [
 
 MEMBERS = [
     Mutation(  # a heartbeat's answer makes nobody join
-        "actors/consumer/heartbeats.py",
+        "kemu/actors/consumer/heartbeats.py",
         ("                if membership.state is MemberState.STABLE:\n                    membership.request_rejoin"),
         (
             "                if membership.state is MemberState.FENCED if False else False:\n"
@@ -173,77 +173,77 @@ MEMBERS = [
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # ranges overlap
-        "protocol/assign/range.py",
+        "kemu/protocol/assign/range.py",
         "                self.take(member, self.left[start:end], assignment)",
         "                self.take(member, self.left[max(0, start - 1):end], assignment)",
         "one-owner",
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # ranges end one short
-        "protocol/assign/range.py",
+        "kemu/protocol/assign/range.py",
         "        assignment[member].extend((self.topic, partition) for partition in partitions)",
         "        assignment[member].extend((self.topic, n) for n in partitions if n + 1 < self.count)",
         "liveness",
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # what was returned last is returned again
-        "actors/consumer/fetching.py",
+        "kemu/actors/consumer/fetching.py",
         "                one.position, one.offset_epoch = last, epoch\n",
         "                one.position, one.offset_epoch = last - 1, epoch\n",
         "lifecycle",
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # a member goes on behind the place where the log was cut
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         "            self._set(one, row.end_offset, TRUNCATED, row.leader_epoch)",
         "            self._set(one, row.end_offset + 5, TRUNCATED, row.leader_epoch)",
         "no-lost-record",
         ("unclean-election:1",),
     ),
     Mutation(  # the first record of a batch is left out
-        "actors/consumer/fetching.py",
+        "kemu/actors/consumer/fetching.py",
         "first, last = max(batch.base_offset, position), batch.base_offset + batch.count",
         "first, last = max(batch.base_offset + (batch.base_offset == 50), position), batch.base_offset + batch.count",
         "lifecycle",
         ("steady-group:1",),
     ),
     Mutation(  # what is lost is still owned
-        "actors/consumer/rebalancing.py",
+        "kemu/actors/consumer/rebalancing.py",
         "        positions.drop(lost)\n",
         "",
         "lifecycle",
         ("gc-pause-zombie:1",),
     ),
     Mutation(  # the leader assigns to itself alone
-        "actors/consumer/rebalancing.py",
+        "kemu/actors/consumer/rebalancing.py",
         "            decided = assignor.assign(topics, members)",
         "            decided = assignor.assign(topics, {reply.member_id: members[reply.member_id]})",
         "liveness",
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # the assignor does not see who owns what
-        "protocol/assign/cooperative.py",
+        "kemu/protocol/assign/cooperative.py",
         "        return subscriber.owned, subscriber.generation\n",
         "        return (), subscriber.generation\n",
         "cooperative",
         ("cooperative_growth.toml:1",),
     ),
     Mutation(  # a cooperative member gives up all it has
-        "protocol/rebalancing/rules.py",
+        "kemu/protocol/rebalancing/rules.py",
         ("    revoked = minus(owned, assigned)\n    return Changes(revoked,"),
         ("    revoked = owned\n    return Changes(revoked,"),
         "cooperative",
         ("cooperative_growth.toml:1",),
     ),
     Mutation(  # committed offsets are read as 0
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         ("            if row.offset >= 0:\n                self._set(one, row.offset, COMMITTED"),
         ("            if row.offset >= 0:\n                self._set(one, 0, COMMITTED"),
         "commits",
         ("crash_for_good.toml:1",),
     ),
     Mutation(  # the last record of a poll is left out
-        "actors/consumer/fetching.py",
+        "kemu/actors/consumer/fetching.py",
         "                returned.append(_new(Returned, (one.at, first, last)))",
         "                returned.append(_new(Returned, (one.at, first, last - (last - first > 3))))",
         "lifecycle",
@@ -253,77 +253,77 @@ MEMBERS = [
 
 BROKERS = [
     Mutation(  # an ISR that is asked for counts at once
-        "actors/broker/isr_changes.py",
+        "kemu/actors/broker/isr_changes.py",
         ("        replica.in_sync.proposed = isr\n        self"),
         ("        replica.in_sync.members = replica.in_sync.proposed = isr\n        self"),
         "leadership",
         ("slow-follower:1",),
     ),
     Mutation(  # the last batch of a journal is not read
-        "actors/broker/replica_log.py",
+        "kemu/actors/broker/replica_log.py",
         "            if len(rows) == contents:\n",
         "            if len(rows) == contents and index < len(waiting):\n",
         "replicas",
         ("all_processes_die.toml:1",),
     ),
     Mutation(  # followers do not keep what producers wrote last
-        "actors/broker/replica_log.py",
+        "kemu/actors/broker/replica_log.py",
         ("            batch.leader_epoch,\n            batch.producer_id,\n"),
         ("            batch.leader_epoch,\n            -1,\n"),
         "idempotence",
         ("retry_at_the_next_leader.toml:1",),
     ),
     Mutation(  # a follower takes all it copied for committed
-        "actors/broker/replica_fetchers.py",
+        "kemu/actors/broker/replica_fetchers.py",
         "        log.high_watermark = max(log.start_offset, min(row.high_watermark, log.end_offset))",
         "        log.high_watermark = log.end_offset",
         "replicas",
         ("tail_at_a_crash.toml:1",),
     ),
     Mutation(  # who has everything leaves the ISR (KAFKA-7152)
-        "actors/broker/isr.py",
+        "kemu/actors/broker/isr.py",
         "            and (follower.end_offset != own_end or rules.shrinks_idle)\n",
         "",
         "isr",
         ("slow-follower:1",),
     ),
     Mutation(  # with one that joins another leaves
-        "actors/broker/replica.py",
+        "kemu/actors/broker/replica.py",
         "        return (*self.in_sync.members, broker)\n",
         "        return (*self.in_sync.members[:1], broker)\n",
         "isr",
         ("broker_away.toml:1",),
     ),
     Mutation(  # nobody follows
-        "actors/broker/control_requests.py",
+        "kemu/actors/broker/control_requests.py",
         ("            self._follow(replica, state)\n        # Else"),
         ("            pass\n        # Else"),
         "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # what clients are told never changes
-        "actors/broker/control_requests.py",
+        "kemu/actors/broker/control_requests.py",
         "            self._answers.update(request)\n",
         "",
         "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # a follower cuts one record too few
-        "actors/broker/replica.py",
+        "kemu/actors/broker/replica.py",
         "        if not self.log.cut(end_offset):\n",
         "        if not self.log.cut(end_offset + 1):\n",
         "replicas",
         ("unclean_before_kip_595.toml:1",),
     ),
     Mutation(  # records carry an epoch that is over
-        "actors/broker/replica.py",
+        "kemu/actors/broker/replica.py",
         ("            leader_epoch=self.leader_epoch,\n            producer_id"),
         ("            leader_epoch=self.led_since,\n            producer_id"),
         "replicas",
         ("broker_away.toml:1",),
     ),
     Mutation(  # the coordinator is never told what its broker leads
-        "actors/broker/replica.py",
+        "kemu/actors/broker/replica.py",
         "        self.led_since = state.leader_epoch\n",
         "        self.led_since = -1\n",
         "liveness",
@@ -333,21 +333,21 @@ BROKERS = [
 
 CONTROL = [
     Mutation(  # the store compares no versions
-        "actors/store/tree.py",
+        "kemu/actors/store/tree.py",
         "                if op.version not in (ANY_VERSION, node.version):",
         "                if op.version not in (ANY_VERSION, node.version, op.version):",
         "leadership",
         ("deposed_unaware.toml:1",),
     ),
     Mutation(  # the nodes of a session stay when it ends
-        "actors/store/store.py",
+        "kemu/actors/store/store.py",
         "            self._remove_ephemerals(session.id, session.client)\n",
         "            pass\n",
         "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # nobody hears of nodes that come and go
-        "actors/store/tree.py",
+        "kemu/actors/store/tree.py",
         (
             "            for client in self._take(self._child, above, child=True):\n"
             "                yield client, children_changed"
@@ -357,77 +357,77 @@ CONTROL = [
         ("broker_away.toml:1",),
     ),
     Mutation(  # sessions never end
-        "actors/store/store.py",
+        "kemu/actors/store/store.py",
         '        self.start_timer(("session", str(session.id)), us)',
         '        self.stop_timer(("session", str(session.id)))',
         "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # a broker that comes back is told nothing
-        "actors/controller/brokers.py",
+        "kemu/actors/controller/brokers.py",
         "        yield from self._machine.replicas.move(replicas, ReplicaPhase.ONLINE)",
         "        yield from self._machine.replicas.move(replicas[:0], ReplicaPhase.ONLINE)",
         "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # a new controller has the epoch of the old one
-        "actors/controller/controller.py",
+        "kemu/actors/controller/controller.py",
         "        mine = epoch + 1\n",
         "        mine = max(epoch, 1)\n",
         "leadership",
         ("controller_away.toml:1",),
     ),
     Mutation(  # of an election only the first replica hears
-        "actors/controller/partition_states.py",
+        "kemu/actors/controller/partition_states.py",
         "            machine.batch.add_leader_and_isr(outcomes[at].recipients, at, known, is_new=False)",
         "            machine.batch.add_leader_and_isr(outcomes[at].recipients[:1], at, known, is_new=False)",
         "duties",
         ("controller_away.toml:1",),
     ),
     Mutation(  # a controller's office outlives it
-        "actors/controller/controller.py",
+        "kemu/actors/controller/controller.py",
         "controller_data(self.broker_id, self.now_us // US_PER_MS), CreateMode.EPHEMERAL)",
         "controller_data(self.broker_id, self.now_us // US_PER_MS))",
         "duties",
         ("controller_away.toml:1",),
     ),
     Mutation(  # the controller keeps versions of before its writes
-        "actors/controller/transactions.py",
+        "kemu/actors/controller/transactions.py",
         "                written[at] = Leadership(update.state, result.version)",
         "                written[at] = Leadership(update.state, update.zk_version)",
         "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # the controller writes the ISR that was there, not the one asked for
-        "actors/controller/isr_alterations.py",
+        "kemu/actors/controller/isr_alterations.py",
         "changed = evolve(current.state, isr=row.new_isr, controller_epoch=context.epoch)",
         "changed = evolve(current.state, isr=current.state.isr, controller_epoch=context.epoch)",
         "leadership",
         ("broker_away.toml:1",),
     ),
     Mutation(  # nobody is told of an ISR that a leader asked for
-        "actors/controller/isr_alterations.py",
+        "kemu/actors/controller/isr_alterations.py",
         "        self._machine.batch.send_metadata(context.live, list(errors))\n",
         "",
         "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # the controller forgets the ISRs it wrote
-        "actors/controller/isr_alterations.py",
+        "kemu/actors/controller/isr_alterations.py",
         "        context.leadership.update(written)\n",
         "",
         "leadership",
         ("broker_away.toml:1",),
     ),
     Mutation(  # the others do not hear who left the ISR
-        "actors/controller/replica_states.py",
+        "kemu/actors/controller/replica_states.py",
         "                batch.add_leader_and_isr(others, at, known, is_new=False)",
         "                batch.add_leader_and_isr(others[:0], at, known, is_new=False)",
         "duties",
         ("broker_away.toml:1",),
     ),
     Mutation(  # a broker whose session ended opens no other
-        "actors/controller/controller.py",
+        "kemu/actors/controller/controller.py",
         (
             "            self.request(self.broker, BrokerSession(session_id=0, broker_epoch=self.broker_epoch), 0)\n"
             "        self.session.open()"
@@ -437,14 +437,14 @@ CONTROL = [
         ("deposed_unaware.toml:1",),
     ),
     Mutation(  # versions never rise
-        "actors/store/tree.py",
+        "kemu/actors/store/tree.py",
         "        node.version += 1\n",
         "",
         "leadership",
         ("deposed_unaware.toml:1",),
     ),
     Mutation(  # leaders are told no versions
-        "actors/controller/batch.py",
+        "kemu/actors/controller/batch.py",
         ("                    zk_version=known.zk_version,\n                    replicas=assignment"),
         ("                    zk_version=0,\n                    replicas=assignment"),
         "duties",

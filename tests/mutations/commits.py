@@ -4,21 +4,21 @@ from tests.mutations import Mutation
 
 MUTATIONS = [
     Mutation(  # in every other interval of 5 s a commit says 0
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         "offset=one.position, leader_epoch=one.offset_epoch\n",
         "offset=one.position * (self._machine.now_us // 5_000_000 % 2), leader_epoch=one.offset_epoch\n",
         "commits/went-back",
         ("steady-group:1",),
     ),
     Mutation(  # an empty group is deleted at the next check although it has offsets
-        "actors/coordinator/offset_requests.py",
+        "kemu/actors/coordinator/offset_requests.py",
         "return len(offsets.committed) == expired and not offsets.being_written",
         "return not offsets.being_written",
         "commits/removed-too-early",
         ("group_empty_for_a_moment.toml:1",),
     ),
     Mutation(  # a member resets its positions whenever the partition has another leader
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         "                one.leader, one.leader_epoch, one.row = leader, epoch, None\n"
         "                self._validate(one)\n",
         "                one.leader, one.leader_epoch, one.row = leader, epoch, None\n"
@@ -28,49 +28,49 @@ MUTATIONS = [
         ("broker-crash-and-return:1",),
     ),
     Mutation(  # "earliest" is read as "latest"
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         '"earliest": EARLIEST_TIMESTAMP',
         '"earliest": LATEST_TIMESTAMP',
         "commits/wrong-reset",
         ("steady-group:1",),
     ),
     Mutation(  # a position that the leader has is moved to where the position's epoch ends, as after a truncation
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         "if not undefined and row.end_offset >= one.position:",
         "if undefined and row.end_offset >= one.position:",
         "commits/not-truncated",
         ("broker-crash-and-return:1",),
     ),
     Mutation(  # offsets of an empty group last a minute, whatever offsets.retention.minutes says
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "retention_ms = self._machine.config.offsets_retention_minutes * MS_PER_MINUTE",
         "retention_ms = MS_PER_MINUTE",
         "commits/removed-too-early",
         ("group_empty_for_minutes.toml:1",),
     ),
     Mutation(  # "latest" is read as "earliest"
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         '"latest": LATEST_TIMESTAMP',
         '"latest": EARLIEST_TIMESTAMP',
         "commits/wrong-reset",
         ("reads_latest.toml:1",),
     ),
     Mutation(  # small committed offsets count as none
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         "            if row.offset >= 0:\n",
         "            if row.offset > 30:\n",
         "commits/position-not-committed",
         ("coordinator-failover-stable:1",),
     ),
     Mutation(  # a member with auto-commit gives up its partitions before a join without a commit
-        "actors/consumer/rebalancing.py",
+        "kemu/actors/consumer/rebalancing.py",
         "        if not config.enable_auto_commit:\n            return True\n        if not self._prepare_until_us:",
         "        if config.enable_auto_commit:\n            return True\n        if not self._prepare_until_us:",
         "commits/given-up-uncommitted",
         ("rolling-restart-dynamic:1",),
     ),
     Mutation(  # only offsets that are being written expire
-        "actors/coordinator/offsets.py",
+        "kemu/actors/coordinator/offsets.py",
         "            if partition in self.being_written:\n                continue\n            since = base",
         "            if partition not in self.being_written:\n                continue\n            since = base",
         "commits/removed-too-late",

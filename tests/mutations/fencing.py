@@ -4,7 +4,7 @@ from tests.mutations import Mutation
 
 MUTATIONS = [
     Mutation(  # a static member that restarts during a rebalance is fenced by the coordinator that knows its new id
-        "actors/coordinator/static.py",
+        "kemu/actors/coordinator/static.py",
         "        if books.state is PREPARING:\n            self._phase.complete_if_all_joined()\n",
         (
             "        if books.state is PREPARING:\n"

@@ -4,21 +4,21 @@ from tests.mutations import Mutation
 
 MUTATIONS = [
     Mutation(  # nobody is recalled for min.insync.replicas: no record of the group is taken
-        "emulator/injection/core.py",
+        "kemu/emulator/injection/core.py",
         "    if len(there) < standing.needed:\n",
         "    if not there:\n",
         "liveness",
         ("core_alone.toml:1",),
     ),
     Mutation(  # what lasts goes on lasting in the core
-        "emulator/injection/injector.py",
+        "kemu/emulator/injection/injector.py",
         "        self.cluster.keep_away(away)\n        self.heal()\n",
         "        self.cluster.keep_away(away)\n",
         "liveness",
         ("core_alone.toml:1",),
     ),
     Mutation(  # what counts is what those own that stay away
-        "emulator/checkers/liveness.py",
+        "kemu/emulator/checkers/liveness.py",
         "if host_of(each.actor) not in self.panel.away for at in each.owned)\n",
         "if host_of(each.actor) in self.panel.away for at in each.owned)\n",
         "liveness",

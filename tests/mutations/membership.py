@@ -6,14 +6,14 @@ _CALM = ("rare_commits.toml:1", "rolling-restart-dynamic:1")
 
 MUTATIONS = [
     Mutation(  # heartbeats do not prolong a session
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "            self.books.start_session(self.members.by_id[request.member_id])\n            if self._machine",
         "            if self._machine",
         "membership/evicted",
         ("rare_commits.toml:1",),
     ),
     Mutation(  # members that joined are dropped with those that did not, when a join phase ends in time
-        "actors/coordinator/join_phase.py",
+        "kemu/actors/coordinator/join_phase.py",
         "        if len(self.parked) < len(members):\n            for member in",
         "        self.drop(next(iter(members.by_id), ''), 'at random')\n"
         "        if len(self.parked) < len(members):\n            for member in",
@@ -21,7 +21,7 @@ MUTATIONS = [
         _CALM,
     ),
     Mutation(  # a static member that merely rejoins is fenced
-        "actors/coordinator/joining.py",
+        "kemu/actors/coordinator/joining.py",
         "        if error is not _NONE:\n            self._phase.refuse(caller, error, member_id)\n",
         "        if error is not _NONE or instance_id is not None:\n"
         "            error = error or ErrorCode.FENCED_INSTANCE_ID\n"
@@ -30,7 +30,7 @@ MUTATIONS = [
         ("static_zombie.toml:1",),
     ),
     Mutation(  # a static member that restarts during a rebalance is fenced by the coordinator that knows its new id
-        "actors/coordinator/static.py",
+        "kemu/actors/coordinator/static.py",
         "        if books.state is PREPARING:\n            self._phase.complete_if_all_joined()\n",
         (
             "        if books.state is PREPARING:\n"
@@ -40,7 +40,7 @@ MUTATIONS = [
         ("static_restart_while_joining.toml:2",),
     ),
     Mutation(  # a commit of a generation that is over is accepted
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         """                return error
             if generation != self.books.generation:
                 return ErrorCode.ILLEGAL_GENERATION
@@ -51,21 +51,21 @@ MUTATIONS = [
         ("static_zombie.toml:2",),
     ),
     Mutation(  # heartbeats of a group that is Stable are told to join again
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE\n\n    # --- leave",
         "        return ErrorCode.REBALANCE_IN_PROGRESS\n\n    # --- leave",
         "membership/refused",
         _CALM,
     ),
     Mutation(  # a follower that repeats its join makes the group rebalance
-        "actors/coordinator/joining.py",
+        "kemu/actors/coordinator/joining.py",
         "        elif books.state is STABLE and unchanged and not leads:",
         "        elif books.state is DEAD:",
         "membership/no-cause",
         ("enforced_rejoins.toml:1",),
     ),
     Mutation(  # each join phase is followed by another one
-        "actors/coordinator/syncing.py",
+        "kemu/actors/coordinator/syncing.py",
         '        self._books.change(GroupChange.ASSIGNMENT, "the leader\'s assignment is in the log")\n',
         '        self._books.change(GroupChange.ASSIGNMENT, "the leader\'s assignment is in the log")\n'
         "        if self._books.generation % 2:\n"
@@ -74,21 +74,21 @@ MUTATIONS = [
         _CALM,
     ),
     Mutation(  # a join phase takes half of its time
-        "actors/coordinator/join_phase.py",
+        "kemu/actors/coordinator/join_phase.py",
         "        self._machine.start_timer(self._timer, after_ms * US_PER_MS)\n",
         "        self._machine.start_timer(self._timer, after_ms * US_PER_MS // 2)\n",
         "membership/join-phase",
         _CALM,
     ),
     Mutation(  # a join phase waits for twice the longest rebalance timeout
-        "actors/coordinator/join_phase.py",
+        "kemu/actors/coordinator/join_phase.py",
         "        else:\n            self._start_timer(books.members.rebalance_timeout_ms())\n",
         "        else:\n            self._start_timer(2 * books.members.rebalance_timeout_ms())\n",
         "membership/join-phase",
         ("slow_callbacks.toml:1",),
     ),
     Mutation(  # assignments are handed out before the group's record is in the log
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "            self._machine.writes.begin(self.partition, (record,), write)\n\n    def _sync_written(",
         "            self._machine.writes.begin(self.partition, (record,), write)\n"
         "            self.syncing.assign(assignments)\n\n    def _sync_written(",
@@ -96,98 +96,98 @@ MUTATIONS = [
         _CALM,
     ),
     Mutation(  # an operator who names an instance is told that it is no member
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "            error = ErrorCode.UNKNOWN_MEMBER_ID if member_id is None else _NONE\n",
         "            error = ErrorCode.UNKNOWN_MEMBER_ID if member_id is not None else _NONE\n",
         "membership/refused",
         ("expelled.toml:1",),
     ),
     Mutation(  # a cooperative member keeps what it does not subscribe to any more when it joins
-        "protocol/rebalancing/rules.py",
+        "kemu/protocol/rebalancing/rules.py",
         "    return tuple(one for one in owned if one[0] not in wanted) or None\n",
         "    return None\n",
         "membership/not-revoked",
         ("subscribes_to_less.toml:1",),
     ),
     Mutation(  # the first join phase waits for two delays
-        "actors/coordinator/join_phase.py",
+        "kemu/actors/coordinator/join_phase.py",
         "            self._start_timer(self._delay_ms)\n        elif",
         "            self._start_timer(2 * self._delay_ms)\n        elif",
         "membership/join-phase",
         _CALM,
     ),
     Mutation(  # an id that was handed out lasts for two session timeouts
-        "actors/coordinator/joining.py",
+        "kemu/actors/coordinator/joining.py",
         "session_key(books.name, member_id), request.session_timeout_ms * US_PER_MS)\n",
         "session_key(books.name, member_id), 2 * request.session_timeout_ms * US_PER_MS)\n",
         "membership/join-phase",
         ("dies_with_a_new_id.toml:1",),
     ),
     Mutation(  # a member leaves when max.poll.interval.ms has passed since it first polled, though it polled meanwhile
-        "actors/consumer/consumer.py",
+        "kemu/actors/consumer/consumer.py",
         "        if self.now_us >= self._poll_by_us:\n",
         "        if self.now_us >= self._closes_at_us:\n",
         "lifecycle/left-in-time",
         ("short_waits.toml:1", "slow_callbacks.toml:1"),
     ),
     Mutation(  # the leader is told of itself alone
-        "actors/coordinator/members.py",
+        "kemu/actors/coordinator/members.py",
         "                for m in map(self.by_id.__getitem__, self.hashed())\n",
         "                for m in map(self.by_id.__getitem__, self.hashed()[:1])\n",
         "membership/join-answer",
         _CALM,
     ),
     Mutation(  # members are given the assignment of the first of them
-        "actors/coordinator/syncing.py",
+        "kemu/actors/coordinator/syncing.py",
         "            member.assignment = assignments[member.member_id]\n",
         "            member.assignment = next(iter(assignments.values()))\n",
         "membership/assignment",
         _CALM,
     ),
     Mutation(  # range gives the first member everything
-        "protocol/assign/range.py",
+        "kemu/protocol/assign/range.py",
         "        return max(0, share - self.taken[member])",
         "        return max(0, max(share, self.count) - self.taken[member])",
         "membership/unbalanced",
         _CALM,
     ),
     Mutation(  # roundrobin deals every other partition twice
-        "protocol/assign/round_robin.py",
+        "kemu/protocol/assign/round_robin.py",
         "                assignment[member] = everything[place :: len(circle)]\n",
         "                assignment[member] = everything[place // 2 :: len(circle)]\n",
         "membership/not-divided",
         ("roundrobin_group.toml:1",),
     ),
     Mutation(  # roundrobin leaves the first partitions out
-        "protocol/assign/round_robin.py",
+        "kemu/protocol/assign/round_robin.py",
         "                assignment[member] = everything[place :: len(circle)]\n",
         "                assignment[member] = everything[place + len(circle) :: len(circle)]\n",
         "membership/left-out",
         ("roundrobin_group.toml:1",),
     ),
     Mutation(  # range cuts every other topic backwards
-        "protocol/assign/range.py",
+        "kemu/protocol/assign/range.py",
         "        for member in self.subscribers:\n            end = ",
         "        for member in self.subscribers[:: 1 if len(self.topic) % 4 else -1]:\n            end = ",
         "membership/not-ranged",
         ("racks.toml:1",),
     ),
     Mutation(  # range holds every rack for a member's own
-        "protocol/assign/range.py",
+        "kemu/protocol/assign/range.py",
         "        return rack is None or (bool(self.replicas) and rack in self.replicas[partition])\n",
         "        return rack is None or bool(self.replicas)\n",
         "membership/off-rack",
         ("racks.toml:1",),
     ),
     Mutation(  # the sticky assignors forget what members own
-        "protocol/assign/as_kafka.py",
+        "kemu/protocol/assign/as_kafka.py",
         "        kept.append(mine)\n    shares",
         "        kept.append(mine[:0])\n    shares",
         "membership/not-sticky",
         ("cooperative_growth.toml:2", "cooperative-scale-out-by-one:2"),
     ),
     Mutation(  # a consumer joins again after every heartbeat that was answered well
-        "actors/consumer/heartbeats.py",
+        "kemu/actors/consumer/heartbeats.py",
         "            self._failures = 0\n            return\n",
         (
             "            self._failures = 0\n"
@@ -198,7 +198,7 @@ MUTATIONS = [
         _CALM,
     ),
     Mutation(  # a consumer sends heartbeats ten times as often as it was set to
-        "actors/consumer/heartbeats.py",
+        "kemu/actors/consumer/heartbeats.py",
         "        self._interval_us = at_least_1_ms(config.heartbeat_interval_ms)\n",
         "        self._interval_us = at_least_1_ms(config.heartbeat_interval_ms) // 10\n",
         "pace/too-soon",

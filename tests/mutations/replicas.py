@@ -4,14 +4,14 @@ from tests.mutations import Mutation
 
 MUTATIONS = [
     Mutation(  # a follower cuts off records that its leader has, too
-        "actors/broker/replica_fetchers.py",
+        "kemu/actors/broker/replica_fetchers.py",
         "        self._manager.cut(each.replica, cut.end_offset, cut.why)\n",
         "        self._manager.cut(each.replica, max(0, cut.end_offset - 1), cut.why)\n",
         "replicas/cut-too-much",
         ("deposed_unaware.toml:1",),
     ),
     Mutation(  # a follower keeps what its leader deleted
-        "actors/broker/replica_fetchers.py",
+        "kemu/actors/broker/replica_fetchers.py",
         "        if row.log_start_offset > log.start_offset:\n",
         "        if row.log_start_offset > log.end_offset:\n",
         "replicas/start-behind",

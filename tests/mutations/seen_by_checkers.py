@@ -5,27 +5,27 @@ from tests.mutations import Mutation
 MUTATIONS = [
     # --- coordinator ---
     Mutation(
-        "actors/coordinator/join_phase.py",
+        "kemu/actors/coordinator/join_phase.py",
         "        books.generation += 1\n",
         "        books.generation += not books.generation\n",
         "membership/generation",  # the second generation has the first one's number
     ),
     Mutation(
-        "actors/coordinator/books.py",
+        "kemu/actors/coordinator/books.py",
         "        self._machine.start_timer(member.timer, member.session_timeout_ms * US_PER_MS)",
         "        self._machine.stop_timer(member.timer)",
         "liveness",  # no session ever expires
         ("crash_for_good.toml:1",),
     ),
     Mutation(
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "            self._machine.writes.begin(self.partition, (record,), write)",
         "            self._machine.writes.begin(self.partition, (record,), write)\n            write.done(_NONE, 0)",
         "membership/loaded",  # assignments are handed out before they are in the log
         ("coordinator-failover-stable:6",),
     ),
     Mutation(
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         """            return ErrorCode.ILLEGAL_GENERATION
         assert self.books.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
         if self.books.state is COMPLETING:
@@ -37,14 +37,14 @@ MUTATIONS = [
         ("crash_for_good.toml:1",),
     ),
     Mutation(
-        "actors/coordinator/replay.py",
+        "kemu/actors/coordinator/replay.py",
         "            offsets.commit(partition, Kept(record.value, position))",
         "            pass",
         "commits",  # a failover forgets the committed offsets
         ("coordinator-failover-preparing:2",),
     ),
     Mutation(
-        "actors/coordinator/group.py",
+        "kemu/actors/coordinator/group.py",
         "        if self.members:\n            books.state = STABLE\n",
         "",
         "membership/loaded",  # a group with members is loaded as Empty
@@ -52,46 +52,46 @@ MUTATIONS = [
     ),
     # --- consumer ---
     Mutation(
-        "protocol/rebalancing/rules.py",
+        "kemu/protocol/rebalancing/rules.py",
         '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return owned',
         '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return ()',
         "cooperative",  # an eager member joins with what it owns
     ),
     Mutation(
-        "protocol/rebalancing/rules.py",
+        "kemu/protocol/rebalancing/rules.py",
         "    revoked = minus(owned, assigned)\n    return Changes(revoked,",
         "    revoked: Partitions = ()\n    return Changes(revoked,",
         "lifecycle",  # a cooperative member keeps what was taken away
         ("cooperative_growth.toml:1",),
     ),
     Mutation(
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         "partition=one.number, offset=one.position, leader_epoch",
         "partition=one.number, offset=one.position + 1, leader_epoch",
         "commits",  # commits are ahead of the work
         ("steady-group:1",),
     ),
     Mutation(
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         "                self._set(one, row.offset, COMMITTED, row.leader_epoch)",
         "                self._set(one, row.offset // 2, COMMITTED, row.leader_epoch)",
         "commits",  # a new owner begins before the committed offset
     ),
     Mutation(
-        "actors/consumer/fetching.py",
+        "kemu/actors/consumer/fetching.py",
         "                    last = first + at_most\n",
         "                    last = first + at_most\n                    first += 1\n",
         "lifecycle",  # a record is skipped where a poll cuts a batch
         ("overload.toml:1",),
     ),
     Mutation(
-        "actors/consumer/rebalancing.py",
+        "kemu/actors/consumer/rebalancing.py",
         "        positions.drop(revoked)\n",
         "",
         "lifecycle",  # revoked partitions are still owned
     ),
     Mutation(
-        "actors/consumer/positions.py",
+        "kemu/actors/consumer/positions.py",
         "        if one.offset_epoch >= 0 and one.leader_epoch >= 0 and self._epoch_version is not None:",
         "        if one.offset_epoch >= 0 and one.leader_epoch < 0 and self._epoch_version is not None:",
         "no-lost-record",  # a member goes on behind what was cut, and skips the new leader's records
@@ -99,7 +99,7 @@ MUTATIONS = [
     ),
     # --- data path and world ---
     Mutation(
-        "actors/broker/arranged.py",
+        "kemu/actors/broker/arranged.py",
         "            self.append(hosted.log_name, hosted.records(), self._last_token)\n",
         "            self.append(hosted.log_name, hosted.records(), self._last_token)\n"
         "            self._appended(hosted, ErrorCode.NONE)\n",
@@ -107,7 +107,7 @@ MUTATIONS = [
         ("broker_power_cuts.toml:6",),
     ),
     Mutation(
-        "emulator/engine/world.py",
+        "kemu/emulator/engine/world.py",
         """        if host.actors.get(actor.name) is not actor:
             return None
         if timer.due_us < 0:""",
@@ -116,7 +116,7 @@ MUTATIONS = [
         ("crash_for_good.toml:1",),
     ),
     Mutation(
-        "emulator/engine/world.py",
+        "kemu/emulator/engine/world.py",
         """        if host.condition is _PAUSED:
             host.held.append(entry)
             return None

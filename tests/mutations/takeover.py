@@ -4,28 +4,28 @@ from tests.mutations import Mutation
 
 MUTATIONS = [
     Mutation(  # a dead broker's partitions are offline, and no leader is elected for them
-        "actors/controller/brokers.py",
+        "kemu/actors/controller/brokers.py",
         "PartitionPhase.OFFLINE)\n        yield from self._machine.partitions.trigger_online()\n",
         "PartitionPhase.OFFLINE)\n",
         "duties/no-leader",
         ("broker-crash-and-return:1",),
     ),
     Mutation(  # no broker ever dies for the controller
-        "actors/controller/brokers.py",
+        "kemu/actors/controller/brokers.py",
         "        dead = [broker for broker in known if broker not in now]\n",
         "        dead: list[int] = []\n",
         "duties/no-leader",
         ("unclean-election:1",),
     ),
     Mutation(  # a broker does not ask to be the controller when nobody is
-        "actors/controller/controller.py",
+        "kemu/actors/controller/controller.py",
         "self._reelect, True), WatchEventKind.NODE_DELETED)",
         "self._reelect, True), WatchEventKind.NODE_CREATED)",
         "duties/no-controller",
         ("controller-crash:1",),
     ),
     Mutation(  # the store never ends the session of a client that is silent
-        "actors/store/store.py",
+        "kemu/actors/store/store.py",
         '                self._end(self.sessions[int(number)], "expired")\n',
         "                pass\n",
         "duties/session-kept",

@@ -4,7 +4,7 @@ from tests.mutations import Mutation
 
 MUTATIONS = [
     Mutation(  # a leader that nobody follows in sync throws half of its own log away: after an unclean election, too
-        "actors/broker/control_requests.py",
+        "kemu/actors/broker/control_requests.py",
         "        self._fetchers.forget(replica.at)\n        if replica.lead(",
         (
             "        self._fetchers.forget(replica.at)\n"
@@ -16,7 +16,7 @@ MUTATIONS = [
         ("unclean_alone.toml:1",),
     ),
     Mutation(  # a new leader cuts its log to its own high watermark, while another broker's disk has lost records
-        "actors/broker/control_requests.py",
+        "kemu/actors/broker/control_requests.py",
         "        self._fetchers.forget(replica.at)\n        if replica.lead(",
         (
             "        self._fetchers.forget(replica.at)\n"

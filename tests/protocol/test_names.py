@@ -95,7 +95,7 @@ def addresses_in(source: str, path: str = "") -> Iterator[str]:
         match node:
             case ast.Constant(value="/coordinator" | "zk"):
                 yield f"{path}:{node.lineno}: names an actor"
-            case ast.Constant(value="/controller") if path != "protocol/nodes.py":
+            case ast.Constant(value="/controller") if path != "kemu/protocol/nodes.py":
                 yield f"{path}:{node.lineno}: names an actor"
 
 
@@ -113,11 +113,11 @@ def test_the_scan_finds_an_address_that_is_made_or_read_by_hand(line: str):
 
 
 def test_no_other_module_makes_or_reads_addresses():
-    """``protocol/names.py`` is the one address book: how actors are called can be changed there alone."""
+    """``kemu/protocol/names.py`` is the one address book: how actors are called can be changed there alone."""
     found = []
-    for folder in ("protocol", "actors", "emulator", "tools"):
+    for folder in ("kemu", "lab"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             path = file.relative_to(ROOT).as_posix()
-            if path != "protocol/names.py":
+            if path != "kemu/protocol/names.py":
                 found += addresses_in(file.read_text(), path)
     assert found == []

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kemu.tools.cli import kemu
-from kemu.tools.conformance.task_assignors.__main__ import ORACLE
-from kemu.tools.conformance.task_assignors.recordings import KEPT
+from lab.conformance.task_assignors.__main__ import ORACLE
+from lab.conformance.task_assignors.recordings import KEPT
 from tests.case_files import load
 
 CASES = load("task_assignors.json")["cases"]

@@ -9,7 +9,7 @@ from kemu.emulator.checkers.allowances import ALLOWANCES, Allowance
 from kemu.emulator.findings import KINDS
 
 ROOT = Path(__file__).parents[3]
-JUDGE = ("emulator/checkers", "emulator/watching", "emulator/findings.py")
+JUDGE = ("kemu/emulator/checkers", "kemu/emulator/watching", "kemu/emulator/findings.py")
 """What counts as the judge."""
 
 
@@ -57,7 +57,7 @@ def shares() -> tuple[int, int]:
             path, lines = part_of(code)
             allowed.setdefault(path, set()).update(lines)
     files = [file for each in JUDGE for file in ([ROOT / each] if each.endswith(".py") else (ROOT / each).glob("*.py"))]
-    table = ROOT / "emulator/checkers/allowances.py"
+    table = ROOT / "kemu/emulator/checkers/allowances.py"
     total = sum(len(lines_of_code(file.read_text(), [ast.parse(file.read_text())])) for file in files if file != table)
     return sum(len(lines) for lines in allowed.values()), total
 

@@ -100,11 +100,11 @@ def test_every_stream_of_a_world_is_asked_of_its_choices_once() -> None:
 def test_chance_is_made_in_one_module() -> None:
     """Only ``emulator.chance`` knows ``random``; the bench, and who asks a real Kafka, draw their own inputs."""
     asking = ("task_assignors/cases.py", "assignors/cases.py", "raw/drawing.py")
-    own = ("tools/bench/", *(f"tools/conformance/{each}" for each in asking))
-    for folder in ("protocol", "actors", "emulator", "tools"):
+    own = ("lab/bench/", *(f"lab/conformance/{each}" for each in asking))
+    for folder in ("kemu", "lab"):
         for path in (ROOT / folder).rglob("*.py"):
             place = path.relative_to(ROOT).as_posix()
-            if place == "emulator/chance.py" or place.startswith(own):
+            if place == "kemu/emulator/chance.py" or place.startswith(own):
                 continue
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -25,7 +25,7 @@ from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import part_on
 from kemu.protocol.notes.groups import AssignmentReceived
-from kemu.tools.bench.engine import steady
+from lab.bench.engine import steady
 from tests.emulator.engine.toys import HEADER, Caller, Echo, call
 
 SECOND = 1_000_000

@@ -39,7 +39,7 @@ from kemu.protocol.notes.ranges import (
 from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, RecordsReplicated
 
 MUTATIONS = Path(__file__).parents[2] / "mutations"
-MUSEUM = Path(__file__).parents[3] / "emulator" / "museum" / "scenarios"
+MUSEUM = Path(__file__).parents[3] / "kemu" / "emulator" / "museum" / "scenarios"
 AT = ("orders", 0)
 
 

@@ -9,7 +9,7 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.runner import run
 from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.traces import Step, Torn, read_trace
-from kemu.tools.bench.engine import steady
+from lab.bench.engine import steady
 
 
 def test_a_file_takes_its_place_when_it_is_written(tmp_path: Path) -> None:

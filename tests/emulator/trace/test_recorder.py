@@ -11,7 +11,7 @@ from kemu.emulator.runner import Run
 from kemu.emulator.trace.recorder import MemoryRecorder, RecorderOfAll
 from kemu.emulator.trace.rows import RECEIVED, SEND
 from kemu.emulator.trace.traces import PacketRecord, Step, TraceWriter, WorldFact, facts_of, read_trace
-from kemu.tools.bench.engine import steady
+from lab.bench.engine import steady
 from tests.emulator.engine.toys import HEADER, Caller, Echo, Watcher, call
 
 SECOND = 1_000_000

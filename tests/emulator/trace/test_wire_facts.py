@@ -16,7 +16,7 @@ from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.trace.traces import facts_of, read_trace
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
 from kemu.protocol.wire.codec import seal, unseal
-from kemu.tools.bench.engine import steady
+from lab.bench.engine import steady
 from tests.emulator.engine.toys import Watcher
 
 S = 1_000_000

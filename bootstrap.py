@@ -1,0 +1,202 @@
+"""Set the project up on a machine that has only Python: ``python3 bootstrap.py setup | demo | test``.
+
+Standard library only, and nothing that a Python too old for kemu could not parse: it must get as far as saying so. Safe
+to run again: what is installed already is not installed twice. No activated environment is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __name__ == "__main__":
+    # As a script this file's own folder leads sys.path, and would hide modules of the standard library.
+    sys.path[:] = [
+        entry for entry in sys.path if os.path.realpath(entry) != os.path.dirname(os.path.realpath(__file__))
+    ]
+
+import hashlib
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+
+ROOT = os.path.dirname(os.path.realpath(__file__))
+VENV = os.path.join(ROOT, ".venv")
+STAMP = os.path.join(VENV, "kemu-{}.stamp")
+OLDEST = (3, 11)
+PRESET = "rolling-restart-dynamic"
+
+USAGE = """usage: python3 bootstrap.py setup | demo | test
+
+  setup  make .venv beside the sources and install kemu into it
+  demo   the same, then run a scenario and write its report and trace under runs/
+  test   the same with the developers' tools, then all checks and tests
+"""
+
+
+class BootstrapError(Exception):
+    """What the user has to know, in words."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the commands; the exit code."""
+    if len(arguments) != 1 or arguments[0] not in COMMANDS:
+        asked_for_help = arguments in (["-h"], ["--help"])
+        (sys.stdout if asked_for_help else sys.stderr).write(USAGE)
+        return 0 if asked_for_help else 2
+    try:
+        return COMMANDS[arguments[0]]()
+    except BootstrapError as error:
+        sys.stderr.write(f"bootstrap: {error}\n")
+        return 2
+
+
+def setup() -> int:
+    """Make the environment with what running needs."""
+    check_python(tuple(sys.version_info[:2]))
+    make_venv()
+    install("run", ".")
+    print(f"Ready. Try:  {shown(kemu_path())} scenarios")
+    return 0
+
+
+def demo() -> int:
+    """Run a scenario; say where its trace and report lie and what to try next."""
+    check_python(tuple(sys.version_info[:2]))
+    make_venv()
+    install("run", ".")
+    runs = os.path.join(ROOT, "runs")
+    os.makedirs(runs, exist_ok=True)
+    trace, report = os.path.join(runs, PRESET + ".kemu"), os.path.join(runs, PRESET + ".txt")
+    outcome = subprocess.run(
+        [python_path(), "-m", "kemu", "run", PRESET, "--trace", os.path.relpath(trace, ROOT)],
+        cwd=ROOT, env=clean_environment(), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with open(report, "w", encoding="utf-8") as file:
+        file.write(outcome.stdout)
+    sys.stdout.write(outcome.stdout)
+    kemu = shown(kemu_path())
+    print(f"\nThe report lies in {shown(report)}\nThe trace lies in  {shown(trace)}\n\nWhat to try next:")
+    for arguments, what in (
+        ("run rolling-restart-static", "the same deployment with group.instance.id set"),
+        (f"run {PRESET} --seeds 1:20", "twenty other orders of events"),
+        (f"explain {shown(trace)}", "what was said, message by message"),
+        ("scenarios", "everything that comes with the package"),
+    ):
+        print(f"  {kemu} {arguments:44} {what}")
+    return outcome.returncode
+
+
+def test() -> int:
+    """Run all checks and the fast tests."""
+    check_python(tuple(sys.version_info[:2]))
+    make_venv()
+    install("dev", ".[dev,spark]")
+    return subprocess.run([python_path(), "-m", "lab.check"], cwd=ROOT, env=clean_environment()).returncode
+
+
+COMMANDS: Mapping[str, Callable[[], int]] = {"setup": setup, "demo": demo, "test": test}
+
+
+def check_python(version: tuple[object, ...]) -> None:
+    """Refuse a Python that is too old.
+
+    Raises:
+        BootstrapError: says which Python runs this and which is needed.
+    """
+    if version < OLDEST:
+        oldest, this = (".".join(str(part) for part in each) for each in (OLDEST, version))
+        raise BootstrapError(f"Python {oldest} or newer is needed, this is {this} ({sys.executable})")
+
+
+def make_venv() -> None:
+    """Make ``.venv`` unless there is one whose Python runs.
+
+    Raises:
+        BootstrapError: this Python cannot make one.
+    """
+    if python_runs():
+        return
+    print(f"making {shown(VENV)}", flush=True)
+    made = subprocess.run(
+        [sys.executable, "-m", "venv", "--clear", VENV],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    if made.returncode or not python_runs():
+        hint = "on Debian and Ubuntu install python3-venv"
+        raise BootstrapError(f"{sys.executable} -m venv failed; {hint}. It said:\n{made.stdout.strip()}")
+
+
+def python_runs() -> bool:
+    """Whether the environment's Python is there, new enough, and has pip."""
+    if not os.path.exists(python_path()):
+        return False
+    question = f"import sys, pip; sys.exit(sys.version_info < {OLDEST!r})"
+    return subprocess.run([python_path(), "-c", question], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def install(kind: str, what: str) -> None:
+    """Install the project, editable, unless the stamp says that this very pyproject.toml is installed already.
+
+    Raises:
+        BootstrapError: pip failed; its own message was printed.
+    """
+    wanted = fingerprint()
+    if kind == "run" and read(STAMP.format("dev")) == wanted:
+        return  # the developers' environment has all that running needs
+    stamp = STAMP.format(kind)
+    if read(stamp) == wanted:
+        return
+    print("installing kemu and what it needs", flush=True)
+    command = [python_path(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", what]
+    if subprocess.run(command, cwd=ROOT, env=clean_environment()).returncode:
+        raise BootstrapError("pip could not install the packages kemu needs (see above); is there a network?")
+    with open(stamp, "w", encoding="utf-8") as file:
+        file.write(wanted)
+
+
+def fingerprint() -> str:
+    """What was installed: the content of pyproject.toml, where it lies, and by which Python."""
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        content = file.read()
+    place = f"{ROOT}\n{sys.version_info[:2]}\n".encode()
+    return hashlib.sha256(place + content).hexdigest()
+
+
+def read(path: str) -> str:
+    """The text of a file, "" if there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without what would make another Python's packages visible in ours."""
+    return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+
+
+def in_venv(name: str) -> str:
+    """A program of the environment."""
+    folder, suffix = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
+    return os.path.join(VENV, folder, name + suffix)
+
+
+def python_path() -> str:
+    """The environment's Python."""
+    return in_venv("python")
+
+
+def kemu_path() -> str:
+    """The installed command."""
+    return in_venv("kemu")
+
+
+def shown(path: str) -> str:
+    """A path as one would type it from here, if that is shorter."""
+    relative = os.path.relpath(path)
+    return relative if len(relative) < len(path) else path
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,232 @@
+"""``python -m lab.conformance``: Kafka's recorded runs, or runs made now, beside the emulator's.
+
+Exit codes: 0 all agrees or is explained, 1 something differs, 2 bad input.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kemu.emulator.runner import package_version
+from kemu.emulator.text.tables import ScenarioError, nearest
+from kemu.protocol.profiles import PROFILES
+from lab.conformance import plans, tables
+from lab.conformance.comparing import ComparedPlan, Explanations, differing
+from lab.conformance.course import Course, course_to_json
+from lab.conformance.live import LivePlan, compile_members, why_not_live
+from lab.conformance.maven import RealKafkaError
+from lab.conformance.real_broker import profile_of, unpacked
+from lab.conformance.real_cluster import fetch_jars
+from lab.conformance.recordings import RecordingError, read_recording, recorded_plans
+
+FORMATS = {"text": tables.as_text, "markdown": tables.as_markdown, "json": tables.as_json}
+DIFFERS = 1
+
+PREFACE = """\
+# The emulator beside Apache Kafka 3.4.1
+
+Real brokers and clients ran each of these plans once, on loopback, on a loaded machine with two cores; the emulator
+runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare drive). Both sides are measured alike:
+
+- *rebalance N*: from PreparingRebalance to Stable of generation N, as the group coordinator tells it.
+- *downtime*: a partition is down while no member holds it. It is held from onPartitionsAssigned until
+  onPartitionsRevoked or onPartitionsLost, until its member is killed or closed, and not while its process stands still.
+  The sum is in partition-seconds; the longest is one span of one partition. Records and positions do not enter: the
+  recordings do not tell when a record was processed.
+- *owners N*, *members*: how many runs gave exactly what Kafka gave.
+- errors: how many answers to members carried this code, by request.
+- *answers to*: each member's connections, to its coordinator and to brokers as such; how many answers came in order,
+  with error codes and generations, and how many periodic ones (heartbeats, commits, metadata, lookups) between them;
+  how many runs have exactly this order. Counts of periodic ones may be off by one, or one in twenty.
+
+Members and brokers start, close, are killed and stand still here at the moments at which those of the recording felt
+it: a member joins when its first JoinGroup came, closes when its polling thread saw that it was to, a lone broker is
+there with its first answer. How long such a broker knew no topic, and how long coordinators loaded, is drawn between
+the recording's least and most, and how busy the machine was as its members tell by what they took to their SyncGroups.
+What else differs from time to time is drawn as measured over all recordings together, so that a range is that
+machine's, not the plan's own: how late heartbeats are, how long threads take to go on, cold processes, writes of
+groups. In the plans in which brokers start (g and n) heartbeats, requests and writes are those of these two. Phases of
+old groups, callbacks that take time and work on records are left out, as in the recordings.
+
+A figure agrees when Kafka's lies between the emulator's 5 % and 95 % quantile; generation counts must be equal.
+Durations are compared with runs whose generations had Kafka's members. Kafka's side is a sample of one: where both
+are alike one duration in ten lies outside. So one that lies outside of this range and inside that of all runs is put
+down to *chance*, as long as no more lie outside than chance lets in 99 of 100 comparisons. *DIFFERS* with a reason:
+the reason is known and is to be mended, not a licence.
+
+Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
+"""
+
+
+@click.command()
+@click.option(
+    "--recordings",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    envvar="KEMU_RECORDINGS",
+    help="Folder of recordings of a real Kafka to compare with, instead of the facts kept of them.",
+)
+@click.option("--maven", "release", metavar="VERSION", help="Run the plans now on this Kafka, brought by Maven (Java).")
+@click.option(
+    "--kafka",
+    "distribution",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Run the plans now on the Kafka that is unpacked here (Java).",
+)
+@click.option("--record", type=click.Path(file_okay=False, path_type=Path), help="Keep what is recorded now here.")
+@click.option(
+    "--facts",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=plans.KEPT,
+    show_default="the repository's",
+    help="Folder with the plans' facts, scenarios and explanations.",
+)
+@click.option(
+    "--plans", "wanted", default="all", show_default=True, help="Their names, by commas; a beginning will do."
+)
+@click.option("--seeds", type=click.IntRange(1), default=plans.SEEDS, show_default=True, help="How many runs of each.")
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    show_default=f"{plans.PROFILE}, or that of the release that is run now",
+)
+@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@click.option("--requests", is_flag=True, help="Also list every answer to every member beside ours.")
+@click.option("--write-facts", is_flag=True, help="Extract the facts of the recordings, keep them, and stop.")
+@click.option("--write-docs", is_flag=True, help="Also write the table of all plans into docs/.")
+def main(
+    recordings: Path | None,
+    release: str | None,
+    distribution: Path | None,
+    record: Path | None,
+    folder: Path,
+    wanted: str,
+    seeds: int,
+    profile: str | None,
+    form: str,
+    requests: bool,
+    write_facts: bool,
+    write_docs: bool,
+) -> None:
+    """Compare the emulator with recorded runs of a real Kafka, plan by plan."""
+    try:
+        if write_facts:
+            _write_facts(recordings, folder)
+            return
+        if write_docs and wanted != "all":
+            raise click.UsageError("--write-docs is about all plans: leave --plans out")
+        live = (release, distribution) != (None, None)
+        if None not in (release, distribution) or (live and (recordings is not None or write_docs)):
+            raise click.UsageError("--maven and --kafka run the plans now: give one of them, and no --recordings")
+        if record is not None and not live:
+            raise click.UsageError("--record is about a run that is made now: say --maven VERSION or --kafka DIR, too")
+        if live:
+            courses, made_with = _live_courses(release, distribution, folder, wanted, record)
+            profile = profile or profile_of(made_with)
+        else:
+            courses = _courses(recordings, folder, wanted)
+        profile = profile or plans.PROFILE
+        compared = plans.compare(
+            courses,
+            folder,
+            seeds=range(1, seeds + 1),
+            profile=profile,
+            say=lambda text: click.echo(text, err=True),
+        )
+        explanations = plans.read_explanations(folder)
+    except (RecordingError, RealKafkaError, plans.FactsError, ScenarioError) as error:
+        raise click.UsageError(str(error)) from None
+    if requests:
+        click.echo(tables.every_answer(compared))
+    click.echo(FORMATS[form](compared, explanations))
+    for needless in explanations.needless(compared) if not live and recordings is None else ():
+        click.echo(f"explained, and yet it agrees: {needless}", err=True)
+    if write_docs:
+        _write_docs(compared, explanations, seeds, profile)
+    sys.exit(DIFFERS if differing(compared) else 0)
+
+
+def _courses(recordings: Path | None, folder: Path, wanted: str) -> list[Course]:
+    names = plans.plans_in(folder) if recordings is None else recorded_plans(recordings)
+    chosen = _chosen(names, wanted)
+    if recordings is None:
+        return [plans.read_course(folder, name) for name in chosen]
+    return [read_recording(recordings / name) for name in chosen]
+
+
+def _live_courses(
+    release: str | None, distribution: Path | None, facts: Path, wanted: str, record: Path | None
+) -> tuple[list[Course], str]:
+    """The plans run now, one after the other, and the release that ran them."""
+    kept = [plans.read_course(facts, name) for name in _chosen(plans.plans_in(facts), wanted)]
+    run_with = unpacked(distribution)[0] if distribution is not None else release
+    assert run_with is not None
+    profile_of(run_with)
+    why_not = {course.plan: why for course in kept if (why := why_not_live(course, run_with)) is not None}
+    for plan, why in why_not.items():
+        if wanted != "all":
+            raise RealKafkaError(f"plan {plan} cannot be run live: {why}")
+        click.echo(f"{plan} is left out: {why}", err=True)
+    with tempfile.TemporaryDirectory(prefix="kemu-live-") as name:
+        folder = Path(name)
+        if distribution is not None:
+            run_with, libs = unpacked(distribution)
+        else:
+            assert release is not None
+            click.echo(f"Maven brings Kafka {release}", err=True)
+            run_with, libs = release, fetch_jars(release, folder / "release")
+        classes = compile_members(libs, folder)
+        courses = []
+        for course in kept:
+            if course.plan not in why_not:
+                place = (record or folder) / course.plan
+                place.mkdir(parents=True, exist_ok=True)
+                live = LivePlan(run_with, libs, classes, course, facts, place)
+                live.run(lambda text: click.echo(text, err=True))
+                courses.append(read_recording(place))
+    return courses, run_with
+
+
+def _chosen(names: Sequence[str], wanted: str) -> list[str]:
+    chosen = list(names)
+    if wanted != "all":
+        chosen = []
+        for word in wanted.split(","):
+            found = [name for name in names if name.startswith(word.strip())]
+            if not found:
+                raise plans.FactsError(f'--plans: "{word}" begins no plan{nearest(word, names)}')
+            chosen += found
+    return chosen
+
+
+def _write_facts(recordings: Path | None, folder: Path) -> None:
+    if recordings is None:
+        raise click.UsageError("--write-facts needs --recordings (or KEMU_RECORDINGS)")
+    for name in recorded_plans(recordings):
+        path = folder / f"{name}.json"
+        path.write_text(course_to_json(read_recording(recordings / name)), encoding="utf-8")
+        click.echo(f"wrote {path}", err=True)
+
+
+def _write_docs(compared: Sequence[ComparedPlan], explanations: Explanations, seeds: int, profile: str) -> None:
+    preface = PREFACE.format(seeds=seeds, profile=profile, made_of=_made_of())
+    plans.DOCUMENT.parent.mkdir(exist_ok=True)
+    plans.DOCUMENT.write_text(f"{preface}\n{tables.as_markdown(compared, explanations)}\n", encoding="utf-8")
+    click.echo(f"wrote {plans.DOCUMENT}", err=True)
+
+
+def _made_of() -> str:
+    """Commit and day of the checkout; of an installed package its version."""
+    asked = ["git", "-C", str(plans.REPOSITORY), "log", "-1", "--format=commit %h of %cs"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return f"version {package_version()}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""``python -m lab.conformance.assignors``: Kafka's own consumer assignors beside the emulator's.
+
+Exit codes: 0 everything is the same, 1 something differs, 2 bad input.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.conformance.assignors.cases import STEPS, ChangingGroup
+from lab.conformance.assignors.java_calls import CLASSES, KafkaAssignors
+from lab.conformance.assignors.recordings import KEPT, ROWS, AssignorAnswers
+from lab.conformance.oracles import Json, Oracle
+
+KEPT_OF_EACH, MOST_CHARS = 3, 3_300
+
+
+def _ask(release: str, count: int, seed: int, folder: Path) -> list[Json]:
+    groups = [ChangingGroup(name, seed, number) for name in CLASSES for number in range(count)]
+    KafkaAssignors(release, folder).answer(groups, STEPS)
+    return [{"id": group.id, "assignor": group.assignor, "steps": group.steps} for group in groups]
+
+
+def _sample(rows: Sequence[Json]) -> list[Json]:
+    """Short ones of each kind."""
+    short = [row for row in rows if len(json.dumps(row)) <= MOST_CHARS]
+    kinds = [(name, racked, mixed) for name in CLASSES for racked in (False, True) for mixed in (False, True)]
+    of_each = [[row for row in short if _kind(row) == kind][:KEPT_OF_EACH] for kind in kinds]
+    return [row for some in of_each for row in some]
+
+
+def _kind(group: Json) -> tuple[str, bool, bool]:
+    """Its assignor, whether it has racks, whether its members subscribe to different topics."""
+    topics = {tuple(member["topics"]) for step in group["steps"] for member in step["members"].values()}
+    return group["assignor"], "racks" in group["steps"][0], len(topics) > 1
+
+
+ORACLE = Oracle(
+    module="assignors",
+    library="kafka-clients",
+    key=ROWS,
+    kept=KEPT,
+    made=AssignorAnswers,
+    ask=_ask,
+    sample=_sample,
+    cases=1_000,
+)
+main = ORACLE.command(
+    """Compare what Kafka's assignors give with what the emulator's do: kept answers, or new ones of a release.
+
+    A case is a group that goes through five rebalances; its lists must be the same, in their order.
+    """,
+    cases="Groups, by assignor.",
+    keeps=f"{KEPT_OF_EACH} groups of each kind and assignor",
+)
+
+if __name__ == "__main__":
+    main()

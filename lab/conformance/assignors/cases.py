@@ -1,0 +1,91 @@
+"""Random groups that change step by step: who comes, goes, misses a generation, subscribes to something else.
+
+What members own at a step is what the asked assignor gave them the step before, in its order, so each step but the
+first is made when the answer to the one before it is known. Same seed and number, same group. Members are told by id:
+of two that share a bucket of Java's hash map, Kafka takes the one that stands first in the answer to JoinGroup, we the
+lower id.
+"""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from lab.conformance.oracles import Json
+
+STEPS = 5
+CLIENT = "c"
+"""What the client id of every member begins with."""
+RACKS = "abc"
+JOINS, LEAVES, GROWS, MISSES, CHANGES = 0.5, 0.4, 0.15, 0.15, 0.1
+"""Chances of a step."""
+
+
+class ChangingGroup:
+    """One group; ``steps`` holds those that were answered, each with its "answer".
+
+    A third of all groups has members that subscribe to different topics, a quarter of those for range has racks.
+    """
+
+    def __init__(self, assignor: str, seed: int, number: int) -> None:
+        self.id = f"{assignor}-{number}"
+        self.assignor = assignor
+        self.steps: list[Json] = []
+        self._random = random = Random(f"{assignor}/{seed}/{number}")
+        self._mixed = random.random() < 0.33
+        self._racked = random.random() < 0.25
+        self._static = random.random() < 0.15
+        self._came = 0
+        names = random.sample(("t", "u", "orders", "topic-b", "a", "payments.v2"), random.choice((1, 1, 2, 3)))
+        self._topics: dict[str, int] = {name: random.randint(1, 9) for name in names}
+        self._replicas: dict[str, list[list[str]]] = {}
+        self._members: dict[str, Json] = {}
+        for _ in range(random.choice((1, 2, 2, 3, 4, 5, 7))):
+            self._join()
+
+    def next_step(self) -> Json:
+        """Who subscribes to what and says what of itself, in the next rebalance."""
+        number = len(self.steps)
+        if number:
+            self._take(self.steps[-1]["answer"], number)
+            self._change()
+        step: Json = {"topics": dict(self._topics)}
+        if self._racked:
+            step["racks"] = {name: self._racks_of(name, count) for name, count in self._topics.items()}
+        step["members"] = {name: dict(self._members[name]) for name in sorted(self._members)}
+        return step
+
+    def _take(self, answer: Mapping[str, list[list[Any]]], generation: int) -> None:
+        for name, member in self._members.items():
+            if self._random.random() >= MISSES:
+                member.update(owned=answer[name], generation=generation)
+
+    def _change(self) -> None:
+        random = self._random
+        if random.random() < LEAVES and len(self._members) > 1:
+            del self._members[random.choice(list(self._members))]
+        if random.random() < JOINS:
+            self._join()
+        if random.random() < GROWS:
+            self._topics[random.choice(list(self._topics))] += random.randint(1, 3)
+        if random.random() < CHANGES and self._mixed:
+            self._members[random.choice(list(self._members))]["topics"] = self._subscription()
+
+    def _join(self) -> None:
+        self._came += 1
+        name = f"{CLIENT}{self._came}-{self._random.getrandbits(32):08x}"
+        member: Json = {"topics": self._subscription(), "owned": [], "generation": -1}
+        if self._racked:
+            member["rack"] = self._random.choice(RACKS)
+        if self._static:
+            member["instance"] = f"i{self._random.getrandbits(16):04x}"
+        self._members[name] = member
+
+    def _subscription(self) -> list[str]:
+        names = sorted(self._topics)
+        return sorted(self._random.sample(names, self._random.randint(1, len(names)))) if self._mixed else names
+
+    def _racks_of(self, topic: str, count: int) -> list[list[str]]:
+        known = self._replicas.setdefault(topic, [])
+        while len(known) < count:
+            known.append(self._random.sample(RACKS, self._random.randint(1, 2)))
+        return known[:count]

@@ -1,0 +1,106 @@
+"""A release's consumer assignors on this machine: its jars from Maven, a small program in Java that calls them.
+
+Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from lab.conformance.assignors.cases import ChangingGroup
+from lab.conformance.maven import RealKafkaError, bring_jars
+from lab.conformance.oracles import Json
+from lab.conformance.task_assignors.java_calls import version_of
+
+SOURCE = Path(__file__).with_name("java") / "AssignorOracle.java"
+CLASSES: Mapping[str, str] = MappingProxyType(
+    {
+        "range": "RangeAssignor",
+        "roundrobin": "RoundRobinAssignor",
+        "sticky": "StickyAssignor",
+        "cooperative-sticky": "CooperativeStickyAssignor",
+    }
+)
+FIRST = (2, 4)
+"""``ConsumerPartitionAssignor`` is public since 2.4."""
+
+
+class KafkaAssignors:
+    """Those of one release.
+
+    Args:
+        folder: where jars and classes go.
+
+    Raises:
+        RealKafkaError: a program is missing, the release has no such assignors, or it could not be fetched.
+    """
+
+    def __init__(self, release: str, folder: Path) -> None:
+        if version_of(release) < FIRST:
+            raise RealKafkaError(f"kafka-clients {release} is none that this knows how to call: 2.4 or later")
+        if shutil.which("javac") is None:
+            raise RealKafkaError("calling Kafka's assignors needs javac, which is not on the path")
+        libs = bring_jars(release, folder, ("org.apache.kafka", "kafka-clients", release))
+        classes = folder / "classes"
+        _run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", str(SOURCE)])
+        self._class_path = f"{classes}:{libs}/*"
+
+    def answer(self, groups: Sequence[ChangingGroup], steps: int) -> None:
+        """Let all groups go through this many steps; one whose assignor fails ends there, its step has "raises".
+
+        Raises:
+            RealKafkaError: the program broke off.
+        """
+        for number in range(steps):
+            going = {group.id: group for group in groups if all("answer" in step for step in group.steps[-1:])}
+            asked = {name: group.next_step() for name, group in going.items()}
+            said = "".join(f"{as_line(name, going[name].assignor, step)}\n" for name, step in asked.items())
+            written = _run(["java", "-cp", self._class_path, "AssignorOracle"], said).splitlines()
+            for line in written:
+                name, _, told = line.partition("\t")
+                key, value = ("raises", told[1:]) if told.startswith("!") else ("answer", _read(told))
+                going[name].steps.append({**asked[name], key: value})
+            if len(written) != len(asked):
+                raise RealKafkaError(f"{len(written)} of {len(asked)} answers came at step {number}")
+
+
+def as_line(name: str, assignor: str, step: Json) -> str:
+    """A step as the program in Java reads it."""
+    racks: Mapping[str, Any] = step.get("racks", {})
+    topics = [
+        f"{topic}={'/'.join('.'.join(each) for each in racks[topic])}" if racks else f"{topic}={count}"
+        for topic, count in step["topics"].items()
+    ]
+    members = [
+        "|".join(
+            (
+                member_id,
+                ",".join(member["topics"]),
+                ",".join(f"{topic}:{number}" for topic, number in member["owned"]),
+                str(member["generation"]),
+                member.get("rack", ""),
+                member.get("instance", ""),
+            )
+        )
+        for member_id, member in step["members"].items()
+    ]
+    return "\t".join((name, CLASSES[assignor], ",".join(topics), ";".join(members)))
+
+
+def _read(text: str) -> dict[str, list[list[Any]]]:
+    found: dict[str, list[list[Any]]] = {}
+    for row in text.split(";"):
+        member, _, partitions = row.partition("=")
+        pairs = [each.rpartition(":") for each in partitions.split(",") if each]
+        found[member] = [[topic, int(number)] for topic, _, number in pairs]
+    return found
+
+
+def _run(command: Iterable[str], said: str = "") -> str:
+    done = subprocess.run([*command], input=said, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RealKafkaError(f"{done.args[0]} failed: {done.stderr.strip()[-600:]}")
+    return done.stdout

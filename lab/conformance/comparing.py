@@ -1,0 +1,541 @@
+"""Kafka's one run beside the emulator's many: figure by figure, what agrees, what is explained, what differs.
+
+| figure | agrees when |
+|---|---|
+| how many generations | 5 % and 95 % quantile of the emulator are both Kafka's number |
+| who was in each generation; who owned what in each | at least one run in twenty has exactly Kafka's |
+| a rebalance's duration; downtime, its sum and its longest span | Kafka's lies between the 5 % and the 95 % quantile |
+| an error that members were answered with (API and code), how often | likewise |
+| what a member was answered on a connection, in order | see ``compare_exchanges`` |
+
+Durations are compared with those runs whose generations had the same members so far: others took another course. A
+figure that does not agree *differs*, unless
+
+- a duration is off by no more than the recordings' machine accounts for (``HAND_OVER_S`` for each span in it, and at
+  most a tenth of a sum),
+- a duration lies outside of the 5-95 % range, but not outside of all runs, and no more durations lie outside than
+  chance allows: of what is alike one in ten does (``allow_for_chance``),
+- or the plans' table of explanations says why it may (``explained``). Counts of generations are explained by a race
+  alone: at least one run in twenty must have Kafka's, too.
+
+A race with a condition (``lab.conformance.races``) explains nothing of a run in which it did not come out.
+Generations are counted in those runs in which it came out, or did not, as in Kafka's; one run in twenty must be such.
+
+What is known of a difference that ought not to be stands in that table too (``causes``): it is printed and stays a
+difference.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from itertools import groupby
+
+import attrs
+from attrs import field, frozen
+
+from kemu.protocol.names import number_of
+from lab.conformance.course import Course, Exchange, RebalanceSeen, is_periodic
+from lab.conformance.races import CONDITIONS, explained_by, touched
+
+FEWEST = 0.05
+"""Of all runs: an outcome that fewer have is none that the emulator gives."""
+HAND_OVER_S = 0.1
+"""Between threads and processes of the loaded machine that the recordings come from it took 20-160 ms where it takes a
+few on an idle one: so much of each span is that machine's, not Kafka's."""
+MOST_OF_A_SUM = 0.1
+"""Of Kafka's sum of downtime: more than this is never put down to the machine, however many spans there are."""
+HAND_OVER = "hand-over"
+CHANCE = "chance"
+"""Names of the reasons that every duration may have."""
+OUTSIDE = 0.1
+"""How many of a run's durations lie outside of the 5-95 % range of runs that are alike, by chance."""
+BEATS = 1
+MOST_OF_BEATS = 0.05
+"""How many more or fewer periodic answers may come between two others than in any run: one, or one in twenty."""
+TOO_UNLIKELY = 0.01
+"""With so little probability more would: then it was not chance."""
+
+
+class FigureStanding(StrEnum):
+    """What a row comes to."""
+
+    AGREES = "agrees"
+    EXPLAINED = "explained"
+    DIFFERS = "differs"
+
+
+class ComparedKind(StrEnum):
+    """What is measured."""
+
+    GENERATIONS = "generations"
+    MEMBERS = "members"
+    REBALANCE = "rebalance"
+    OWNERS = "owners"
+    DOWNTIME = "downtime"
+    ERROR = "error"
+
+
+DURATIONS = (ComparedKind.REBALANCE, ComparedKind.DOWNTIME)
+
+
+@frozen
+class SeedRange:
+    """The emulator's runs: median, and what 90 % of them lie between."""
+
+    median: float
+    low: float
+    high: float
+    least: float
+    most: float
+
+    def holds(self, value: float, slack: float = 0) -> bool:
+        """Whether a value lies in it or not further than ``slack`` outside, ends included."""
+        return self.low - slack <= value <= self.high + slack
+
+
+@frozen
+class ComparedFigure:
+    """One row. ``kafka`` and ``emulated`` None: that side has no such figure in (most of) its runs.
+
+    ``runs_like_it``: how many runs have exactly Kafka's outcome (members, owners), or this figure at all.
+    """
+
+    plan: str
+    name: str
+    kind: ComparedKind
+    unit: str
+    kafka: float | None
+    emulated: SeedRange | None
+    runs_like_it: int
+    runs: int
+    standing: FigureStanding
+    why: str = ""
+    """A reason by its name."""
+
+    @property
+    def is_out_of_all(self) -> bool:
+        """Whether it is a duration that differs and lies outside of all runs."""
+        if self.standing is not FigureStanding.DIFFERS or self.kind not in DURATIONS:
+            return False
+        if self.emulated is None or self.kafka is None:
+            return False
+        return not self.emulated.least <= self.kafka <= self.emulated.most
+
+
+@frozen
+class ComparedStep:
+    """One answer in its order, or how often a periodic one came there (``periodic``).
+
+    ``low``, ``high``: fewest and most in those runs that have Kafka's order.
+    """
+
+    what: str
+    kafka: int
+    low: int
+    high: int
+    periodic: bool
+
+    @property
+    def agrees(self) -> bool:
+        """An order agrees as a whole; counts may be a little off, as beats fall on either side of a moment."""
+        off = max(BEATS, MOST_OF_BEATS * self.kafka)
+        return not self.periodic or self.low - off <= self.kafka <= self.high + off
+
+    @property
+    def difference(self) -> str:
+        """In words."""
+        return f"{self.what}: {self.kafka} times, here {self.low} to {self.high}"
+
+
+@frozen
+class ComparedExchange:
+    """What one member was answered on one of its connections ("c1 coordinator"), answer by answer.
+
+    ``runs_like_it``: how many runs have Kafka's order. ``steps``: Kafka's. ``why``: reasons by name, with commas.
+    """
+
+    plan: str
+    name: str
+    steps: tuple[ComparedStep, ...]
+    runs_like_it: int
+    runs: int
+    standing: FigureStanding
+    why: str = ""
+    differences: Mapping[str, str] = field(factory=dict)
+    """What explanations call it ("c1 coordinator, order", "c1 coordinator, Heartbeat") -> in words."""
+
+
+@frozen
+class ComparedPlan:
+    """All rows of one plan, and how many runs of it held."""
+
+    plan: str
+    source: str
+    runs: int
+    held: int
+    figures: tuple[ComparedFigure, ...]
+    exchanges: tuple[ComparedExchange, ...] = ()
+
+    @property
+    def rows(self) -> tuple[ComparedFigure | ComparedExchange, ...]:
+        """Figures and answers."""
+        return (*self.figures, *self.exchanges)
+
+    @property
+    def is_by_measure(self) -> bool:
+        """Whether a duration, or how often something periodic came, lies outside of all runs: more of them may tell.
+
+        Of forty runs that are alike Kafka's lies outside in one of twenty rows.
+        """
+        orders = (
+            each for each in self.exchanges if each.runs_like_it and f"{each.name}, order" not in each.differences
+        )
+        return any(each.is_out_of_all for each in self.figures) or any(
+            each.standing is FigureStanding.DIFFERS for each in orders
+        )
+
+
+@frozen
+class Explanations:
+    """Why figures do not agree: plan -> reason (by name) -> figures.
+
+    ``explained``: they may differ, because of what happened in the run that was recorded. ``races``: they may in any
+    run, on a condition that the reason names. ``causes``: they must not, and this is why they do. ``reasons``: names ->
+    texts. ``unsaid``: plan -> what a scenario lacks to say it.
+    """
+
+    reasons: Mapping[str, str]
+    explained: Mapping[str, Mapping[str, tuple[str, ...]]]
+    causes: Mapping[str, Mapping[str, tuple[str, ...]]]
+    unsaid: Mapping[str, str]
+    races: Mapping[str, Mapping[str, tuple[str, ...]]] = field(factory=dict)
+
+    def why(self, plan: str, figure: str) -> str:
+        """The name of the reason why a figure may differ; "" if there is none."""
+        return _reason(self.races, plan, figure) or _reason(self.explained, plan, figure)
+
+    def of_another_run(self, plan: str) -> "Explanations":
+        """What holds of another run of this plan than the recorded one, too."""
+        explained = {name: figures for name, figures in self.explained.items() if name != plan}
+        return attrs.evolve(self, explained=explained)
+
+    def of_run(self, course: Course) -> "Explanations":
+        """What holds of this very run: of races with a condition what they touch in it."""
+        rows = self.races.get(course.plan, {})
+        found = {race: explained_by(race, figures, course) for race, figures in rows.items()}
+        return attrs.evolve(self, races={**self.races, course.plan: found})
+
+    def conditioned(self, plan: str) -> list[str]:
+        """The races of a plan that have a condition."""
+        return [race for race in self.races.get(plan, {}) if race in CONDITIONS]
+
+    def text_of(self, reason: str) -> str:
+        """A reason in words."""
+        if reason == HAND_OVER:
+            return f"off by at most {HAND_OVER_S:g} s a span: that is the hand-over on the recordings' loaded machine"
+        if reason == CHANCE:
+            return "outside of the 5-95 % range and inside that of all runs: of what is alike one in ten is, by chance"
+        return self.reasons[reason]
+
+    def unknown(self) -> list[str]:
+        """Names of reasons that have no text."""
+        used = (
+            reason for table in (self.explained, self.races, self.causes) for plan in table.values() for reason in plan
+        )
+        return sorted(set(used) - set(self.reasons))
+
+    def needless(self, compared: Sequence[ComparedPlan]) -> list[str]:
+        """Explanations of what agrees, or of a figure that is not there; a race need not be seen in every run."""
+        figures = [row for plan in compared for row in plan.figures]
+        needed = [(row.plan, row.name) for row in figures if row.standing is not FigureStanding.AGREES]
+        needed += [(row.plan, about) for plan in compared for row in plan.exchanges for about in row.differences]
+        here = {plan.plan for plan in compared}
+        return [
+            f"{plan}: {figure}"
+            for table in (self.explained, self.causes)
+            for plan, reasons in table.items()
+            for figures in reasons.values()
+            for figure in figures
+            if plan in here and not any(plan == other and fnmatchcase(name, figure) for other, name in needed)
+        ]
+
+
+def interval_of(values: Sequence[float]) -> SeedRange:
+    """Median and 5-95 % range; quantiles are interpolated, and of one value all three are that value."""
+    if len(values) == 1:
+        return SeedRange(values[0], values[0], values[0], values[0], values[0])
+    cuts = statistics.quantiles(values, n=20, method="inclusive")
+    return SeedRange(statistics.median(values), cuts[0], cuts[-1], min(values), max(values))
+
+
+def compare_plan(kafka: Course, emulated: Sequence[Course], explanations: Explanations) -> ComparedPlan:
+    """All figures of one plan: Kafka's course beside those of at least one emulated run."""
+    explanations = explanations.of_run(kafka)
+    rows = _Rows(kafka, emulated, explanations)
+    rows.generations()
+    rows.same("members of all generations", ComparedKind.MEMBERS, _members, but_for=_changes)
+    for place, seen in enumerate(kafka.rebalances):
+        rows.rebalance(place, seen)
+    spans = sum(map(len, kafka.downtime_ms.values()))
+    rows.duration("downtime, sum", "partition-s", lambda course: course.downtime_sum_ms / 1000, spans=spans)
+    rows.duration("downtime, longest", "s", lambda course: course.downtime_longest_ms / 1000)
+    for name in sorted({name for course in (kafka, *emulated) for name in course.errors}):
+        rows.counted(name, ComparedKind.ERROR, lambda course: course.errors.get(name, 0))  # noqa: B023 - called at once
+    held = sum(course.verdict == "holds" for course in emulated)
+    exchanges = compare_exchanges(kafka, emulated, explanations)
+    return ComparedPlan(kafka.plan, kafka.source, len(emulated), held, tuple(rows.figures), exchanges)
+
+
+def allow_for_chance(compared: Sequence[ComparedPlan]) -> list[ComparedPlan]:
+    """The same, where durations that lie outside of 5-95 % and inside of all runs are put down to chance.
+
+    Not if more durations lie outside than chance lets (``TOO_UNLIKELY``): then all of them differ.
+    """
+    inside, durations = durations_inside(compared)
+    if durations - inside > most_outside(durations):
+        return list(compared)
+    return [attrs.evolve(plan, figures=tuple(map(_by_chance, plan.figures))) for plan in compared]
+
+
+def most_outside(durations: int) -> int:
+    """How many of so many durations may lie outside of the 5-95 % range, if both sides are alike."""
+    likely = 0.0
+    for outside in range(durations + 1):
+        likely += math.comb(durations, outside) * OUTSIDE**outside * (1 - OUTSIDE) ** (durations - outside)
+        if likely >= 1 - TOO_UNLIKELY:
+            return outside
+    return durations
+
+
+def _by_chance(row: ComparedFigure) -> ComparedFigure:
+    if row.standing is not FigureStanding.DIFFERS or row.kind not in DURATIONS or row.is_out_of_all:
+        return row
+    if row.emulated is None or row.kafka is None:
+        return row
+    return attrs.evolve(row, standing=FigureStanding.EXPLAINED, why=CHANCE)
+
+
+def compare_exchanges(
+    kafka: Course, emulated: Sequence[Course], explanations: Explanations
+) -> tuple[ComparedExchange, ...]:
+    """Answer by answer: what each member was told on each of its connections.
+
+    The order agrees when at least one run in twenty has exactly Kafka's, error codes and the generations of JoinGroup
+    included. What comes periodically is counted between the others: it agrees when Kafka's count is no more than one
+    (``BEATS``), or one in twenty, outside of those of the runs with that order. All that differs has to be explained.
+    """
+    places = sorted({place for course in (kafka, *emulated) for place in course.exchanges}, key=_by_member)
+    return tuple(_exchange(kafka, emulated, explanations, place) for place in places if kafka.exchanges)
+
+
+def _exchange(kafka: Course, emulated: Sequence[Course], explanations: Explanations, place: str) -> ComparedExchange:
+    theirs = _in_order(kafka.exchanges.get(place, ()))
+    ours = [_in_order(course.exchanges.get(place, ())) for course in emulated]
+    alike = [each for each in ours if each.order == theirs.order]
+    steps: list[ComparedStep] = []
+    for at, gap in enumerate(theirs.gaps):
+        names = sorted({*gap, *(name for each in alike for name in each.gaps[at])})
+        for name in names:
+            counts = [each.gaps[at].get(name, 0) for each in alike] or [0]
+            steps.append(ComparedStep(name, gap.get(name, 0), min(counts), max(counts), periodic=True))
+        if at < len(theirs.order):
+            steps.append(ComparedStep(theirs.order[at], 1, 1, 1, periodic=False))
+    if len(alike) >= max(1, FEWEST * len(emulated)):
+        differ = {f"{place}, {step.what}": step.difference for step in steps if not step.agrees}
+    else:
+        differ = {
+            f"{place}, order": _first_difference(
+                theirs.order, [each.order for each in ours if each.order != theirs.order]
+            )
+        }
+    explained = [explanations.why(kafka.plan, about) for about in differ]
+    if any(race in CONDITIONS and not _alike_until(race, kafka, theirs, ours) for race in explained):
+        explained = [""]
+    if not differ:
+        standing, why = FigureStanding.AGREES, ""
+    elif all(explained):
+        standing, why = FigureStanding.EXPLAINED, ", ".join(dict.fromkeys(explained))
+    else:
+        causes = (_reason(explanations.causes, kafka.plan, about) for about in differ)
+        standing, why = FigureStanding.DIFFERS, ", ".join(dict.fromkeys(filter(None, causes)))
+    return ComparedExchange(kafka.plan, place, tuple(steps), len(alike), len(emulated), standing, why, differ)
+
+
+@frozen
+class _InOrder:
+    """``gaps[n]``: the periodic answers before ``order[n]``; the last one is what came after all of them."""
+
+    order: tuple[str, ...]
+    gaps: tuple[Mapping[str, int], ...]
+
+
+def _in_order(exchanges: Sequence[Exchange]) -> _InOrder:
+    order: list[str] = []
+    gaps: list[dict[str, int]] = [{}]
+    for what, times in exchanges:
+        if is_periodic(what):
+            gaps[-1][what] = gaps[-1].get(what, 0) + times
+        else:
+            for _ in range(times):
+                order.append(what)
+                gaps.append({})
+    return _InOrder(tuple(order), tuple(gaps))
+
+
+def _alike_until(race: str, kafka: Course, theirs: _InOrder, ours: Sequence[_InOrder]) -> bool:
+    """Whether enough runs have Kafka's order up to the first generation in which a race came out."""
+    first = f"JoinGroup {touched(race, kafka)[0]}"
+    until = theirs.order.index(first) if first in theirs.order else len(theirs.order)
+    alike = sum(each.order[:until] == theirs.order[:until] for each in ours)
+    return alike >= max(1, FEWEST * len(ours))
+
+
+def _first_difference(theirs: Sequence[str], ours: Sequence[Sequence[str]]) -> str:
+    """Where the run that follows Kafka longest parts from it."""
+
+    def common(order: Sequence[str]) -> int:
+        pairs = enumerate(zip(theirs, order, strict=False))
+        return next((at for at, (one, other) in pairs if one != other), min(len(theirs), len(order)))
+
+    longest = max(ours, key=common)
+    at = common(longest)
+    told, here = (order[at] if at < len(order) else "nothing more" for order in (theirs, longest))
+    return f"after {at} alike: {told}, here {here}"
+
+
+def _by_member(place: str) -> tuple[int, str]:
+    return number_of(place.partition(" ")[0]), place
+
+
+def _reason(table: Mapping[str, Mapping[str, tuple[str, ...]]], plan: str, figure: str) -> str:
+    rows = table.get(plan, {}).items()
+    return next((reason for reason, figures in rows if any(fnmatchcase(figure, each) for each in figures)), "")
+
+
+def _members(course: Course) -> tuple[tuple[str, ...], ...]:
+    return tuple(seen.members for seen in course.rebalances)
+
+
+def _changes(course: Course) -> tuple[tuple[str, ...], ...]:
+    """The members of generations, once for those that follow each other with the same."""
+    return tuple(members for members, _ in groupby(_members(course)))
+
+
+def same_course(one: Course, other: Course) -> bool:
+    """Whether both had the same generations with the same members."""
+    return _members(one) == _members(other)
+
+
+class _Rows:
+    """The rows of one plan as they are made."""
+
+    def __init__(self, kafka: Course, emulated: Sequence[Course], explanations: Explanations) -> None:
+        self.figures: list[ComparedFigure] = []
+        self._kafka = kafka
+        self._emulated = emulated
+        self._explanations = explanations
+        alike = [course for course in emulated if same_course(course, kafka)]
+        self._alike = alike if self._enough(len(alike)) else emulated
+        """The runs whose downtime is compared."""
+
+    def generations(self) -> None:
+        """How many, in the runs in which races with a condition came out, or did not, as in Kafka's."""
+        races = self._explanations.conditioned(self._kafka.plan)
+        runs = [
+            each for each in self._emulated if all(_shows(race, each) == _shows(race, self._kafka) for race in races)
+        ]
+        if not self._enough(len(runs)):
+            runs = list(self._emulated)
+        values, theirs = [len(course.rebalances) for course in runs], len(self._kafka.rebalances)
+        ours, like_it = interval_of(values), values.count(theirs)
+        agrees = ours.low == ours.high == theirs
+        happens = like_it > 0 and like_it >= FEWEST * len(runs)
+        kind = ComparedKind.GENERATIONS
+        self._add("generations", kind, "", theirs, ours, like_it, agrees, may_be_explained=happens)
+
+    def counted(self, name: str, kind: ComparedKind, count: Callable[[Course], int]) -> None:
+        """A count that every course has."""
+        values = [count(course) for course in self._emulated]
+        ours, theirs = interval_of(values), count(self._kafka)
+        self._add(name, kind, "", theirs, ours, values.count(theirs), ours.holds(theirs))
+
+    def same(
+        self,
+        name: str,
+        kind: ComparedKind,
+        outcome: Callable[[Course], object],
+        *,
+        but_for: Callable[[Course], object],
+    ) -> None:
+        """Something that is equal or is not; ``but_for``: what must be equal at least, to be explained."""
+        equal, nearly = (sum(of(course) == of(self._kafka) for course in self._emulated) for of in (outcome, but_for))
+        self._add(name, kind, "", None, None, equal, self._enough(equal), may_be_explained=self._enough(nearly))
+
+    def duration(self, name: str, unit: str, figure: Callable[[Course], float], *, spans: int = 1) -> None:
+        """Seconds of downtime; ``spans``: how many went into it on Kafka's side."""
+        ours, theirs = interval_of([figure(course) for course in self._alike]), figure(self._kafka)
+        slack = min(HAND_OVER_S * spans, max(HAND_OVER_S, MOST_OF_A_SUM * theirs))
+        near = HAND_OVER if ours.holds(theirs, slack) else ""
+        self._add(name, ComparedKind.DOWNTIME, unit, theirs, ours, len(self._alike), ours.holds(theirs), near)
+
+    def rebalance(self, place: int, seen: RebalanceSeen) -> None:
+        """Duration and owners of the n-th generation; runs that have none, or not finished, have no duration."""
+        number = seen.generation
+        so_far = _members(self._kafka)[: place + 1]
+        there = [course.rebalances[place] for course in self._emulated if _members(course)[: place + 1] == so_far]
+        took = [each.took_ms / 1000 for each in there if each.took_ms is not None]
+        if seen.took_ms is not None:
+            ours = interval_of(took) if self._enough(len(took)) else None
+            theirs = seen.took_ms / 1000
+            agrees = ours is not None and ours.holds(theirs)
+            near = HAND_OVER if ours is not None and ours.holds(theirs, HAND_OVER_S) else ""
+            self._add(f"rebalance {number}", ComparedKind.REBALANCE, "s", theirs, ours, len(took), agrees, near)
+        equal = sum(each.owners == seen.owners for each in there)
+        self._add(f"owners {number}", ComparedKind.OWNERS, "", None, None, equal, self._enough(equal))
+
+    def _enough(self, runs: int) -> bool:
+        return runs > 0 and runs >= FEWEST * len(self._emulated)
+
+    def _add(
+        self,
+        name: str,
+        kind: ComparedKind,
+        unit: str,
+        kafka: float | None,
+        ours: SeedRange | None,
+        runs: int,
+        agrees: bool,
+        near: str = "",
+        *,
+        may_be_explained: bool = True,
+    ) -> None:
+        plan = self._kafka.plan
+        explained = (self._explanations.why(plan, name) or near) if may_be_explained else ""
+        cause = _reason(self._explanations.causes, plan, name)
+        if agrees:
+            standing, why = FigureStanding.AGREES, ""
+        elif explained:
+            standing, why = FigureStanding.EXPLAINED, explained
+        else:
+            standing, why = FigureStanding.DIFFERS, cause
+        self.figures.append(
+            ComparedFigure(plan, name, kind, unit, kafka, ours, runs, len(self._emulated), standing, why)
+        )
+
+
+def _shows(race: str, course: Course) -> bool:
+    return bool(touched(race, course))
+
+
+def differing(compared: Sequence[ComparedPlan]) -> list[ComparedFigure | ComparedExchange]:
+    """Every row that neither agrees nor is explained."""
+    rows = [row for plan in compared for row in plan.rows]
+    return [row for row in rows if row.standing is FigureStanding.DIFFERS]
+
+
+def durations_inside(compared: Sequence[ComparedPlan]) -> tuple[int, int]:
+    """(how many of Kafka's durations lie in the emulator's range, how many there are); explained ones do not count."""
+    rows = [row for plan in compared for row in plan.figures if row.kind in DURATIONS]
+    return sum(row.standing is FigureStanding.AGREES for row in rows), len(rows)

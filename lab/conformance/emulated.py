@@ -1,0 +1,207 @@
+"""The same course in the emulator: one run of a plan's scenario, watched as the recordings were.
+
+Answers are counted when a broker sends them, as kafka.request.logger does. Members are known by their hosts, which are
+called like the clients of the recordings (c1, c2, ...).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen
+from kemu.emulator.runner import Run
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.trace.rows import SEND
+from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
+from kemu.emulator.watching.panel import Panel
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import JoinGroupReply, SyncGroup
+from kemu.protocol.names import TopicPartition, host_of
+from kemu.protocol.notes.groups import (
+    AssignmentReceived,
+    GroupBecame,
+    JoinPhaseCompleted,
+    MemberAdded,
+    MemberBecame,
+    MemberFailed,
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+)
+from kemu.protocol.wire.codec import unseal
+from kemu.protocol.wire.schema import SPECS, Kind
+from lab.conformance.course import Course, ExchangesSeen, HeldPartitions, RebalanceSeen
+from lab.conformance.recordings import APIS
+
+COUNTED = frozenset(APIS.values())
+
+
+def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Course:
+    """What an operator would have seen of this scenario with this seed, until the recording it is held to ended.
+
+    Raises:
+        ScenarioError: a configuration that a machine refuses.
+    """
+    panel = Panel()
+    watcher, answers = CourseWatcher(panel, until_ms), AnswersToMembers(panel, until_ms)
+    one = Run(
+        scenario,
+        seed=seed,
+        profile=profile,
+        drive="bare",
+        panel=panel,
+        observers=(watcher,),
+        recorder=answers,
+    )
+    broke = one.drive(drive_bare)
+    verdict = one.judging.finish(one.world.now_us, broke).verdict
+    return Course(
+        plan=scenario.name,
+        until_ms=until_ms,
+        rebalances=watcher.rebalances(answers.brought_ms),
+        downtime_ms=watcher.held.spans_ms(until_ms),
+        errors=dict(sorted(answers.errors.items())),
+        requests=dict(sorted(answers.requests.items())),
+        verdict=verdict,
+        exchanges=answers.exchanges.all(),
+    )
+
+
+class CourseWatcher:
+    """Sees a run's facts: the rebalances of its one group, and who holds what."""
+
+    def __init__(self, panel: Panel, until_ms: int) -> None:
+        self.held = HeldPartitions()
+        self._panel = panel
+        self._until_ms = until_ms
+        self._seen: list[RebalanceSeen] = []
+        self._began: tuple[int, str] | None = None
+        self._client_of: dict[str, str] = {}
+        self._owners: dict[int, dict[str, dict[str, tuple[int, ...]]]] = {}
+
+    def rebalances(self, brought_ms: Mapping[int, int]) -> tuple[RebalanceSeen, ...]:
+        """All generations that began, in their order.
+
+        ``brought_ms``: generation -> when its leader's assignment came; one that became Stable was so then, as Kafka's
+        coordinator logs it, and not when it was written.
+        """
+        return tuple(
+            attrs.evolve(
+                seen,
+                owners=dict(sorted(self._owners.get(seen.generation, {}).items())),
+                stable_ms=None if seen.stable_ms is None else brought_ms.get(seen.generation, seen.stable_ms),
+            )
+            for seen in self._seen
+        )
+
+    def see(self, seen: Seen) -> None:
+        """Take one fact."""
+        at_ms = seen.at_us // 1000
+        if at_ms >= self._until_ms:
+            return
+        host = host_of(seen.actor)
+        match seen.fact:
+            case GroupBecame() | JoinPhaseCompleted() | MemberAdded():
+                if self._panel.is_current(seen):
+                    self._coordinated(at_ms, seen.fact)
+            case AssignmentReceived(generation=generation, partitions=partitions):
+                owned: dict[str, list[int]] = {}
+                for topic, number in partitions:
+                    owned.setdefault(topic, []).append(number)
+                by_topic = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
+                self._owners.setdefault(generation, {})[host] = by_topic
+            case PartitionsAssigned(added=partitions):
+                self.held.assigned(at_ms, host, _named(partitions))
+            case PartitionsRevoked(revoked=partitions) | PartitionsLost(lost=partitions):
+                self.held.given_up(at_ms, host, _named(partitions))
+            case MemberFailed() | MemberBecame(new="CLOSED" | "FAILED"):
+                self.held.gone(at_ms, host)
+            case HostDown(host=down):
+                self.held.gone(at_ms, down)
+            case HostPaused(host=still):
+                self.held.stands_still(at_ms, still)
+            case HostResumed(host=on):
+                self.held.goes_on(at_ms, on)
+
+    def _coordinated(self, at_ms: int, fact: GroupBecame | JoinPhaseCompleted | MemberAdded) -> None:
+        match fact:
+            case MemberAdded():
+                self._client_of[fact.member_id] = fact.client_id
+            case GroupBecame(new="PreparingRebalance"):
+                self._began = (at_ms, fact.why)
+            case GroupBecame(new="Stable") if self._seen and self._seen[-1].generation == fact.generation:
+                self._seen[-1] = attrs.evolve(self._seen[-1], stable_ms=self._seen[-1].stable_ms or at_ms)
+            case JoinPhaseCompleted() if fact.members:
+                began_ms, reason = self._began or (None, "")
+                self._began = None
+                members = tuple(sorted(self._client_of[member] for member in fact.members))
+                leader = self._client_of.get(fact.leader, "")
+                self._seen.append(RebalanceSeen(fact.generation, members, leader, reason, began_ms, at_ms, None, {}))
+
+
+class AnswersToMembers:
+    """Records nothing but what brokers answer to members: how many by API, and the errors; and leaders' assignments.
+
+    ``brought_ms``: generation -> when the coordinator got what its leader assigned, the last time that it did.
+    """
+
+    def __init__(self, panel: Panel, until_ms: int) -> None:
+        self._panel = panel
+        self.requests: dict[str, int] = {}
+        self.errors: dict[str, int] = {}
+        self.brought_ms: dict[int, int] = {}
+        self.exchanges = ExchangesSeen()
+        self._until_us = until_ms * 1000
+        self._sent: dict[int, bytes] = {}
+
+    def step(self, row: StepRow) -> None:
+        """One step of one machine: what it sends is looked at when its packet tells its API."""
+        self._sent = {effect[1]: effect[5] for effect in row[6] if effect[0] == SEND}
+
+    def packet(self, row: PacketRow) -> None:
+        """A packet leaves; later news of the same packet are of no interest."""
+        packet_id, at_us, _, to, _, api, _, _, due_us = row
+        sealed = self._sent.pop(packet_id, None)
+        if sealed is None or api not in COUNTED or at_us >= self._until_us:
+            return
+        if not any(host_of(to) in group.members for group in self._panel.groups.values()):
+            if api == "SyncGroup":
+                request, _ = unseal(sealed)
+                if isinstance(request, SyncGroup) and request.assignments:
+                    self.brought_ms[request.generation] = due_us // 1000
+            return
+        message, _ = unseal(sealed)
+        if SPECS[type(message)].kind is not Kind.REPLY:
+            return
+        self.requests[api] = self.requests.get(api, 0) + 1
+        error = _first_error(message)
+        generation = message.generation if isinstance(message, JoinGroupReply) and not error else 0
+        self.exchanges.answered(host_of(to), api, error.name if error else "", generation)
+        if error:
+            name = f"{api} {error.name}"
+            self.errors[name] = self.errors.get(name, 0) + 1
+
+    def fact(self, seq: int, at_us: int, fact: Any) -> None:
+        """Facts are watched elsewhere."""
+
+    def broken(self, row: BrokenRow) -> None:
+        """The run's verdict says so."""
+
+
+def _named(partitions: tuple[TopicPartition, ...]) -> list[str]:
+    return [f"{topic}-{number}" for topic, number in partitions]
+
+
+def _first_error(value: Any) -> ErrorCode:
+    """The first error code that is none, anywhere in an answer."""
+    if isinstance(value, ErrorCode):
+        return value
+    if isinstance(value, tuple):
+        parts: Any = value
+    elif attrs.has(type(value)):
+        parts = (getattr(value, each.name) for each in attrs.fields(type(value)))
+    else:
+        return ErrorCode.NONE
+    return next((found for found in map(_first_error, parts) if found), ErrorCode.NONE)

@@ -1,0 +1,158 @@
+"""The recorded plans as they are kept in the repository: a folder with, for each plan,
+
+- ``PLAN.json``: its course on a real Kafka (``lab.conformance.course``), extracted from recordings;
+- ``PLAN.toml``: the same plan as a scenario; a plan that no scenario can say yet has none;
+
+and ``explanations.toml`` with the tables ``unsaid`` (plan -> what is missing), ``reasons`` (name -> text),
+``explained.PLAN``, ``races.PLAN`` and ``causes.PLAN`` (reason -> figures).
+"""
+
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import cattrs
+
+from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.scenario import Scenario
+from lab.conformance.comparing import ComparedPlan, Explanations, allow_for_chance, compare_plan, same_course
+from lab.conformance.course import Course, course_from_json
+from lab.conformance.emulated import emulate
+from lab.conformance.timing import timed
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KEPT = REPOSITORY / "tests" / "data" / "kafka-3.4.1"
+"""The facts of the recordings; in a checkout or a source distribution only."""
+DOCUMENT = REPOSITORY / "docs" / "beside-kafka-3.4.1.md"
+PROFILE = "kafka-3.4"
+SEEDS = 40
+ALIKE = 20
+"""So many runs should have Kafka's generations, for their durations to be a range."""
+MOST_TIMES = 5
+"""At most so many times the seeds that were asked for are run for it, or where something lies outside of all runs."""
+
+
+_CONVERTER = cattrs.Converter(forbid_extra_keys=True)
+
+
+def _texts(given: Any, _: type) -> tuple[str, ...]:
+    """A list: a lone text would be one of its letters otherwise."""
+    if not isinstance(given, list):
+        raise ValueError(f"{given!r:.60} is no list of figures")
+    return tuple(map(str, given))
+
+
+_CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[str, ...], _texts)
+
+
+class FactsError(Exception):
+    """A folder of facts that is not as it should be; it says which file and why."""
+
+
+def read_course(folder: Path, plan: str) -> Course:
+    """A plan's course on a real Kafka.
+
+    Raises:
+        FactsError: there is no such plan, or its file is damaged.
+    """
+    path = folder / f"{plan}.json"
+    try:
+        return course_from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FactsError(f"{path}: cannot be read: {error.strerror} (plans: {', '.join(plans_in(folder))})") from None
+    except ValueError as error:
+        raise FactsError(f"{path}: {error}") from None
+
+
+def plans_in(folder: Path) -> list[str]:
+    """All plans with a recorded course, sorted.
+
+    Raises:
+        FactsError: there is none.
+    """
+    plans = sorted(path.stem for path in folder.glob("*.json"))
+    if not plans:
+        raise FactsError(f"{folder}: no PLAN.json there; give --facts a folder of them, or --recordings --write-facts")
+    return plans
+
+
+def read_explanations(folder: Path) -> Explanations:
+    """The tables of a folder.
+
+    Raises:
+        FactsError: the file is missing or is not what it should be.
+    """
+    path = folder / "explanations.toml"
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = _CONVERTER.structure(data, Explanations)
+    except OSError as error:
+        raise FactsError(f"{path}: cannot be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FactsError(f"{path}: is not TOML: {error}") from None
+    except cattrs.BaseValidationError as error:
+        raise FactsError(f"{path}: {'; '.join(cattrs.transform_error(error))}") from None
+    if found.unknown():
+        raise FactsError(f"{path}: no text among reasons for {', '.join(found.unknown())}")
+    return found
+
+
+def read_plan_scenario(folder: Path, plan: str) -> Scenario:
+    """A plan as a scenario.
+
+    Raises:
+        ScenarioError: it is missing, or everything that is wrong with it.
+    """
+    return load_scenario(folder / f"{plan}.toml")
+
+
+def _seeds(seeds: Sequence[int], course: Course, emulated: Sequence[Course]) -> Iterator[int]:
+    """These, and where a race makes few runs take Kafka's course, further ones: until enough did, or it is too rare."""
+    yield from seeds
+    most = MOST_TIMES * len(seeds)
+    enough = min(ALIKE, len(seeds))
+    first = max(seeds) + 1
+    for seed in range(first, first + most - len(seeds)):
+        alike = sum(same_course(each, course) for each in emulated)
+        if alike >= enough or not alike:
+            return
+        yield seed
+
+
+def compare(
+    courses: Sequence[Course],
+    folder: Path,
+    *,
+    seeds: Sequence[int],
+    profile: str = PROFILE,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[ComparedPlan]:
+    """Run each plan that has a scenario with these seeds, and put both sides together.
+
+    Args:
+        say: told of each plan as it begins.
+
+    Raises:
+        FactsError, ScenarioError: as the functions above.
+    """
+    explanations = read_explanations(folder)
+    compared = []
+    for course in courses:
+        if course.plan in explanations.unsaid:
+            continue
+        own = explanations
+        if course.took_effect != read_course(folder, course.plan).took_effect:
+            own = explanations.of_another_run(course.plan)
+        scenario = timed(read_plan_scenario(folder, course.plan), course)
+        say(f"{course.plan}: {len(seeds)} runs of {course.until_ms / 1000:g} s")
+        emulated: list[Course] = []
+        for seed in _seeds(seeds, course, emulated):
+            emulated.append(emulate(scenario, seed=seed, profile=profile, until_ms=course.until_ms))
+        plan = compare_plan(course, emulated, own)
+        if plan.is_by_measure:
+            for seed in range(min(seeds) + len(emulated), min(seeds) + MOST_TIMES * len(seeds)):
+                emulated.append(emulate(scenario, seed=seed, profile=profile, until_ms=course.until_ms))
+            plan = compare_plan(course, emulated, own)
+        compared.append(plan)
+    return allow_for_chance(compared)

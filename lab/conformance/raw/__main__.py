@@ -1,0 +1,178 @@
+"""``python -m lab.conformance.raw``: raw requests to a real coordinator and to the machine, answer by answer.
+
+Exit codes: 0 every answer is the same or a named race, 1 something differs, 2 bad input.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kemu.protocol.config import BrokerConfig
+from kemu.protocol.profiles import PROFILES
+from lab.conformance.maven import RealKafkaError
+from lab.conformance.raw import recordings
+from lab.conformance.raw.comparing import Compared, compare, shown
+from lab.conformance.raw.drawing import DrawnSequence, draw
+from lab.conformance.raw.settings import SETTINGS, broker_config, versions_of
+from lab.conformance.raw.steps import ConversationError
+from lab.conformance.real_broker import RealBroker, profile_of, unpacked
+from lab.conformance.real_cluster import fetch_jars
+
+DIFFERS = 1
+ROUNDS = 4
+"""A sequence that differs is put again, at most so many times in all: a difference that stays is none of timing."""
+WARM = 40
+"""Sequences that are put first and not looked at: a cold broker answers its first requests late."""
+SHOWN = 3
+EVERY = 200
+
+
+@click.command()
+@click.option("--maven", "release", metavar="VERSION", help="Ask this Kafka, brought by Maven, such as 3.4.1 (Java).")
+@click.option(
+    "--kafka",
+    "distribution",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Ask the Kafka that is unpacked here (Java).",
+)
+@click.option("--sequences", type=click.IntRange(1, 20_000), default=200, show_default=True, help="How many.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the first one; the next has the next.")
+@click.option("--length", type=click.IntRange(2, 200), default=24, show_default=True, help="Requests in each.")
+@click.option("--at-once", type=click.IntRange(1, 200), default=30, show_default=True, help="How many at a time.")
+@click.option("--profile", type=click.Choice(list(PROFILES)), help="Compared with; by default the release's.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="Where the broker listens; by default one that is free.")
+@click.option("--keep", type=click.IntRange(1), help="Keep the first so many conversations that are equal.")
+@click.option(
+    "--kept",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=recordings.KEPT,
+    show_default="the repository's",
+    help="Folder of the recordings.",
+)
+def main(
+    release: str | None,
+    distribution: Path | None,
+    sequences: int,
+    seed: int,
+    length: int,
+    at_once: int,
+    profile: str | None,
+    port: int | None,
+    keep: int | None,
+    kept: Path,
+) -> None:
+    """Put random short sequences of group requests to a real broker and to the coordinator machine, and compare.
+
+    Without --maven or --kafka, compare the machine with the recorded conversations; that needs no Java.
+    """
+    if release is not None and distribution is not None:
+        raise click.UsageError("--maven and --kafka both say which Kafka: leave one out")
+    asks = release is not None or distribution is not None
+    if keep is not None and not asks:
+        raise click.UsageError("--keep is about a new recording: say --maven VERSION or --kafka DIR, too")
+    try:
+        if not asks:
+            sys.exit(_compare_recorded(kept, profile))
+        with tempfile.TemporaryDirectory(prefix="kemu-real-kafka-") as name:
+            folder = Path(name)
+            if distribution is not None:
+                release, libs = unpacked(distribution)
+            else:
+                assert release is not None
+                profile_of(release)
+                click.echo(f"Maven brings Kafka {release}", err=True)
+                libs = fetch_jars(release, folder / "release")
+            profile = profile or profile_of(release)
+            config = broker_config(PROFILES[profile].broker)
+            versions = versions_of(release)
+            drawn = [draw(number, config, versions, length=length) for number in range(seed, seed + sequences)]
+            with RealBroker(release, libs, folder / "broker", SETTINGS, port) as broker:
+                click.echo(f"Kafka {release} listens on port {broker.port}", err=True)
+                compared = asyncio.run(_ask_all(broker.port, drawn, config, at_once))
+    except (RealKafkaError, ConversationError) as error:
+        raise click.UsageError(str(error)) from None
+    if keep is not None:
+        command = f"python -m lab.conformance.raw --maven {release} --sequences {sequences} --seed {seed}"
+        about = recordings.About(release, profile, f"{command} --length {length} --keep {keep}")
+        path = recordings.path_of(kept, release)
+        recordings.write(path, about, [each.talk for each in compared if each.equal][:keep])
+        click.echo(f"wrote {path}", err=True)
+    sys.exit(_told(f"kafka {release}, profile {profile}", compared))
+
+
+def _compare_recorded(kept: Path, profile: str | None) -> int:
+    code = 0
+    for each in recordings.read_all(kept):
+        name = profile or each.about.profile
+        config = broker_config(PROFILES[name].broker)
+        compared = [compare(talk, config) for talk in each.talks]
+        code |= _told(f"kafka {each.about.kafka} (recorded), profile {name}", compared)
+    return code
+
+
+async def _ask_all(port: int, drawn: Sequence[DrawnSequence], config: BrokerConfig, at_once: int) -> list[Compared]:
+    """All sequences; those that differ again, at most ``ROUNDS`` times in all, the later the fewer at once."""
+    from lab.conformance.raw.asking import converse, ready  # kafka-python, of the extra ``dev``
+
+    await ready(port)
+    await converse(port, drawn[:WARM], at_once=at_once, prefix="warm", say=lambda done: None)
+    found: dict[int, Compared] = {}
+    left = list(drawn)
+    for number in range(ROUNDS):
+
+        def say(done: int, total: int = len(left), number: int = number) -> None:
+            if done % EVERY == 0 or done == total:
+                click.echo(f"round {number + 1}: {done} of {total} sequences", err=True)
+
+        talks = await converse(port, left, at_once=max(at_once >> number, 1), prefix=f"raw{number}", say=say)
+        for talk in talks:
+            before = found.get(talk.seed)
+            found[talk.seed] = compare(talk, config, rounds=number + 1, before=before)
+        left = [each for each in left if not found[each.seed].equal]
+        if not left:
+            break
+    return [found[each.seed] for each in drawn]
+
+
+def _told(title: str, compared: Sequence[Compared]) -> int:
+    """Print what came of it; the exit code."""
+    equal = [each for each in compared if each.equal]
+    asked: Counter[str] = Counter()
+    answered = 0
+    for each in compared:
+        asked.update(step.api for step in each.talk.steps)
+        answered += len(each.talk.answers)
+    again = [each for each in compared if each.rounds > 1]
+    unexplained = [each for each in compared if not each.equal and not each.races]
+    click.echo(f"{title}: {len(compared)} sequences, {asked.total()} requests, {answered} answers")
+    click.echo(f"  {', '.join(f'{api} {count}' for api, count in asked.most_common())}")
+    click.echo(f"  {len(equal)} equal, {len(unexplained)} with unexplained differences")
+    if again:
+        click.echo(f"  {len(again)} put more than once; races that were possible where they differed first:")
+        names = Counter(name for each in again for name in each.first_races or ("none that has a name",))
+        for name, count in names.most_common():
+            click.echo(f"    {name}: {count}")
+    for each in compared:
+        if not each.equal and each.races:
+            click.echo(f"  sequence {each.talk.seed}: differed each time, and each time a race was possible")
+    for each in unexplained[:SHOWN]:
+        _show(each)
+    return DIFFERS if len(equal) < len(compared) else 0
+
+
+def _show(each: Compared) -> None:
+    for difference in each.differences:
+        click.echo(f"  sequence {difference.seed}, request {difference.step}: {difference.field}")
+        click.echo(f"    Kafka     {difference.kafka}")
+        click.echo(f"    emulator  {difference.emulated}")
+    for line in shown(each.talk, each.ours, each.differences[0].step):
+        click.echo(f"    {line}")
+
+
+if __name__ == "__main__":
+    main()

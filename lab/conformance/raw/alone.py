@@ -1,0 +1,146 @@
+"""The coordinator machine by itself, in virtual time: no network, no world, and a log that takes no time."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kemu.actors.coordinator.coordinator import Coordinator
+from kemu.actors.coordinator.log import OffsetsPartition
+from kemu.actors.coordinator.timers import GroupTimer
+from kemu.actors.machine import (
+    US_PER_MS,
+    Append,
+    Appended,
+    Event,
+    Note,
+    Received,
+    Send,
+    StartTimer,
+    StopTimer,
+    TimerFired,
+    TimerKey,
+    Told,
+)
+from kemu.emulator.facts import Seen
+from kemu.protocol.commands import LeadOffsets, Start
+from kemu.protocol.config import BrokerConfig
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.names import MemberId, broker_host, coordinator_on
+from kemu.protocol.wire.codec import seal, unseal
+from lab.conformance.raw.steps import Answer, Conversation, symbol, told_by, with_ids
+
+_NOT_OF_GROUPS = (GroupTimer.EXPIRE,)
+"""Timers that no request starts."""
+
+
+class _Minting(Coordinator):
+    """Gives out the ids that it is told to."""
+
+    mint: Callable[[str], MemberId]
+
+    def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
+        """An id for the request that is being served."""
+        return self.mint(base)
+
+
+class CoordinatorAlone:
+    """A coordinator that leads everything, asked step by step.
+
+    Args:
+        config: of its broker.
+        id_of: (step, what an id begins with) -> the member id to make up for that step.
+    """
+
+    def __init__(self, config: BrokerConfig, id_of: Callable[[int, str], MemberId]) -> None:
+        self.answers: dict[int, tuple[int, Any]] = {}
+        """Step -> (when in us, the reply)."""
+        self.now_us = 0
+        self.fired_us: list[int] = []
+        """When timers of groups fired."""
+        self.told: list[Seen] = []
+        """The machine's notes."""
+        self._id_of = id_of
+        self._step = -1
+        self._written = self._events = 0
+        self._timers: dict[TimerKey, int] = {}
+        self._versions: dict[int, int] = {}
+        self._coordinator = _Minting(coordinator_on(broker_host(0)), 0, config)
+        self._coordinator.mint = lambda base: self._id_of(self._step, base)
+        self._feed(Told(Start()))
+        for number in range(config.offsets_topic_num_partitions):
+            self._feed(Told(LeadOffsets(partition=number, leader_epoch=1, records=(), load_us=0)))
+
+    def ask(self, number: int, client: str, version: int, request: Any) -> None:
+        """Put a request now; the machine sees it as its version can carry it."""
+        self._step = number
+        self._versions[number] = version
+        self._feed(Received(client, number, number, version, unseal(seal(request, version))[0]))
+
+    def run_until(self, us: int) -> None:
+        """Let time pass; timers fire in the order they are due."""
+        while self._timers:
+            key = min(self._timers, key=self._timers.__getitem__)
+            due_us = self._timers[key]
+            if due_us > us:
+                break
+            del self._timers[key]
+            self.now_us = max(self.now_us, due_us)
+            if key[0] not in _NOT_OF_GROUPS:
+                self.fired_us.append(self.now_us)
+            self._feed(TimerFired(key))
+        self.now_us = max(self.now_us, us)
+
+    def due_us(self) -> list[int]:
+        """When the running timers of groups are due, the earliest first."""
+        return sorted(due_us for key, due_us in self._timers.items() if key[0] not in _NOT_OF_GROUPS)
+
+    def _feed(self, event: Event) -> None:
+        waiting: list[Event] = [event]
+        while waiting:
+            self._events += 1
+            for effect in self._coordinator.step(self.now_us, waiting.pop(0)):
+                match effect:
+                    case Send(request_id=number, version=version, message=reply):
+                        self.answers[number] = (self.now_us, unseal(seal(reply, version))[0])
+                    case StartTimer(key=key, after_us=after_us):
+                        self._timers[key] = self.now_us + after_us
+                    case StopTimer(key=key):
+                        self._timers.pop(key, None)
+                    case Append(token=token, records=records):
+                        waiting.append(Appended(token, ErrorCode.NONE, self._written))
+                        self._written += len(records)
+                    case Note(fact):
+                        self.told.append(Seen(self._events, self.now_us, self._coordinator.name, 1, fact))
+
+
+def replay(talk: Conversation, config: BrokerConfig, told: list[Seen] | None = None) -> tuple[Conversation, list[int]]:
+    """The same requests at the same times, put to the machine, which makes up the ids that Kafka made up.
+
+    Args:
+        talk: what was asked, and when.
+        config: of the broker.
+        told: gets the machine's notes.
+
+    Returns: what it answered, in the sequence's own names for ids, and when its timers fired (ms).
+    """
+    made: dict[MemberId, str] = {}
+    by_symbol = {symbol(step): member_id for step, member_id in talk.ids.items()}
+
+    def id_of(step: int, base: str) -> MemberId:
+        member_id = talk.ids.get(step, f"{base}-never-told-{step}")
+        made[member_id] = symbol(step)
+        by_symbol[symbol(step)] = member_id
+        return member_id
+
+    alone = CoordinatorAlone(config, id_of)
+    for number, step in enumerate(talk.steps):
+        alone.run_until(step.at_ms * US_PER_MS)
+        alone.ask(number, step.client, step.version, with_ids(step.request, lambda name: by_symbol.get(name, name)))
+    alone.run_until(talk.end_ms * US_PER_MS)
+    answers = {
+        number: Answer(at_us // US_PER_MS, with_ids(told_by(reply), lambda member_id: made.get(member_id, member_id)))
+        for number, (at_us, reply) in sorted(alone.answers.items())
+    }
+    if told is not None:
+        told += alone.told
+    ours = Conversation(talk.seed, talk.end_ms, talk.steps, answers, talk.ids)
+    return ours, [us // US_PER_MS for us in alone.fired_us]

@@ -1,0 +1,271 @@
+"""Sequences put to a real broker on loopback, many at once; each is a conversation with one group of its own.
+
+A request goes out when its time has come and what was to be answered at once is answered; a parked one keeps its
+connection until it is answered, and the next request takes another.
+"""
+
+import asyncio
+import contextlib
+import re
+import struct
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages import group as messages
+from kemu.protocol.names import UNKNOWN_MEMBER
+from lab.conformance.maven import RealKafkaError
+from lab.conformance.raw.drawing import TOPIC, TOPIC_SIZE, DrawnSequence
+from lab.conformance.raw.steps import GROUP, Answer, Conversation, RawRequest, step_of, symbol, told_by, with_ids
+from lab.conformance.raw.wire import (
+    HEADER_BYTES,
+    WireError,
+    coordinator_error,
+    coordinator_request,
+    reply_of,
+    request_bytes,
+    topic_error,
+    topic_request,
+)
+
+ANSWERED_WITHIN_S = 3
+"""How long the next request waits for an answer that should come at once, or for an id that it names."""
+READY_S = 60
+"""How long the coordinator may take until it answers."""
+MOST_SECONDS = 120
+"""Of one conversation: then it is given up."""
+MOST_ANSWER_BYTES = 1 << 20
+_MADE_UP = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""What a member id is: what the client or instance is called, and a UUID."""
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Talker:
+    """The connections to one broker."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._idle: list[Connection] = []
+        self._last_id = 0
+
+    async def ask(self, client: str, version: int, request: Any) -> Any:
+        """Our reply to our request.
+
+        Raises:
+            RealKafkaError: the broker hung up, or what it says cannot be read.
+        """
+        connection = self._idle.pop() if self._idle else await self._connect()
+        reader, writer = connection
+        self._last_id = number = self._last_id + 1
+        try:
+            writer.write(request_bytes(request, version, number, client))
+            await writer.drain()
+            (length,) = struct.unpack(">i", await reader.readexactly(HEADER_BYTES))
+            if not 0 < length <= MOST_ANSWER_BYTES:
+                raise WireError(f"an answer of {length} bytes")
+            reply = reply_of(type(request), version, number, await reader.readexactly(length))
+        except (OSError, EOFError, WireError, ValueError) as error:
+            writer.close()
+            raise RealKafkaError(f"{type(request).__name__} v{version}: {error!r}") from None
+        except BaseException:
+            writer.close()
+            raise
+        self._idle.append(connection)
+        return reply
+
+    async def _connect(self) -> Connection:
+        try:
+            return await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError as error:
+            raise RealKafkaError(f"nothing listens on port {self._port}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Hang up."""
+        for _, writer in self._idle:
+            writer.close()
+
+
+class _Conversing:
+    def __init__(self, talker: Talker, drawn: DrawnSequence, group: str) -> None:
+        self._talker = talker
+        self._drawn = drawn
+        self._group = group
+        self._began = time.monotonic()
+        self._sent: list[RawRequest] = []
+        self._answers: dict[int, Answer] = {}
+        self._ids: dict[int, str] = {}
+        self._answered: dict[int, asyncio.Event] = {}
+
+    def _now_ms(self) -> int:
+        return int((time.monotonic() - self._began) * 1000)
+
+    async def run(self) -> Conversation:
+        asked: list[asyncio.Task[None]] = []
+        late_ms = 0
+        try:
+            for number, step in enumerate(self._drawn.steps):
+                await asyncio.sleep((step.at_ms + late_ms - self._now_ms()) / 1000)
+                await self._ids_of(step)
+                late_ms = max(late_ms, self._now_ms() - step.at_ms)
+                self._sent.append(evolve(step, at_ms=self._now_ms()))
+                self._answered[number] = asyncio.Event()
+                asked.append(asyncio.create_task(self._ask(number, step)))
+                if self._drawn.at_once[number]:
+                    await _within(self._answered[number].wait())
+                else:
+                    await asyncio.sleep(0)
+            await asyncio.sleep((self._drawn.end_ms + late_ms - self._now_ms()) / 1000)
+            for task in asked:
+                if task.done():
+                    task.result()
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        return self._told()
+
+    def _told(self) -> Conversation:
+        self._learn_ids()
+        symbols = {member_id: symbol(step) for step, member_id in self._ids.items()}
+        answers = {
+            number: Answer(answer.at_ms, with_ids(answer.reply, lambda name: symbols.get(name, name)))
+            for number, answer in sorted(self._answers.items())
+        }
+        return Conversation(
+            self._drawn.seed, self._now_ms(), tuple(self._sent), answers, dict(sorted(self._ids.items()))
+        )
+
+    def _learn_ids(self) -> None:
+        """Ids that only others were told of: those of parked joins that the leader or a tool saw."""
+        for answer in [self._answers[number] for number in sorted(self._answers)]:
+            for member_id in _ids_in(answer.reply):
+                made_up = _MADE_UP.fullmatch(member_id)
+                if made_up is None or member_id in self._ids.values():
+                    continue
+                steps = [
+                    each
+                    for each, step in enumerate(self._sent)
+                    if isinstance(step.request, messages.JoinGroup)
+                    and step.request.member_id == UNKNOWN_MEMBER
+                    and made_up[1] == (step.request.instance_id or step.client)
+                    and each not in self._ids
+                    and step.at_ms <= answer.at_ms
+                    and (each not in self._answers or self._answers[each].at_ms > answer.at_ms)
+                ]
+                if steps:
+                    self._ids[steps[-1]] = member_id
+
+    async def _ids_of(self, step: RawRequest) -> None:
+        """Wait for the answers that tell the ids which a request names."""
+        for name in _named(step.request):
+            event = self._answered.get(step_of(name))
+            if event is not None:
+                await _within(event.wait())
+
+    async def _ask(self, number: int, step: RawRequest) -> None:
+        symbols = {symbol(each): member_id for each, member_id in self._ids.items()}
+        request = with_ids(step.request, lambda name: symbols.get(name, name))
+        reply = await self._talker.ask(step.client, step.version, in_group(request, self._group))
+        at_ms = self._now_ms()
+        if isinstance(request, messages.JoinGroup) and request.member_id == UNKNOWN_MEMBER:
+            member_id = reply.member_id
+            made_up = _MADE_UP.fullmatch(member_id)
+            if made_up is not None and made_up[1] == (request.instance_id or step.client):
+                self._ids[number] = member_id
+        self._answers[number] = Answer(at_ms, told_by(reply))
+        self._answered[number].set()
+
+
+def _ids_in(message: Any) -> list[str]:
+    found: list[str] = []
+
+    def look(name: str) -> str:
+        found.append(name)
+        return name
+
+    with_ids(message, look)
+    return found
+
+
+def _named(request: Any) -> list[str]:
+    return [name for name in _ids_in(request) if re.fullmatch(r"m\d+", name)]
+
+
+def in_group(request: Any, group: str) -> Any:
+    """The same request about another group, if it is about the sequence's."""
+    if isinstance(request, messages.DescribeGroups):
+        return messages.DescribeGroups(groups=(group,))
+    return evolve(request, group=group) if request.group == GROUP else request
+
+
+async def _within(waiting: Awaitable[object]) -> None:
+    with contextlib.suppress(TimeoutError):  # what should have been answered was not: the comparison will show it
+        await asyncio.wait_for(waiting, ANSWERED_WITHIN_S)
+
+
+async def ready(port: int) -> None:
+    """Create the topic that offsets are committed for, and wait until the broker coordinates groups.
+
+    Raises:
+        RealKafkaError: it does not in time.
+    """
+    deadline = time.monotonic() + READY_S
+    said = "nothing"
+    while time.monotonic() < deadline:
+        try:
+            made = topic_error(await _exchange(port, topic_request(TOPIC, TOPIC_SIZE)))
+            found = coordinator_error(await _exchange(port, coordinator_request(GROUP)))
+            said = f"CreateTopics {made.name}, FindCoordinator {found.name}"
+            if found is ErrorCode.NONE and made in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                return
+        except (OSError, EOFError) as error:
+            said = repr(error)
+        await asyncio.sleep(0.5)
+    raise RealKafkaError(f"the broker coordinates no group after {READY_S} s; it said: {said}")
+
+
+async def _exchange(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request)
+        (length,) = struct.unpack(">i", await reader.readexactly(HEADER_BYTES))
+        return await reader.readexactly(length)
+    finally:
+        writer.close()
+
+
+async def converse(
+    port: int, drawn: Sequence[DrawnSequence], *, at_once: int, prefix: str, say: Callable[[int], None]
+) -> list[Conversation]:
+    """All sequences, so many at a time; ``say`` hears how many are done.
+
+    Raises:
+        RealKafkaError: the broker is gone, or a conversation took longer than it may.
+    """
+    talker, room = Talker(port), asyncio.Semaphore(at_once)
+    done = 0
+
+    async def one(each: DrawnSequence) -> Conversation:
+        nonlocal done
+        async with room:
+            conversing = _Conversing(talker, each, f"{prefix}-{each.seed}")
+            try:
+                talk = await asyncio.wait_for(conversing.run(), MOST_SECONDS)
+            except TimeoutError:
+                raise RealKafkaError(f"sequence {each.seed} took longer than {MOST_SECONDS} s") from None
+        done += 1
+        say(done)
+        return talk
+
+    tasks = [asyncio.create_task(one(each)) for each in drawn]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        talker.close()

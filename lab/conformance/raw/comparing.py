@@ -1,0 +1,151 @@
+"""A conversation with a real broker beside the machine's: every field of every answer, and when it came.
+
+Where either of two things may come first the outcome is chance, not a difference. Each such race has a name and an
+exact condition in ``RACES``; a sequence in which one was possible is put again, not excused.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from kemu.protocol.config import BrokerConfig
+from lab.conformance.raw.alone import replay
+from lab.conformance.raw.steps import Answer, Conversation, RawRequest
+
+EARLY_MS, LATE_MS = 10, 300
+"""An answer may come so much earlier or later than the machine's: clocks are read before sending, and take turns."""
+CALM_MS = 100
+"""A busy machine answers later than this."""
+NEAR_MS = 60
+"""A request so near a timer may have come before or after it."""
+
+
+BY_PARTITION = ("outcomes", "offsets")
+"""Fields with a row for each partition: in the order of a map that releases make of other classes (3.4.1 has them as
+asked, 3.9 by hash), and that no client looks at. They are compared by partition."""
+
+
+@frozen
+class AnswerDiffers:
+    """One answer that is not as the machine's."""
+
+    seed: int
+    step: int
+    field: str
+    kafka: str
+    emulated: str
+
+
+def _sent_near_a_timer(talk: Conversation, ours: Conversation, fired_ms: Sequence[int]) -> bool:
+    return any(abs(step.at_ms - at_ms) < NEAR_MS for step in talk.steps for at_ms in fired_ms)
+
+
+def _broker_was_late(talk: Conversation, ours: Conversation, fired_ms: Sequence[int]) -> bool:
+    late = [talk.answers[step].at_ms - ours.answers[step].at_ms for step in talk.answers if step in ours.answers]
+    return max(late, default=0) > CALM_MS
+
+
+def _two_timers_at_once(talk: Conversation, ours: Conversation, fired_ms: Sequence[int]) -> bool:
+    return any(0 < later - earlier < 5 for earlier, later in pairwise(fired_ms))
+
+
+RACES: Mapping[str, Callable[[Conversation, Conversation, Sequence[int]], bool]] = {
+    "the broker answered more than 100 ms late: its timers began late": _broker_was_late,
+    "a request within 60 ms of a timer": _sent_near_a_timer,
+    "two timers within 5 ms, not at one instant": _two_timers_at_once,
+}
+"""Name -> (conversation, the machine's, when its timers fired) -> whether it was possible in this conversation."""
+
+
+@frozen
+class Compared:
+    """A conversation beside the machine's.
+
+    ``races`` and ``first_races``: what may have come either way, in this round and in the first that differed.
+    """
+
+    talk: Conversation
+    ours: Conversation
+    differences: tuple[AnswerDiffers, ...]
+    races: tuple[str, ...]
+    rounds: int
+    first_races: tuple[str, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether every answer is the same."""
+        return not self.differences
+
+
+def compare(talk: Conversation, config: BrokerConfig, *, rounds: int = 1, before: "Compared | None" = None) -> Compared:
+    """Put the requests to the machine at the times they were sent at, and compare all answers."""
+    ours, fired_ms = replay(talk, config)
+    races = tuple([name for name, possible in RACES.items() if possible(talk, ours, fired_ms)])
+    first = races if before is None else before.first_races
+    return Compared(talk, ours, tuple(differences(talk, ours)), races, rounds, first)
+
+
+def differences(talk: Conversation, ours: Conversation) -> list[AnswerDiffers]:
+    """Where the answers differ, in order; none if the conversations are equal."""
+    found: list[AnswerDiffers] = []
+    for number, _ in enumerate(talk.steps):
+        kafka, emulated = talk.answers.get(number), ours.answers.get(number)
+        found += [AnswerDiffers(talk.seed, number, *row) for row in _differing(kafka, emulated)]
+    return found
+
+
+def _differing(kafka: Answer | None, emulated: Answer | None) -> list[tuple[str, str, str]]:
+    if kafka is None or emulated is None:
+        if kafka is emulated:
+            return []
+        return [("answered", _said(kafka), _said(emulated))]
+    rows = [
+        (each.name, repr(theirs), repr(own))
+        for each in attrs.fields(type(kafka.reply))
+        if (theirs := _in_order(each.name, kafka.reply)) != (own := _in_order(each.name, emulated.reply))
+    ]
+    if not -EARLY_MS <= kafka.at_ms - emulated.at_ms <= LATE_MS:
+        rows.append(("answered at", f"{kafka.at_ms} ms", f"{emulated.at_ms} ms"))
+    return rows
+
+
+def _in_order(name: str, reply: Any) -> Any:
+    value = getattr(reply, name)
+    return tuple(sorted(value, key=lambda row: (row.topic, row.partition))) if name in BY_PARTITION else value
+
+
+def _said(answer: Answer | None) -> str:
+    return "parked" if answer is None else f"{answer.reply} at {answer.at_ms} ms"
+
+
+def shown(talk: Conversation, ours: Conversation, upto: int) -> list[str]:
+    """A sequence up to a step, line by line: what was asked and what was answered."""
+    lines = []
+    for number, step in enumerate(talk.steps[: upto + 1]):
+        lines.append(f"{number:3} {step.at_ms:6} ms  {step.client} {_asked(step)}")
+        kafka, emulated = talk.answers.get(number), ours.answers.get(number)
+        if _differing(kafka, emulated):
+            lines += [f"      Kafka     {_answered(kafka)}", f"      emulator  {_answered(emulated)}"]
+        else:
+            lines.append(f"      both      {_answered(kafka)}")
+    return lines
+
+
+def _asked(step: RawRequest) -> str:
+    return f"{step.api} v{step.version} {_fields(step.request)}"
+
+
+def _answered(answer: Answer | None) -> str:
+    return "parked" if answer is None else f"{answer.at_ms} ms {_fields(answer.reply)}"
+
+
+def _fields(message: Any) -> str:
+    parts = [
+        f"{each.name}={getattr(message, each.name)!r}"
+        for each in attrs.fields(type(message))
+        if getattr(message, each.name) != each.default
+    ]
+    return " ".join(parts)

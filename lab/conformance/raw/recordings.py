@@ -1,0 +1,83 @@
+"""Conversations with a real broker, kept: what was asked and answered, so that no Java is needed to compare again.
+
+A file has one line of JSON about itself and one for each conversation, compressed.
+"""
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+from attrs import frozen
+
+from kemu.protocol.profiles import PROFILES
+from lab.conformance.raw.steps import Conversation, ConversationError, from_row, to_row
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+KEPT = REPOSITORY / "tests" / "data" / "raw-requests"
+"""In a checkout or a source distribution only."""
+_ENDING = ".jsonl.gz"
+
+
+@frozen
+class About:
+    """Which Kafka was asked, what is compared with it, and how it was asked."""
+
+    kafka: str
+    profile: str
+    made_by: str
+
+
+@frozen
+class RawRecording:
+    """A file of conversations."""
+
+    about: About
+    talks: tuple[Conversation, ...]
+
+
+def write(path: Path, about: About, talks: Sequence[Conversation]) -> None:
+    """Keep conversations; the same ones give the same file."""
+    lines = [json.dumps(attrs.asdict(about)), *map(to_row, talks)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
+
+
+def read(path: Path) -> RawRecording:
+    """A file of conversations.
+
+    Raises:
+        ConversationError: it cannot be read, or is damaged; it says which file and where.
+    """
+    try:
+        first, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        about = About(**json.loads(first))
+    except (OSError, EOFError, ValueError, TypeError) as error:
+        raise ConversationError(f"{path}: cannot be read: {error}") from None
+    if about.profile not in PROFILES:
+        raise ConversationError(f'{path}: line 1: "{about.profile}" is no profile')
+    talks = []
+    for number, line in enumerate(lines, 2):
+        try:
+            talks.append(from_row(line))
+        except ConversationError as error:
+            raise ConversationError(f"{path}: line {number}: {error}") from None
+    return RawRecording(about, tuple(talks))
+
+
+def read_all(folder: Path) -> list[RawRecording]:
+    """All files of a folder, by name.
+
+    Raises:
+        ConversationError: there is none, or one is damaged.
+    """
+    paths = sorted(folder.glob(f"*{_ENDING}"))
+    if not paths:
+        raise ConversationError(f"{folder}: no kafka-RELEASE{_ENDING} there")
+    return [read(path) for path in paths]
+
+
+def path_of(folder: Path, release: str) -> Path:
+    """Where the conversations with a release are kept."""
+    return folder / f"kafka-{release}{_ENDING}"

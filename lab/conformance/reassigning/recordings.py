@@ -1,0 +1,44 @@
+"""The recordings that are kept: which Kafka it was, and the profile that is held to it."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from lab.conformance.reassigning.sequences import Sequences
+
+KEPT = Path(__file__).resolve().parents[3] / "tests" / "data" / "reassigning"
+ISRS_BY_CONTROLLER_SINCE = (2, 7)
+
+
+class SequencesError(ValueError):
+    """No recording of a reassignment."""
+
+
+class Recording(NamedTuple):
+    """A run of the plan in a real cluster."""
+
+    name: str
+    profile: str
+    sequences: Sequences
+
+
+def read_all(folder: Path) -> list[Recording]:
+    """All recordings of a folder, by name.
+
+    Raises:
+        SequencesError: there is none, or one cannot be read.
+    """
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise SequencesError(f"there is no recording in {folder}")
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> Recording:
+    text = path.read_text(encoding="utf-8")
+    try:
+        protocol = tuple(int(part) for part in json.loads(text)["inter_broker_protocol"].split("."))
+        made = Sequences.from_json(text)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SequencesError(f"{path} is no recording of a reassignment: {error!r}") from None
+    return Recording(path.stem, "kafka-3.4" if protocol >= ISRS_BY_CONTROLLER_SINCE else "kafka-2.4", made)

@@ -1,0 +1,427 @@
+"""A recorded plan of a real cluster becomes a ``Course``. One folder per plan:
+
+| file | what of it is read |
+|---|---|
+| plan.md | the line below the heading: what the plan is; table of t (s), UTC, action; row "end" ends the course |
+| server.log, brokerN-server.log | GroupCoordinator's lines on the group: preparing, stabilized, assignment received |
+| request.log, brokerN-request.log | kafka.request.logger: one JSON per answered request |
+| callbacks.jsonl, callbacks-X.jsonl | rebalance callbacks of every process, with times |
+
+Group ids and topics of a recording carry the plan's name and a number; the group's topics are called "orders" here, and
+"orders-b" and so on where there are several.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import define, field, frozen
+
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.member import decode_assignment
+from kemu.protocol.names import consumer_host
+from lab.conformance import timing
+from lab.conformance.course import Course, ExchangesSeen, HeldPartitions, RebalanceSeen
+
+TOPIC = "orders"
+RECORDED = "Apache Kafka 3.4.1 and kafka-clients 3.4.1 on a loaded machine with 2 cores"
+APIS: Mapping[str, str] = {
+    "JOIN_GROUP": "JoinGroup",
+    "SYNC_GROUP": "SyncGroup",
+    "HEARTBEAT": "Heartbeat",
+    "LEAVE_GROUP": "LeaveGroup",
+    "OFFSET_COMMIT": "OffsetCommit",
+    "OFFSET_FETCH": "OffsetFetch",
+    "FIND_COORDINATOR": "FindCoordinator",
+    "METADATA": "Metadata",
+    "LIST_OFFSETS": "ListOffsets",
+}
+"""What kafka.request.logger calls the requests of a member that are counted, and their names."""
+
+_PLAN_ROW = re.compile(r"\| (-?[\d.]+) \| (\S+) \| (.*?) \|\s*$")
+_LOGGED = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] \w+ (.*)")
+_REQUEST = re.compile(r"Completed request:(\{.*\}) \(kafka\.request\.logger\)$")
+_PREPARING = re.compile(r"Preparing to rebalance group (\S+) in state .*?\(reason: (.*)\)\.? \((?:kafka|org)\.")
+_STABILIZED = re.compile(r"Stabilized group (\S+) generation (\d+)\b.* with (\d+) members")
+_RECEIVED = re.compile(r"Assignment received from leader (\S+) for group (\S+) for generation (\d+)\.")
+_UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_HANDLERS_END = re.compile(r"data-plane Kafka Request Handler on Broker \d+\], shutting down")
+_RUN_LIVE = re.compile(r"Kafka \d[\d.]*, run live")
+_OFFSETS_LOG = re.compile(r"\b(__consumer_offsets-\d+)\b")
+_LOADED = re.compile(
+    r"Finished loading .*(__consumer_offsets-\d+) .*?in (\d+) ?m\w+.* (\d+) ?m\w+ was spent in the scheduler"
+)
+_KILLED = re.compile(r"kill -9 of the process of (\w+)")
+_STILL = re.compile(r"(\w+) stands still")
+_ON = re.compile(r"(\w+) goes on")
+
+
+class RecordingError(Exception):
+    """A folder that holds no recording of a plan, or one that cannot be read; it says which file and why."""
+
+
+def recorded_plans(folder: Path) -> list[str]:
+    """The plans recorded below a folder, sorted: its folders with a plan.md.
+
+    Raises:
+        RecordingError: there is none.
+    """
+    plans = sorted(path.parent.name for path in folder.glob("*/plan.md"))
+    if not plans:
+        raise RecordingError(f"{folder}: no recordings there (wanted: folders with a plan.md in them)")
+    return plans
+
+
+def read_recording(folder: Path) -> Course:
+    """The course of the plan that was recorded in this folder.
+
+    Raises:
+        RecordingError: a file of it is missing or is not what it should be.
+    """
+    try:
+        return _Reading(folder).course()
+    except OSError as error:
+        raise RecordingError(f"{error.filename}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError) as error:
+        raise RecordingError(f"{folder}: {type(error).__name__}: {error}") from None
+
+
+@frozen
+class _Answer:
+    """One answered request of a member; ``came_ms``: when it came, ``at_ms``: when it was answered."""
+
+    came_ms: int
+    at_ms: int
+    client: str
+    api: str
+    request: Mapping[str, Any]
+    response: Mapping[str, Any]
+
+    @property
+    def took_effect_ms(self) -> int:
+        """When a JoinGroup was looked at: answered at once with an id, or parked (a loaded broker lets it wait)."""
+        return self.at_ms if self.response["errorCode"] else self.came_ms
+
+
+@define
+class _Generation:
+    members: tuple[str, ...] = ()
+    owners: dict[str, dict[str, tuple[int, ...]]] = field(factory=dict)
+
+
+class _Reading:
+    """One folder being read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        text = (folder / "plan.md").read_text(encoding="utf-8")
+        rows = [match.groups() for match in map(_PLAN_ROW.match, text.splitlines()) if match]
+        started = next((row for row in rows if row[2].startswith("start ")), None)
+        if started is None:
+            raise RecordingError(f"{folder / 'plan.md'}: no row says when a member was started")
+        self._zero_ms = _utc_ms(started[1]) - round(float(started[0]) * 1000)
+        self._summary = next(line for line in text.splitlines()[1:] if line.strip())
+        self._timeline = tuple(
+            (round(float(at) * 1000), what)
+            for at, _, what in rows
+            if not what.startswith(("T0", "describe"))  # describing changes nothing
+        )
+        self._until_ms = next((at for at, what in self._timeline if what.split(":")[0] == "end"), 0)
+        if not self._until_ms:
+            raise RecordingError(f'{folder / "plan.md"}: no row "end"')
+        self._clients = _hosts(
+            [match.group(1) for _, what in self._timeline if (match := re.match(r"start (\w+)", what))]
+        )
+        self._callbacks = sorted(self._read_callbacks(), key=lambda callback: callback[0])
+        config = next(event["config"] for _, event in self._callbacks)
+        found = re.search(r"group\.id=([^,}]+)", config)
+        if found is None:
+            raise RecordingError(f"{folder}: no callback names a group.id")
+        self._group = found.group(1)
+        self._topic = self._recorded_topic()
+
+    def course(self) -> Course:
+        """All of it."""
+        everything = list(self._answers())
+        answers = [answer for answer in everything if 0 <= answer.at_ms < self._until_ms]
+        exchanges = ExchangesSeen()
+        errors: dict[str, int] = {}
+        requests: dict[str, int] = {}
+        for answer in answers:
+            requests[answer.api] = requests.get(answer.api, 0) + 1
+            error = _error_name(_first_error(answer.response))
+            generation = 0 if error else max(answer.response.get("generationId", 0), 0)
+            exchanges.answered(answer.client, answer.api, error, generation)
+            if error:
+                name = f"{answer.api} {error}"
+                errors[name] = errors.get(name, 0) + 1
+        return Course(
+            plan=self._folder.name,
+            until_ms=self._until_ms,
+            rebalances=tuple(self._rebalances(answers)),
+            downtime_ms=self._downtime(),
+            errors=dict(sorted(errors.items())),
+            requests=dict(sorted(requests.items())),
+            source=self._summary if _RUN_LIVE.match(self._summary) else f"{RECORDED}: {self._summary}",
+            timeline=self._timeline,
+            took_effect=tuple(self._took_effect(everything)),
+            windows_ms=tuple(self._windows(answers)),
+            loads_ms=tuple(self._loads()),
+            hand_overs_ms=tuple(_hand_overs(answers)),
+            exchanges=exchanges.all(),
+        )
+
+    # --- when it took effect -----------------------------------------------------------------------------------
+
+    def _took_effect(self, answers: list[_Answer]) -> list[tuple[int, str]]:
+        """The timeline in ``timing``'s words, each at the moment at which members or brokers felt it."""
+        closings = [(at, event["who"]) for at, event in self._callbacks if event["event"] == "closing"]
+        joins = [(answer.took_effect_ms, answer.client) for answer in answers if answer.api == "JoinGroup"]
+        grown = [
+            at for at, told in self._requests() if told["requestHeader"]["requestApiKeyName"] == "CREATE_PARTITIONS"
+        ]
+        handlers = [at for at, text in self._logged("server.log") if _HANDLERS_END.search(text)]
+        felts: list[tuple[int, str]] = []
+        lone = len(list(self._folder.glob("*request.log"))) == 1
+        for at_ms, row in self._timeline:
+            done = timing.done_by(row)
+            if done is None:
+                continue
+            what, whom = done
+            felt = at_ms
+            if what is timing.Felt.JOINS:
+                whom = self._clients[whom]
+                felt = _next(at_ms, (at for at, client in joins if client == whom))
+            elif what is timing.Felt.CLOSES:
+                felt = _next(at_ms, (at for at, who in closings if who == whom))
+            elif what is timing.Felt.GROWS:
+                felt = _next(at_ms, grown)
+            elif what is timing.Felt.BROKER_CLOSES and lone:
+                felt = _next(at_ms, handlers)
+            elif what is timing.Felt.BROKER_STARTS and lone:
+                felt = _next(at_ms, (answer.at_ms for answer in answers))
+            felts.append((felt, f"{what} {whom}"))
+        return sorted(felts, key=lambda each: each[0])
+
+    def _loads(self) -> Iterator[tuple[int, int]]:
+        """(waited, read) of the log with the group, each time that a broker began to coordinate it."""
+        lines = list(self._logged("server.log"))
+        places = (match.group(1) for _, text in lines if self._group in text and (match := _OFFSETS_LOG.search(text)))
+        place = next(places, None)
+        for at_ms, text in lines:
+            if (match := _LOADED.search(text)) and match.group(1) == place and 0 < at_ms < self._until_ms:
+                waited_ms = int(match.group(3))
+                yield waited_ms, int(match.group(2)) - waited_ms
+
+    def _windows(self, answers: list[_Answer]) -> Iterator[int]:
+        """After each start of the only broker: from the first answer to a member to the first with the topic."""
+        for at_ms, row in self._timeline:
+            if row == "the broker has started":
+                first = _next(at_ms, (answer.at_ms for answer in answers))
+                known = (each.at_ms for each in answers if each.api == "Metadata" and not _first_error(each.response))
+                yield _next(first, known) - first
+
+    # --- callbacks ---------------------------------------------------------------------------------------------
+
+    def _read_callbacks(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        paths = sorted(self._folder.glob("callbacks*.jsonl"))
+        if not paths:
+            raise RecordingError(f"{self._folder}: no callbacks.jsonl")
+        for path in paths:
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                try:
+                    event = json.loads(line)
+                except ValueError as error:
+                    raise RecordingError(f"{path}:{number}: is not JSON: {error}") from None
+                if event["who"] not in self._clients:
+                    continue
+                yield _utc_ms(event["ts"]) - self._zero_ms, {**event, "who": self._clients[event["who"]]}
+
+    def _recorded_topic(self) -> str:
+        """What the first of the group's topics was called: the shortest name, as the others are that and "-b", "-c"."""
+        names: set[str] = {
+            partition.rpartition("-")[0] for _, event in self._callbacks for partition in event.get("partitions", ())
+        }
+        return min(names, key=len)
+
+    def _named(self, topic: str) -> str:
+        return TOPIC + topic.removeprefix(self._topic)
+
+    def _downtime(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        held = HeldPartitions()
+        events: list[tuple[int, str, str, list[str]]] = []
+        for at_ms, event in self._callbacks:
+            partitions = [
+                f"{self._named(topic)}-{number}"
+                for topic, _, number in (partition.rpartition("-") for partition in event.get("partitions", ()))
+            ]
+            events.append((at_ms, event["event"], event["who"], partitions))
+        for at_ms, what in self._timeline:
+            for kind, pattern in (("killed", _KILLED), ("still", _STILL), ("on", _ON)):
+                match = pattern.match(what)
+                if match:
+                    events.append((at_ms, kind, match.group(1), []))
+        for at_ms, kind, member, partitions in sorted(events, key=lambda event: event[0]):
+            if at_ms >= self._until_ms:
+                break
+            match kind:
+                case "assigned":
+                    held.assigned(at_ms, member, partitions)
+                case "revoked" | "lost":
+                    held.given_up(at_ms, member, partitions)
+                case "closed" | "died" | "killed":
+                    held.gone(at_ms, member)
+                case "still":
+                    held.stands_still(at_ms, member)
+                case "on":
+                    held.goes_on(at_ms, member)
+        return held.spans_ms(self._until_ms)
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    def _requests(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(when it was answered, what the log tells) of all requests, those of brokers and operators too."""
+        for at_ms, text in self._logged("request.log"):
+            match = _REQUEST.match(text)
+            if match:
+                yield at_ms, json.loads(match.group(1))
+
+    def _answers(self) -> Iterator[_Answer]:
+        for at_ms, told in self._requests():
+            header = told["requestHeader"]
+            api = APIS.get(header["requestApiKeyName"])
+            if api is not None and header["clientId"] in self._clients:
+                client = self._clients[header["clientId"]]
+                came_ms = at_ms - round(told["totalTimeMs"])
+                yield _Answer(came_ms, at_ms, client, api, told["request"], told["response"])
+
+    def _logged(self, name: str) -> Iterator[tuple[int, str]]:
+        """(time, text) of the lines of a log, of all brokers', in the order of time."""
+        paths = sorted(self._folder.glob(f"*{name}"))
+        if not paths:
+            raise RecordingError(f"{self._folder}: no {name}")
+        lines = []
+        for path in paths:
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                match = _LOGGED.match(line)
+                if match:
+                    at = datetime.strptime(match.group(1), "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
+                    lines.append((round(at.timestamp() * 1000) - self._zero_ms, match.group(2)))
+        return iter(sorted(lines, key=lambda line: line[0]))
+
+    # --- generations -------------------------------------------------------------------------------------------
+
+    def _rebalances(self, answers: list[_Answer]) -> Iterator[RebalanceSeen]:
+        """A rebalance that a broker did not survive begins anew at its next life or at the next coordinator."""
+        generations = self._generations(answers)
+        began: tuple[int, str] | None = None
+        found: list[RebalanceSeen] = []
+        leaders: dict[int, tuple[int, str]] = {}
+        for at_ms, text in self._logged("server.log"):
+            if self._group not in text:
+                continue
+            if (match := _PREPARING.search(text)) and match.group(1) == self._group:
+                began = (at_ms, _UUID.sub("", match.group(2)))
+            elif (match := _STABILIZED.search(text)) and match.group(1) == self._group and int(match.group(3)):
+                number = int(match.group(2))
+                known = generations.get(number, _Generation())
+                assert not known.members or len(known.members) == int(match.group(3)), f"generation {number}"
+                since, reason = began or (None, "")
+                owners = dict(sorted(known.owners.items()))
+                found.append(RebalanceSeen(number, known.members, "", reason, since, at_ms, None, owners))
+                began = None
+            elif (match := _RECEIVED.search(text)) and match.group(2) == self._group:
+                leaders.setdefault(int(match.group(3)), (at_ms, self._client_of[match.group(1)]))
+        for seen in found:
+            stable_ms, leader = leaders.get(seen.generation, (None, ""))
+            if seen.joined_ms < self._until_ms:
+                yield attrs.evolve(seen, leader=leader, stable_ms=stable_ms)
+
+    def _generations(self, answers: list[_Answer]) -> dict[int, _Generation]:
+        """Generation -> who was in it as its leader was told first, and what each was assigned last."""
+        self._client_of = {
+            answer.response["memberId"]: answer.client
+            for answer in answers
+            if answer.api == "JoinGroup" and answer.response.get("memberId")
+        }
+        generations: dict[int, _Generation] = {}
+        for answer in answers:
+            if answer.response.get("errorCode"):
+                continue
+            if answer.api == "JoinGroup":
+                generation = generations.setdefault(answer.response["generationId"], _Generation())
+                if not generation.members and answer.response["members"]:
+                    generation.members = tuple(
+                        sorted(self._client_of[member["memberId"]] for member in answer.response["members"])
+                    )
+            elif answer.api == "SyncGroup":
+                generation = generations.setdefault(answer.request["generationId"], _Generation())
+                owned: dict[str, list[int]] = {}
+                for topic, number in decode_assignment(base64.b64decode(answer.response["assignment"])).partitions:
+                    owned.setdefault(self._named(topic), []).append(number)
+                generation.owners[answer.client] = {topic: tuple(sorted(owned[topic])) for topic in sorted(owned)}
+        return generations
+
+
+def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
+    """``Course.hand_overs_ms``: what came while its member (by its id: one life) had an assignment already."""
+    first_ms: dict[int, int] = {}
+    joined: dict[str, int] = {}
+    assigned: dict[str, None] = {}
+    for answer in answers:
+        if answer.api == "JoinGroup" and not answer.response["errorCode"]:
+            generation = answer.response["generationId"]
+            joined[answer.response["memberId"]] = generation
+            first_ms.setdefault(generation, answer.at_ms)
+        elif answer.api == "SyncGroup":
+            member = answer.request["memberId"]
+            generation = joined.pop(member, None)
+            if member in assigned and generation == answer.request["generationId"]:
+                yield max(answer.came_ms - first_ms[generation], 0)
+            if not answer.response["errorCode"]:
+                assigned[member] = None
+
+
+def _hosts(clients: Sequence[str]) -> dict[str, str]:
+    """Client id -> host of a scenario: c1, c2, ... are themselves, others ("dup") come after them."""
+    names = dict.fromkeys(clients)
+    numbered = [name for name in names if re.fullmatch(r"c\d+", name)]
+    others = [name for name in names if name not in numbered]
+    return {name: name for name in numbered} | {
+        name: consumer_host(len(numbered) + place) for place, name in enumerate(others, 1)
+    }
+
+
+def _next(at_ms: int, moments: Iterable[int]) -> int:
+    """The first of these moments that is not before; if there is none, this one."""
+    return next((moment for moment in moments if moment >= at_ms), at_ms)
+
+
+def _error_name(number: int) -> str:
+    """Empty for none; of an error that the emulator does not know, its number."""
+    try:
+        return ErrorCode(number).name if number else ""
+    except ValueError:
+        return str(number)
+
+
+def _utc_ms(text: str) -> int:
+    """Milliseconds of "2026-11-21T23:31:14.095650022Z"."""
+    whole, _, rest = text.rstrip("Z").partition(".")
+    at = datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+    return round(at.timestamp()) * 1000 + int(float(f"0.{rest or 0}") * 1000)
+
+
+def _first_error(value: Any) -> int:
+    """The first error code that is none, anywhere in an answer."""
+    if isinstance(value, dict):
+        own = value.get("errorCode", 0)
+        return own or next(filter(None, map(_first_error, value.values())), 0)
+    if isinstance(value, list):
+        return next(filter(None, map(_first_error, value)), 0)
+    return 0

@@ -1,0 +1,120 @@
+"""A release's task assignors on this machine: its jars from Maven, a small program in Java that calls them.
+
+Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``: what is the same in all releases, and in folders
+what some of them call otherwise.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kemu.protocol.streams.tasks import MAX_LAG
+from lab.conformance.maven import RealKafkaError, bring_jars
+from lab.conformance.oracles import Json
+
+SOURCES = Path(__file__).with_name("java")
+MAIN = "org.apache.kafka.streams.processor.internals.assignment.TaskAssignorOracle"
+CALLED_AS = (
+    ((3, 2), ("since-2.6", "3.2")),
+    ((2, 6), ("since-2.6", "2.6")),
+    ((2, 4), ("since-2.3", "2.4")),
+    ((2, 3), ("since-2.3", "2.3")),
+)
+"""From this release on the task assignors are called as in those folders, newest first; 3.8 calls them otherwise."""
+CALLED_OTHERWISE_SINCE = (3, 6)
+
+
+class KafkaTaskAssignors:
+    """Those of one release.
+
+    Args:
+        folder: where jars and classes go.
+
+    Raises:
+        RealKafkaError: a program is missing, the release has no such assignors, or it could not be fetched.
+    """
+
+    def __init__(self, release: str, folder: Path) -> None:
+        if shutil.which("javac") is None:
+            raise RealKafkaError("calling Kafka's task assignors needs javac, which is not on the path")
+        number = version_of(release)
+        folders = [names for since, names in CALLED_AS if number >= since]
+        if not folders or number >= CALLED_OTHERWISE_SINCE:
+            raise RealKafkaError(f"Kafka Streams {release} is none that this knows how to call: 2.3 to 3.5")
+        libs = bring_jars(release, folder, ("org.apache.kafka", "kafka-streams", release))
+        classes = folder / "classes"
+        sources = [*SOURCES.glob("*.java"), *(path for name in folders[0] for path in (SOURCES / name).glob("*.java"))]
+        _run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libs}/*", *map(str, sources)])
+        self._class_path = f"{classes}:{libs}/*"
+
+    def answers(self, cases: Sequence[Json]) -> dict[str, Json]:
+        """What each case comes to, by id: ``probing`` and ``assignment``.
+
+        Raises:
+            RealKafkaError: an assignor raised something.
+        """
+        written = _run(["java", "-cp", self._class_path, MAIN], "".join(f"{as_line(case)}\n" for case in cases))
+        return dict(map(_read, written.splitlines()))
+
+
+def version_of(release: str) -> tuple[int, ...]:
+    """Major and minor number.
+
+    Raises:
+        RealKafkaError: it is no release.
+    """
+    try:
+        major, minor = release.split(".")[:2]
+        return int(major), int(minor)
+    except ValueError:
+        raise RealKafkaError(f'"{release}" is no release, such as 3.4.1') from None
+
+
+def as_line(case: Json) -> str:
+    """As the program in Java reads it."""
+    config = case["config"]
+    fields = (
+        case["id"],
+        case["assignor"],
+        ",".join(case["tasks"]),
+        ",".join(case["stateful"]),
+        config["num_standby"],
+        config["max_warmup"],
+        _lag(config["acceptable_lag"]),
+        ";".join(_client(name, client) for name, client in case["clients"].items()),
+    )
+    return "\t".join(map(str, fields))
+
+
+def _client(name: str, client: Mapping[str, Any]) -> str:
+    lags = ",".join(f"{task}:{_lag(lag)}" for task, lag in client.get("lags", {}).items())
+    process = "-".join((name[:8], name[8:12], name[12:16], name[16:20], name[20:]))
+    return "=".join(
+        (process, str(client["capacity"]), ",".join(client["prev_active"]), ",".join(client["prev_standby"]), lags)
+    )
+
+
+def _lag(lag: int | str) -> int:
+    return MAX_LAG if lag == "MAX" else int(lag)
+
+
+def _read(line: str) -> tuple[str, Json]:
+    name, probing, clients = line.split("\t")
+    assignment: Json = {}
+    for text in clients.split(";"):
+        process, active, standby = text.split("=")
+        assignment[process.replace("-", "")] = {"active": _tasks(active), "standby": _tasks(standby)}
+    return name, {"probing": probing == "true", "assignment": assignment}
+
+
+def _tasks(text: str) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _run(command: Iterable[str], said: str = "") -> str:
+    done = subprocess.run([*command], input=said, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RealKafkaError(f"{done.args[0]} failed: {done.stderr.strip()[-600:]}")
+    return done.stdout

@@ -1,0 +1,168 @@
+"""Scenarios at the times of a run: what was felt when becomes the plan."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from kemu.emulator.plan.entries import plan_to_dicts
+from kemu.protocol.draws import distribution
+from lab.conformance import plans
+from lab.conformance.emulated import emulate
+from lab.conformance.timing import Felt, busy_as, done_by, timed
+
+PLANS = plans.plans_in(plans.KEPT)
+
+
+def plan_of(name: str, **changes: Any) -> list[dict[str, Any]]:
+    """The plan of a kept course, or of one that is a little other."""
+    course = attrs.evolve(plans.read_course(plans.KEPT, name), **changes)
+    return plan_to_dicts(timed(plans.read_plan_scenario(plans.KEPT, name), course).plan)
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ("start c1 a=b", (Felt.JOINS, "c1")),
+        ("close c4", (Felt.CLOSES, "c4")),
+        ("kill -9 of the process of c2", (Felt.IS_KILLED, "c2")),
+        ("c2 stands still (SIGSTOP)", (Felt.STANDS_STILL, "c2")),
+        ("c2 goes on (SIGCONT)", (Felt.GOES_ON, "c2")),
+        ("topic grows from 6 to 12 partitions", (Felt.GROWS, "12")),
+        ("SIGTERM to the broker (clean shutdown)", (Felt.BROKER_CLOSES, "0")),
+        ("SIGTERM broker 1", (Felt.BROKER_CLOSES, "1")),
+        ("kill -9 broker 0 (the controller)", (Felt.BROKER_IS_KILLED, "0")),
+        ("the broker has started", (Felt.BROKER_STARTS, "0")),
+        ("broker 2 has started", (Felt.BROKER_STARTS, "2")),
+        ("broker 2 is started again", None),
+        ("the broker has ended", None),
+        ("end: everybody closes", None),
+    ],
+)
+def test_a_row_of_a_timeline_is_felt_as_one_thing(row: str, what: tuple[Felt, str] | None) -> None:
+    """Orders to start are not felt; what has started is."""
+    assert done_by(row) == what
+
+
+def test_members_start_and_close_when_they_did() -> None:
+    """Their first JoinGroup comes when it came there; added ones are added."""
+    moments = ((300, "joins c1"), (310, "joins c2"), (500, "joins c3"), (20_100, "joins c4"), (40_044, "closes c4"))
+
+    assert plan_of("c-coop-scale", took_effect=moments) == [
+        {"at": "297ms", "do": "start-host", "host": "c1"},
+        {"at": "307ms", "do": "start-host", "host": "c2"},
+        {"at": "497ms", "do": "start-host", "host": "c3"},
+        {"at": "20097ms", "do": "add-members", "group": "g"},
+        {"at": "40044ms", "do": "close-host", "host": "c4"},
+    ]
+
+
+def test_a_killed_member_is_down_until_its_next_join_and_a_paused_one_until_it_goes_on() -> None:
+    """Both are one action here."""
+    (crash,) = (row for row in plan_of("d-sticky-kill") if row["do"] == "crash")
+    (pause,) = (row for row in plan_of("q-paused-in-rebalance") if row["do"] == "pause")
+
+    assert crash == {"at": "20023ms", "do": "crash", "host": "c2", "mode": "process", "for": "25490ms"}
+    assert pause == {"at": "15001ms", "do": "pause", "host": "c2", "for": "20002ms"}
+
+
+def test_a_member_that_comes_back_with_other_assignors_is_upgraded() -> None:
+    """They stand in the timeline, at its start."""
+    upgrades = [row for row in plan_of("j-assignor-upgrade") if row["do"] == "rolling-upgrade"]
+
+    assert [(row["hosts"], row["assignors"]) for row in upgrades] == [
+        *(([f"c{number}"], ["cooperative-sticky", "range"]) for number in (1, 2, 3)),
+        *(([f"c{number}"], ["cooperative-sticky"]) for number in (1, 2, 3)),
+    ]
+
+
+def test_brokers_go_down_in_the_order_of_the_scenario_and_what_nobody_did_stays() -> None:
+    """Broker 1 of the recording is b2 here; the isolation at the start is the scenario's own."""
+    plan = plan_of("n-three-brokers")
+
+    assert [(row["do"], row.get("host")) for row in plan if row.get("host", "").startswith("b")] == [
+        ("isolate", "b1"),
+        ("isolate", "b2"),
+        ("crash", "b0"),
+        ("close-host", "b2"),
+        ("start-host", "b2"),
+    ]
+
+
+def test_windows_and_loads_are_those_of_the_run() -> None:
+    """Between its least and its most; close.notice is in the moments already."""
+    course = attrs.evolve(
+        plans.read_course(plans.KEPT, "g-broker-restart"), windows_ms=(1_648, 4_033), loads_ms=((170, 28), (1_673, 667))
+    )
+    draws = dict(timed(plans.read_plan_scenario(plans.KEPT, course.plan), course).draws.settings)
+
+    assert draws["broker.window"] == "uniform 1648ms 4033ms"
+    assert draws["offsets.wait"] == "uniform 170ms 1673ms"
+    assert draws["offsets.load"] == "uniform 28ms 667ms"
+    assert "close.notice" not in draws
+    assert "heartbeat.wait" in draws
+
+
+def test_the_machine_is_as_busy_as_the_hand_overs_of_the_run_tell() -> None:
+    """A run that tells none was on any machine."""
+    kept = plans.read_course(plans.KEPT, "p-coop-several-topics")
+    scenario = plans.read_plan_scenario(plans.KEPT, kept.plan)
+
+    def busy(*hand_overs_ms: int) -> str:
+        course = attrs.evolve(kept, hand_overs_ms=hand_overs_ms)
+        return dict(timed(scenario, course).draws.settings)["machine.busy"]
+
+    assert busy() == "lognormal median=100% p99=400%"
+    assert median_of(busy(*[1] * 20)) < median_of(busy(*[5] * 20)) < median_of(busy(*[50] * 20))
+
+
+def test_few_hand_overs_tell_less_of_a_machine_than_many() -> None:
+    """Between any machine's and theirs, and as unsure."""
+    any_machine = "lognormal median=100% p99=400%"
+    one, few, many = (busy_as([2] * number, 8_000) for number in (1, 5, 100))
+
+    assert median_of(any_machine) > median_of(one) > median_of(few) > median_of(many) > 250_000
+    assert spread_of(any_machine) > spread_of(one) > spread_of(few) > spread_of(many)
+
+
+def median_of(text: str) -> int:
+    """In millionths."""
+    return distribution(text).of(1 << 31)
+
+
+def spread_of(text: str) -> float:
+    """The p99 beside the median."""
+    return distribution(text).of((1 << 32) * 99 // 100) / median_of(text)
+
+
+def test_a_course_that_does_not_tell_its_moments_leaves_the_scenario_as_it_is() -> None:
+    """Such as one that somebody kept before they were."""
+    course = attrs.evolve(plans.read_course(plans.KEPT, "c-coop-scale"), took_effect=())
+    scenario = plans.read_plan_scenario(plans.KEPT, course.plan)
+
+    assert timed(scenario, course) is scenario
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_every_kept_course_tells_when_each_thing_was_felt(plan: str) -> None:
+    """One moment for each row that does something, not before it and within seconds (brokers: a minute)."""
+    course = plans.read_course(plans.KEPT, plan)
+    done = [(at_ms, what) for at_ms, row in course.timeline if (what := done_by(row)) is not None]
+
+    assert len(course.took_effect) == len(done)
+    assert sorted(text.split()[0] for _, text in course.took_effect) == sorted(str(what) for _, (what, _) in done)
+    for (at_ms, (what, _)), (felt_ms, _) in zip(done, course.took_effect, strict=True):
+        assert -3_500 < felt_ms - at_ms < 3_500, what
+
+
+@pytest.mark.parametrize("plan", ["b-static-rolling", "c-coop-scale", "i-static-duplicate"])
+def test_members_join_here_when_they_joined_there(plan: str) -> None:
+    """A few milliseconds apart: the first rebalance begins when it began."""
+    course = plans.read_course(plans.KEPT, plan)
+    scenario = timed(plans.read_plan_scenario(plans.KEPT, plan), course)
+
+    emulated = emulate(scenario, seed=1, profile=plans.PROFILE, until_ms=course.until_ms)
+
+    kafka, ours = (one.rebalances[0].began_ms for one in (course, emulated))
+    assert kafka is not None and ours is not None
+    assert abs(ours - kafka) < 60
