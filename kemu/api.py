@@ -367,7 +367,7 @@ def run(
         scenario,
         seed=scenario.seed if seed is None else seed,
         profile=profile,
-        drive="bare",
+        loop="bare",
         trace=None if trace is None else Path(trace),
         listeners=listeners,
         applications=applications,

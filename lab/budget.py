@@ -8,7 +8,7 @@ import attrs
 from attrs import frozen
 
 from kemu.emulator.exploring.swarm import swarm_case
-from kemu.emulator.museum.registry import PAST_BUGS, scenario_text
+from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.expectations import UNMET, split
 from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml
@@ -101,7 +101,7 @@ def outcome_of(item: Item) -> RunOutcome:
     """Run an item once. Violations that the scenario expects do not count."""
     scenario = item.scenario()
     applications = APPLICATIONS.get(item.source) if item.kind == "lab" else None
-    return judged(run(scenario, seed=item.seed, drive="bare", applications=applications), scenario)
+    return judged(run(scenario, seed=item.seed, loop="bare", applications=applications), scenario)
 
 
 def judged(result: RunResult, scenario: Scenario) -> RunOutcome:

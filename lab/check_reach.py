@@ -85,7 +85,7 @@ def run_presets(names: list[str]) -> int:
     from kemu.emulator.scenario.files import load_scenario
 
     for name in names:
-        run(load_scenario(name), seed=SEED, drive="bare")
+        run(load_scenario(name), seed=SEED, loop="bare")
     return 0
 
 

@@ -116,12 +116,12 @@ def row_of(preset: str, name: str, seeds: Sequence[int]) -> PresetRow | None:
     scenario, goes_down = load_scenario(preset), False
     for seed in seeds:
         downs, broken_downs = _Downs(), _Downs()
-        clean = run(scenario, seed=seed, drive="bare", observers=(downs,))
+        clean = run(scenario, seed=seed, loop="bare", observers=(downs,))
         if not downs.others:
             continue
         goes_down = True
         with broken(name):
-            other = run(scenario, seed=seed, drive="bare", observers=(broken_downs,))
+            other = run(scenario, seed=seed, loop="bare", observers=(broken_downs,))
         if other.digest == clean.digest:
             continue
         found = split(other.violations, scenario.expect)[0]

@@ -1,8 +1,8 @@
-"""``python -m lab.prose [ROOM ...]``: lists sentences that break the rules of docs/writing.md.
+"""``python -m lab.prose [ROOM ...]``: lists sentences that break the rules of CONTRIBUTING.md.
 
-It reads docstrings, comments, help texts and Markdown. Rules: no retired word, no clause as the subject of a sentence, at
-most 30 words, no reference that a reader cannot open. ``--draw N --seed S`` prints a random sample of sentences instead,
-to be judged by a person. The exit code is 1 if a sentence breaks a rule.
+It reads docstrings, comments, help texts and Markdown. Rules: no retired word, no clause as the subject of a sentence,
+at most 30 words, no reference that a reader cannot open. ``--draw N --seed S`` prints a random sample of sentences
+instead, for a person to judge. The exit code is 1 if a sentence breaks a rule.
 """
 
 import argparse
@@ -96,8 +96,9 @@ def of_python(path: Path) -> Iterator[Sentence]:
             text = re.sub(r"(?m)^\s*(Args|Returns|Raises|Source|In|Out|Yields):", "\n", node.value.value)
             yield from sentences_of(text, file, node.lineno)
         elif isinstance(node, ast.keyword) and node.arg in ("help", "summary", "meaning", "story", "short_help"):
-            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-                yield from sentences_of(node.value.value, file, node.value.lineno)
+            value = node.value.value if isinstance(node.value, ast.Constant) else None
+            if isinstance(value, str):
+                yield from sentences_of(value, file, node.value.lineno)
     block: list[str] = []
     began = last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

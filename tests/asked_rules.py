@@ -30,8 +30,8 @@ from kemu.actors.broker import replica_fetchers
 from kemu.actors.broker.leader_epochs import Cut, EpochEndOffset, LeaderEpochs, cut_for
 from kemu.actors.streams import thread
 from kemu.emulator.cluster import cluster
-from kemu.emulator.museum import applying
-from kemu.emulator.museum.bug import PastBug
+from kemu.emulator.past_bugs import applying
+from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.assign.base import Assignor, Memory, Subscriber, Topics
 from kemu.protocol.assign.checked import InvalidAssignment

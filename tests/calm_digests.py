@@ -28,7 +28,7 @@ def kept() -> dict[str, str]:
 
 def digest_of(name: str) -> str:
     """Of the preset as it runs now."""
-    return run(on(name, "calm")[0], seed=SEED, drive="bare").digest
+    return run(on(name, "calm")[0], seed=SEED, loop="bare").digest
 
 
 def differing(names: Iterable[str], before: Mapping[str, str]) -> dict[str, str]:

@@ -45,7 +45,7 @@ def who_speaks(source: str, seeds: int, beside: str = "") -> Iterator[str]:
     if beside:
         scenario = with_irrelevant_line(scenario, beside)
     for seed in range(1, seeds + 1 + (MORE_SEEDS if beside else 0)):
-        result = run(scenario, seed=seed, drive="bare")
+        result = run(scenario, seed=seed, loop="bare")
         if result.broke:
             yield "broken"
         for violation in split(result.violations, scenario.expect)[0]:

@@ -3,14 +3,14 @@
 ``python -m tests.evaluate_exploring --out found.jsonl`` runs, ``--table found.jsonl`` prints what came of it
 (``docs/past-bugs.md`` has it). What is done was fixed before anything was run:
 
-* Bugs: the exhibits of the museum whose plan holds messages other than fetches back, without these lines. (To hold
+* Bugs: the exhibits of the past bug whose plan holds messages other than fetches back, without these lines. (To hold
   fetches back for seconds makes a follower slow; that is no matter of order.) All the rest of the plan stays.
 * Strategies: the seeds' own orders (``plain``), ``ties``, ``pct`` and ``delays``, with what ``kemu explore`` sets by
   itself; nobody is told which messages matter.
 * Budget: ``RUNS`` runs for each bug, strategy and stretch, of which there are ``STRETCHES``, with other seeds each.
   ``plain`` runs each seed of the stretch once; the others take turns with the first ``SEEDS`` of them, whose own orders
   count among their runs.
-* Found is what the checker finds that the museum names, in the way it names.
+* Found is what the checker finds that the past bugs names, in the way it names.
 
 It takes up again where it ended: what a file has already is not run again.
 """
@@ -29,7 +29,7 @@ from attrs import frozen
 from kemu.emulator.exploring.explorer import Explorer
 from kemu.emulator.exploring.schedules import STRATEGIES
 from kemu.emulator.exploring.trial import Trials
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import Hold
 from kemu.emulator.plan.entries import At, When
 from kemu.emulator.scenario.files import load_scenario

@@ -1,9 +1,9 @@
 """Which past bugs the swarm finds, and with which seed first.
 
 ``python -m tests.find_by_swarm --seeds 1:500 --out found.jsonl``: each seed's cluster, load and plan (what ``kemu bugs
---find --plans swarm`` draws) is run for each release that a bug of the museum goes with, without any past bug. That
+--find --plans swarm`` draws) is run for each release that a bug of the past bug goes with, without any past bug. That
 run tells which rules it asked (``tests.asked_rules``): a bug whose rules it did not ask cannot show in this seed. The
-others are run, each alone. Found is what the checker finds that the museum names, in the way it names, and not in the
+others are run, each alone. A bug is found if its checker finds the kind of violation that the bug names, and not in the
 run without the bug. What is told is the first seed that shows a bug, not one that may be too late.
 
 Left out are bugs of Streams and of topics that are deleted and created again: the swarm draws neither. It takes up
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from kemu.emulator.exploring.operations import forgets_offsets
-from kemu.emulator.museum.bug import PastBug, Where
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs.bug import PastBug, Where
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
@@ -83,11 +83,11 @@ def looked_for(seed: int, wanted: Iterable[str]) -> Iterator[dict[str, Any]]:
             continue
         of_exhibits = {bug.issue: [PAST_BUGS[each] for each in load_scenario(bug.issue).bugs] for bug in bugs}
         with asking({each.issue: each for some in of_exhibits.values() for each in some}.values()) as asked:
-            without = run(scenario, seed=seed, profile=release, drive="bare")
+            without = run(scenario, seed=seed, profile=release, loop="bare")
         asking_for = [bug for bug in bugs if any(asked.could_matter(each, scenario) for each in of_exhibits[bug.issue])]
         found = []
         for bug in asking_for:
-            result = run(swarm(bug, seed), seed=seed, profile=release, drive="bare")
+            result = run(swarm(bug, seed), seed=seed, profile=release, loop="bare")
             if way(bug) in ways(result) - ways(without):
                 found.append(bug.issue)
         yield {

@@ -29,10 +29,10 @@ class PresetRun(NamedTuple):
 
 
 @cache
-def preset_run(name: str, seed: int, drive: str = "bare") -> PresetRun:
+def preset_run(name: str, seed: int, loop: str = "bare") -> PresetRun:
     """A preset as it is run by default."""
-    result = run(load_scenario(name), seed=seed, drive=drive)
-    what = f"{result.verdict}: {said(result) or result.reason}; kemu run {name} --seed {seed} --drive {drive}"
+    result = run(load_scenario(name), seed=seed, loop=loop)
+    what = f"{result.verdict}: {said(result) or result.reason}; kemu run {name} --seed {seed} --loop {loop}"
     wrong = "" if result.verdict == "holds" else what
     return PresetRun(result.digest, result.steps, wrong, {fault.index: fault.fired for fault in result.faults})
 

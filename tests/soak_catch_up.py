@@ -94,9 +94,9 @@ def drawn(cluster: str, seed: int) -> Scenario:
     return with_random_faults(scenario, seed, draw.below(3))
 
 
-def run_one(cluster: str, seed: int, drive: str = "bare") -> RunResult:
+def run_one(cluster: str, seed: int, loop: str = "bare") -> RunResult:
     """One run."""
-    return made(drawn(cluster, seed), seed=seed, drive=drive)
+    return made(drawn(cluster, seed), seed=seed, loop=loop)
 
 
 def one_seed(cluster: str, seed: int) -> tuple[str, str]:

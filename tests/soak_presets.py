@@ -46,7 +46,7 @@ def one_run(name: str, draws: str, seed: int, fired: Counter[tuple[str, int]]) -
         fired[name, fault.index] += fault.fired
     if result.verdict == "holds":
         return "", standing(result)
-    wrong = f"{result.verdict}: {said(result) or result.reason}; kemu run {name} --seed {seed} --drive bare{added}"
+    wrong = f"{result.verdict}: {said(result) or result.reason}; kemu run {name} --seed {seed} --loop bare{added}"
     return wrong, ""
 
 

@@ -2,7 +2,7 @@
 
 ``python -m tests.soak_streams --scripts 1:1000`` draws scripts for KIP-429's learners: instances of several weights
 join, crash, come back or not, are told to leave and to stay after all; now and then it is the leader that crashes. Each
-runs in both drives: their traces are equal, nothing that must hold is broken, and in the end the application rests: no
+runs in both loops: their traces are equal, nothing that must hold is broken, and in the end the application rests: no
 learner is left, every task has an owner that stays, and no further learner would even out the load (stage 4).
 
 ``--convergence 1:1000`` is Kafka's ``TaskAssignorConvergenceTest`` on running instances: clients come and go at random
@@ -147,9 +147,9 @@ def one_script(seed: int) -> tuple[str, str]:
     scenario = script(seed)
     decisions = Decisions()
     bare = made(scenario, seed=seed, observers=(decisions,))
-    trio = run(scenario, seed=seed, drive="trio")
+    trio = run(scenario, seed=seed, loop="trio")
     if bare.digest != trio.digest:
-        return bare.verdict, f"the drives differ: {bare.digest} and {trio.digest}"
+        return bare.verdict, f"the loops differ: {bare.digest} and {trio.digest}"
     if bare.verdict != "holds":
         return bare.verdict, said(bare)
     streams = scenario.groups["app"].streams

@@ -32,7 +32,7 @@ def made(
     *,
     seed: int,
     profile: str | None = None,
-    drive: str = "bare",
+    loop: str = "bare",
     observers: Sequence[Observer] = (),
 ) -> RunResult:
     """A run of a sweep; of these a sample is made again in another process (``kemu.tools.determinism``).
@@ -41,7 +41,7 @@ def made(
     """
     expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
     scenario = attrs.evolve(scenario, expect=expect)
-    result = run(scenario, seed=seed, profile=profile, drive=drive, observers=observers)
+    result = run(scenario, seed=seed, profile=profile, loop=loop, observers=observers)
     watch = _WATCH.get()
     if watch is not None:
         watch.saw(SweptRun(scenario, seed, result.profile, f"this sweep, {scenario.name}, seed {seed}"), result.digest)

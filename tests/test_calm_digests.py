@@ -20,5 +20,5 @@ def test_every_preset_has_a_digest_that_is_kept() -> None:
     "name", [pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.soak) for name in PRESETS]
 )
 def test_a_preset_on_calm_draws_does_what_it_did(name: str) -> None:
-    """Seed 1, bare drive."""
+    """Seed 1, bare loop."""
     assert differing([name], kept()) == {}, REWRITE

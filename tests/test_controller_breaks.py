@@ -65,9 +65,9 @@ def caught_after_us(name: str, what: str, monkeypatch: pytest.MonkeyPatch) -> in
         with monkeypatch.context() as broken:
             for method, code in broken_methods(*BREAKS[what]):
                 broken.setattr(brokers.BrokerChanges, method, code)
-            after_us = spoken_after_us(run(scenario, seed=1, drive="bare"), scenario, at_us)
+            after_us = spoken_after_us(run(scenario, seed=1, loop="bare"), scenario, at_us)
         if after_us is not None and after_us <= WITHIN_US:
-            assert spoken_after_us(run(scenario, seed=1, drive="bare"), scenario, at_us) is None, (
+            assert spoken_after_us(run(scenario, seed=1, loop="bare"), scenario, at_us) is None, (
                 "the checkers speak without the break, too"
             )
             return after_us

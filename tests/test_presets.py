@@ -5,7 +5,7 @@ from collections import Counter
 import attrs
 import pytest
 
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.facts import Seen
 from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import load_scenario
@@ -125,8 +125,8 @@ def load_of(scenario: Scenario) -> float:
     """The share of their time that its members work, before anything happens to them."""
     work = Work()
     quiet = attrs.evolve(scenario, plan=(), duration_us=UNTIL_US)
-    one = Run(quiet, seed=1, drive="bare", checkers=[], observers=(work,))
-    assert not one.drive(lambda world, _: drive_bare(world, UNTIL_US))
+    one = Run(quiet, seed=1, loop="bare", checkers=[], observers=(work,))
+    assert not one.run_with(lambda world, _: run_plain(world, UNTIL_US))
     return work.us / (UNTIL_US - FROM_US) / sum(group.members for group in scenario.groups.values())
 
 

@@ -93,7 +93,7 @@ def rebalances(text: str) -> list[tuple[str, str]]:
 def test_the_quoted_story_of_a_zombie_controller_is_what_a_run_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """Line by line; "..." stands for what is left out."""
     with pytest.raises(SystemExit):
-        main(["run", "zombie-controller", "--drive", "bare"])
+        main(["run", "zombie-controller", "--loop", "bare"])
 
     printed = capsys.readouterr().out.splitlines()
     story, cost = [block.split("```")[0] for block in README.read_text(encoding="utf-8").split("```text\n")[2:4]]

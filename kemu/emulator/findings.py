@@ -1,7 +1,7 @@
-"""What checkers find in a run: rules that were broken, and what no rule forbids: losses (the fault atlas), and what did
+"""What checkers find in a run: rules that were broken, and what no rule forbids: losses (Kafka's rules), and what did
 not get well again.
 
-Source of the atlas: Kafka's documentation of acks, ``unclean.leader.election.enable`` and flushing; KIP-966 ("last
+Sources of LOSS_REASONS: Kafka's documentation of acks, ``unclean.leader.election.enable`` and flushing; KIP-966 ("last
 replica standing").
 """
 
@@ -224,7 +224,7 @@ LEADER_ONLY = "acks"
 READ_PAST = "read-past"
 DIVERGED = "diverged"
 
-ATLAS: Mapping[str, str] = MappingProxyType(
+LOSS_REASONS: Mapping[str, str] = MappingProxyType(
     {
         UNCLEAN: "no in-sync replica was left, and the topic allows unclean elections: a replica without them leads",
         UNFLUSHED: "the last in-sync replica had not flushed them when its power was cut (log.flush.interval.*)",
@@ -242,7 +242,7 @@ ATLAS: Mapping[str, str] = MappingProxyType(
 
 @frozen
 class Loss:
-    """Records ``first .. last`` of a partition are gone, for a reason of the atlas."""
+    """Records ``first .. last`` of a partition are gone, for a reason in LOSS_REASONS."""
 
     at_us: int
     partition: str

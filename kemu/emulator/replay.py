@@ -154,7 +154,7 @@ def repeatable(trace: Trace) -> Scenario:
     return scenario_of(trace.header)
 
 
-def rerun(trace: Trace, *, drive: str | None = None, to: Path | None = None) -> tuple[RunResult, str | None]:
+def rerun(trace: Trace, *, loop: str | None = None, to: Path | None = None) -> tuple[RunResult, str | None]:
     """Run the plan of a trace again; the result, and the recorded digest (None when the record is torn).
 
     Raises:
@@ -165,7 +165,7 @@ def rerun(trace: Trace, *, drive: str | None = None, to: Path | None = None) -> 
     for record in trace.records():
         if isinstance(record, Footer):
             recorded = record.digest
-    result = run(scenario, seed=header.seed, profile=header.profile, drive=drive or header.drive, trace=to)
+    result = run(scenario, seed=header.seed, profile=header.profile, loop=loop or header.loop, trace=to)
     return result, recorded
 
 

@@ -26,8 +26,8 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.cluster.kinds import cluster_class
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.control import ControlSocket
-from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import PageCache
+from kemu.emulator.engine.loop import run_plain, run_trio
 from kemu.emulator.engine.raised import outcome_of_test
 from kemu.emulator.engine.step_watch import StepWatch
 from kemu.emulator.engine.world import MachineBroke, Observer, World
@@ -54,7 +54,7 @@ from kemu.protocol.draws import DrawName
 from kemu.protocol.names import host_of
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
-DRIVES = ("trio", "bare")
+LOOPS = ("trio", "bare")
 CALM_LATENCY_US = (500, 2_000)
 """How long packets take where neither the scenario nor a draw says so."""
 SLICE_US = 1_000_000
@@ -93,14 +93,14 @@ class RunResult:
     ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time),
     "livelock" (virtual time stood still) or "broken" (a machine, a checker or the user's code raised).
     ``faults``: one per entry of the plan. ``losses``: records
-    that are gone as the fault atlas allows (``emulator.findings``); they are no violations. ``unmended``: what did not
+    that are gone as Kafka's rules allows (``emulator.findings``); they are no violations. ``unmended``: what did not
     get well after the faults, each for a reason that is Kafka's own; no violations either.
     """
 
     scenario: str
     seed: int
     profile: str
-    drive: str
+    loop: str
     digest: str
     steps: int
     messages: int
@@ -164,7 +164,7 @@ class Run:
         *,
         seed: int,
         profile: str | None = None,
-        drive: str = "trio",
+        loop: str = "trio",
         sink: BinaryIO | None = None,
         live: bool = False,
         observers: Sequence[Observer] = (),
@@ -190,7 +190,7 @@ class Run:
             plan=plan_to_dicts(scenario.plan),
             seed=seed,
             profile=profile,
-            drive=drive,
+            loop=loop,
             package=package_version(),
             live=live,
             listeners=sorted(listeners or ()),
@@ -251,13 +251,13 @@ class Run:
         """At this time everything that lasts is ended; then all must get well."""
         self.world.at(at_us, self._heal)
 
-    def drive(self, take_turns: Callable[[World, int], None]) -> str:
+    def run_with(self, take_turns: Callable[[World, int], None]) -> str:
         """Run both phases; what broke, "" if nothing did."""
         self.begin()
         self.settle(self.scenario.heal_at_us)
-        return self.drive_on(take_turns, self.scenario.ends_us + LONGER_US)
+        return self.run_until(take_turns, self.scenario.ends_us + LONGER_US)
 
-    def drive_on(self, take_turns: Callable[[World, int], None], until_us: int) -> str:
+    def run_until(self, take_turns: Callable[[World, int], None], until_us: int) -> str:
         """Go on to the end of what was begun and is settled; what broke, "" if nothing did."""
         world = self.world
         collecting = gc.isenabled()
@@ -346,7 +346,7 @@ def run(
     *,
     seed: int,
     profile: str | None = None,
-    drive: str = "trio",
+    loop: str = "trio",
     trace: Path | None = None,
     live: bool = False,
     observers: Sequence[Observer] = (),
@@ -364,9 +364,9 @@ def run(
         scenario: what to run.
         seed: decides everything the scenario leaves open; the same seed gives the same trace, byte for byte.
         profile: a name of ``PROFILES``; None is the scenario's own, else the default.
-        drive: "trio" (every actor a task) or "bare" (a loop); the traces are equal.
+        loop: "trio" (every actor a task) or "bare" (a loop); the traces are equal.
         trace: where to write the trace, if anywhere; an old one there stays whole until the new one is.
-        live: under the wall clock (Trio drive only).
+        live: under the wall clock (Trio loop only).
         observers: whoever else wants to see every fact.
         listeners: rebalance listeners by host, instead of the configured ones.
         applications: by host, what makes the application of each of its lives, instead of the usual poll loop.
@@ -380,7 +380,7 @@ def run(
         OSError: the trace cannot be written, or there can be no socket at ``control``; it names the file.
         ScenarioError: an unknown profile, or a configuration that a machine refuses.
     """
-    assert drive in DRIVES, drive
+    assert loop in LOOPS, loop
     profile = profile_of(scenario, profile)
     began_s = time.perf_counter()
     with nullcontext() if trace is None else written_beside(trace) as sink:
@@ -388,7 +388,7 @@ def run(
             scenario,
             seed=seed,
             profile=profile,
-            drive=drive,
+            loop=loop,
             sink=sink,
             live=live,
             observers=observers,
@@ -400,19 +400,19 @@ def run(
             recorder=recorder,
         )
         try:
-            if drive == "bare":
-                broke = one.drive(drive_bare)
+            if loop == "bare":
+                broke = one.run_with(run_plain)
             elif control is not None:
-                broke = _drive_with_orders(one, control, live)
+                broke = _run_with_orders(one, control, live)
             else:
-                broke = one.drive(lambda world, until_us: drive_trio(world, until_us, live=live))
+                broke = one.run_with(lambda world, until_us: run_trio(world, until_us, live=live))
         except KeyboardInterrupt:
             one.writer.flush()  # the trace holds all that happened, and no footer
             raise
-        return result_of(one, seed, profile, drive, broke, began_s)
+        return result_of(one, seed, profile, loop, broke, began_s)
 
 
-def _drive_with_orders(one: Run, path: Path, live: bool) -> str:
+def _run_with_orders(one: Run, path: Path, live: bool) -> str:
     """As a live run is driven, while others tell it what to do."""
     orders = Orders(one.scenario, one.injector)
     one.watch_also(orders)
@@ -421,12 +421,12 @@ def _drive_with_orders(one: Run, path: Path, live: bool) -> str:
     except OSError as error:
         raise OSError(error.errno or 0, error.strerror or str(error), str(path)) from error
     try:
-        return one.drive(lambda world, until_us: drive_trio(world, until_us, live=live, beside=door.serve))
+        return one.run_with(lambda world, until_us: run_trio(world, until_us, live=live, beside=door.serve))
     finally:
         door.close()
 
 
-def result_of(one: Run, seed: int, profile: str, drive: str, broke: str, began_s: float) -> RunResult:
+def result_of(one: Run, seed: int, profile: str, loop: str, broke: str, began_s: float) -> RunResult:
     """What a run came to that was driven to its end; ``began_s``: by ``time.perf_counter``."""
     world = one.world
     judgement = one.judging.finish(world.now_us, broke)
@@ -438,7 +438,7 @@ def result_of(one: Run, seed: int, profile: str, drive: str, broke: str, began_s
         scenario=one.scenario.name,
         seed=seed,
         profile=profile,
-        drive=drive,
+        loop=loop,
         digest=digest,
         steps=world.steps,
         messages=world.network.packets,

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from attrs import evolve, frozen
 
 from kemu.emulator.exploring.swarm import swarm_case
-from kemu.emulator.museum.applying import bugs_of
-from kemu.emulator.museum.bug import PastBug
+from kemu.emulator.past_bugs.applying import bugs_of
+from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario
@@ -70,7 +70,7 @@ SOURCES: Mapping[str, Source] = {"own": own_plan, "random": random_plan, "swarm"
 
 def catches(bug: PastBug, source: Source, seed: int) -> bool:
     """Whether the checker that must catch it does, in the way in which it must, in one run."""
-    result = run(source(bug, seed), seed=seed, drive="bare")
+    result = run(source(bug, seed), seed=seed, loop="bare")
     return any((each.checker, each.kind) == (bug.caught_by, bug.kind) for each in result.violations)
 
 

@@ -19,7 +19,7 @@ class Request:
     profile: str
     settings: tuple[str, ...]
     actions: tuple[str, ...]
-    drive: str
+    loop: str
     trace: Path | None
     live: bool
     control: Path | None = None
@@ -42,6 +42,6 @@ class Request:
             words += ["--set", setting]
         for action in self.actions:
             words += ["--do", action]
-        if self.drive != "trio":
-            words += ["--drive", self.drive]
+        if self.loop != "trio":
+            words += ["--loop", self.loop]
         return shlex.join(words)

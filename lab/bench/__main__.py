@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 AREAS: Mapping[str, str] = {
-    "engine": "steps of both drives against raw Trio and a bare heap; cost by group size",
+    "engine": "steps of both loops against raw Trio and a bare heap; cost by group size",
     "assign": "the assignors against those of other Python clients, and their growth",
     "replication": "failovers of 20 brokers with 2,000 partitions, cost per step against a small cluster",
     "reassign": "planning reassignments of up to 10,000 partitions, and its growth",

@@ -1,6 +1,6 @@
 """What a step costs, against limits measured in the same run, interleaved, on the same machine.
 
-The limits: a round trip between two Trio tasks over memory channels (what the Trio drive could not beat if it used
+The limits: a round trip between two Trio tasks over memory channels (what the Trio loop could not beat if it used
 channels), and a bare loop that pushes and pops a heap (what no agenda can beat). Machines are noisy, so every figure is
 the median of the ratios of neighbouring measurements.
 """
@@ -17,7 +17,7 @@ from typing import Any
 import trio
 from attrs import evolve
 
-from kemu.emulator.engine.drive import drive_bare, drive_trio
+from kemu.emulator.engine.loop import run_plain, run_trio
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.actions import AddMembers
@@ -27,7 +27,7 @@ from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, 
 from kemu.protocol.notes.groups import GroupBecame, MemberAdded, MemberRemoved
 
 SECOND = 1_000_000
-Drive = Callable[[World, int], None]
+Loop = Callable[[World, int], None]
 
 
 def steady(
@@ -95,22 +95,22 @@ def heap_events_per_s(count: int = 200_000, pending: int = 1000) -> float:
     return count / (time.perf_counter() - began)
 
 
-def steps_per_s(scenario: Scenario, drive: Drive, from_s: int = 0, *, checked: bool = False) -> float:
+def steps_per_s(scenario: Scenario, loop: Loop, from_s: int = 0, *, checked: bool = False) -> float:
     """Machine steps per second of one run with tracing on (to memory), from a time on; ``checked``: checkers too."""
     one = Run(scenario, seed=1, sink=io.BytesIO())
     if not checked:
         one.world.watch((one.cluster,))
-    drive_first = one.scenario.heal_at_us
+    run_first = one.scenario.heal_at_us
     began = steps = 0.0
 
     def turns(world: World, until_us: int) -> None:
         nonlocal began, steps
         if from_s:
-            drive(world, from_s * SECOND)
+            loop(world, from_s * SECOND)
         began, steps = time.perf_counter(), world.steps
-        drive(world, drive_first)
+        loop(world, run_first)
 
-    broke = one.drive(turns)
+    broke = one.run_with(turns)
     assert not broke, broke
     return (one.world.steps - steps) / (time.perf_counter() - began)
 
@@ -119,17 +119,17 @@ def _steps(say: Callable[[str], None], rounds: int, seconds: int) -> dict[str, A
     """Steps per round trip of a group at rest (it polls, heartbeats, commits); "loaded": it also gets records."""
     at_rest, loaded = steady(10, 20, 2 * seconds, rate=0), steady(10, 20, seconds, rate=10)
     mixes: dict[str, Callable[[], float]] = {
-        "trio_steps_per_roundtrip": lambda: steps_per_s(at_rest, drive_trio),
-        "bare_steps_per_roundtrip": lambda: steps_per_s(at_rest, drive_bare),
-        "trio_loaded_steps_per_roundtrip": lambda: steps_per_s(loaded, drive_trio),
-        "bare_loaded_steps_per_roundtrip": lambda: steps_per_s(loaded, drive_bare),
-        "bare_loaded_checked_steps_per_roundtrip": lambda: steps_per_s(loaded, drive_bare, checked=True),
+        "trio_steps_per_roundtrip": lambda: steps_per_s(at_rest, run_trio),
+        "bare_steps_per_roundtrip": lambda: steps_per_s(at_rest, run_plain),
+        "trio_loaded_steps_per_roundtrip": lambda: steps_per_s(loaded, run_trio),
+        "bare_loaded_steps_per_roundtrip": lambda: steps_per_s(loaded, run_plain),
+        "bare_loaded_checked_steps_per_roundtrip": lambda: steps_per_s(loaded, run_plain, checked=True),
     }
     ratios: dict[str, list[float]] = {name: [] for name in mixes}
     limits: dict[str, list[float]] = {"roundtrips_per_s": [], "heap_events_per_s": []}
     rates: list[float] = []
     for number in range(rounds):
-        say(f"steps of both drives against their limits, {number + 1} of {rounds}")
+        say(f"steps of both loops against their limits, {number + 1} of {rounds}")
         limits["heap_events_per_s"].append(heap_events_per_s())
         before = raw_roundtrips_per_s()
         for name, measured in mixes.items():
@@ -149,14 +149,14 @@ def _steps(say: Callable[[str], None], rounds: int, seconds: int) -> dict[str, A
 
 
 def _growth(say: Callable[[str], None], *, quick: bool) -> dict[str, Any]:
-    """Microseconds per step of a stable group by its size, in the bare drive, start and join left out."""
+    """Microseconds per step of a stable group by its size, in the bare loop, start and join left out."""
     sizes = (10, 30) if quick else (10, 100, 1000)
     costs: dict[int, list[float]] = {size: [] for size in sizes}
     for number in range(1 if quick else 5):
         say(f"cost per step by size of the group, {number + 1}")
         for size in sizes:
             scenario = steady(size, size * 2, 30 + (10 if quick else max(30, 6000 // size)), rate=0)
-            costs[size].append(1e6 / steps_per_s(scenario, drive_bare, from_s=30))
+            costs[size].append(1e6 / steps_per_s(scenario, run_plain, from_s=30))
     smallest, largest = sizes[0], sizes[-1]
     ratios = [big / small for big, small in zip(costs[largest], costs[smallest], strict=True)]
     return {
@@ -172,7 +172,7 @@ def _bytes_per_member(size: int) -> int:
         gc.collect()
         tracemalloc.start()
         one = Run(steady(members, members * 2, 60), seed=1)
-        one.drive(lambda world, until_us: drive_bare(world, 30 * SECOND))
+        one.run_with(lambda world, until_us: run_plain(world, 30 * SECOND))
         gc.collect()
         size_bytes, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -197,18 +197,18 @@ def _join_50_to_51(rounds: int) -> dict[str, Any]:
     )
     watch = _StableWith(51)
     one = Run(scenario, seed=1, observers=(watch,))
-    one.drive(drive_bare)
+    one.run_with(run_plain)
     assert watch.rebalances == 2, f"a cooperative join takes two rebalances, not {watch.rebalances}"
     cpu_ms: list[float] = []
     for _ in range(rounds):
 
         def turns(world: World, until_us: int) -> None:
-            drive_bare(world, joined_us - 1)
+            run_plain(world, joined_us - 1)
             began = time.process_time()
-            drive_bare(world, watch.stable_us)
+            run_plain(world, watch.stable_us)
             cpu_ms.append((time.process_time() - began) * 1000)
 
-        Run(scenario, seed=1).drive(turns)
+        Run(scenario, seed=1).run_with(turns)
     return {
         "join_50_to_51_cpu_ms": round(statistics.median(cpu_ms), 2),
         "join_50_to_51_virtual_ms": round((watch.stable_us - joined_us) / 1000),
@@ -242,7 +242,7 @@ def _herd(members: int, partitions: int, seconds: int) -> dict[str, Any]:
     scenario = steady(members, partitions, seconds, rate=100)
     began = time.perf_counter()
     one = Run(scenario, seed=1)
-    broke = one.drive(drive_bare)
+    broke = one.run_with(run_plain)
     wall_s = time.perf_counter() - began
     assert not broke, broke
     figures = one.judging.metrics.figures()

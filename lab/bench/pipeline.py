@@ -37,7 +37,7 @@ def measure(say: Say, *, quick: bool) -> dict[str, Any]:
         spark = start_spark("kemu bench", master=MASTER, memory="2g", log=place / "spark.log")
         try:
             trace = place / "one.kemu"
-            made = run(make_cells([PRESET], ["kafka-3.4"], [])[0].build(), seed=1, drive="bare", trace=trace)
+            made = run(make_cells([PRESET], ["kafka-3.4"], [])[0].build(), seed=1, loop="bare", trace=trace)
             say(f"one trace: {made.steps:,} steps, {trace.stat().st_size:,} bytes")
             figures |= _rates(say, spark, place, trace, 4 if quick else 40)
             for size in sizes:
@@ -53,7 +53,7 @@ def _loop(spec: Spec, seeds: range) -> tuple[float, float]:
     scenario = cell.build()
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     for seed in seeds:
-        run(scenario, seed=seed, profile=cell.profile, drive="bare")
+        run(scenario, seed=seed, profile=cell.profile, loop="bare")
     return (time.perf_counter() - began_s) / len(seeds), (time.process_time() - began_cpu_s) / len(seeds)
 
 
@@ -137,7 +137,7 @@ class _Counter:
 def _events_of(cell: Any) -> int:
     """Rows that the trace of a run becomes, about: steps, packets (some have two records) and facts."""
     counter = _Counter()
-    result = run(cell.build(), seed=1, profile=cell.profile, drive="bare", observers=(counter,))
+    result = run(cell.build(), seed=1, profile=cell.profile, loop="bare", observers=(counter,))
     return result.steps + result.messages + counter.facts
 
 

@@ -18,8 +18,8 @@ from typing import Any
 from attrs import frozen
 
 from kemu.emulator.cluster.replicated import ReplicatedCluster
-from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.network import Packet
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
@@ -217,7 +217,7 @@ def fail(size: Size, *, controller: bool) -> Failure:
     found: list[Failure] = []
 
     def turns(world: World, until_us: int) -> None:
-        drive_bare(world, WARM_US)
+        run_plain(world, WARM_US)
         names = cluster.scenario.broker_names()
         active = cluster.resolve("controller")
         victim = active if controller else next(name for name in names if name != active)
@@ -227,7 +227,7 @@ def fail(size: Size, *, controller: bool) -> Failure:
         expired_s = 0.0
         while not failover.over:
             assert world.now_us < WARM_US + BOUND_US, f"no failover within {BOUND_US} us"
-            drive_bare(world, world.now_us + SLICE_US)
+            run_plain(world, world.now_us + SLICE_US)
             if not expired_s and "session" in failover.marks:
                 expired_s = time.perf_counter()
         cpu_s, ended_s = time.process_time() - began_cpu_s, time.perf_counter()
@@ -248,7 +248,7 @@ def fail(size: Size, *, controller: bool) -> Failure:
             )
         )
 
-    broke = one.drive(turns)
+    broke = one.run_with(turns)
     assert not broke, broke
     return found[0]
 
@@ -294,9 +294,9 @@ def flow(scenario: Scenario, seconds: int) -> dict[str, float]:
     found: dict[str, float] = {}
 
     def turns(world: World, until_us: int) -> None:
-        drive_bare(world, WARM_US)
+        run_plain(world, WARM_US)
         steps, appended, began_s, began_cpu_s = world.steps, records.appended, time.perf_counter(), time.process_time()
-        drive_bare(world, WARM_US + seconds * SECOND)
+        run_plain(world, WARM_US + seconds * SECOND)
         cpu_s = time.process_time() - began_cpu_s
         steps = world.steps - steps
         found.update(
@@ -306,7 +306,7 @@ def flow(scenario: Scenario, seconds: int) -> dict[str, float]:
             step_us=cpu_s / steps * 1e6,
         )
 
-    broke = one.drive(turns)
+    broke = one.run_with(turns)
     assert not broke, broke
     return found
 
@@ -353,7 +353,7 @@ def _bytes_per_replica(size: Size) -> int:
         tracemalloc.start()
         one = Run(of.scenario(records_per_topic=0), seed=1)
         one.world.watch((one.cluster,))
-        one.drive(lambda world, until_us: drive_bare(world, WARM_US))
+        one.run_with(lambda world, until_us: run_plain(world, WARM_US))
         gc.collect()
         size_bytes, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()

@@ -30,7 +30,7 @@ PREFACE = """\
 # The emulator beside Apache Kafka 3.4.1
 
 Real brokers and clients ran each of these plans once, on loopback, on a loaded machine with two cores; the emulator
-runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare drive). Both sides are measured alike:
+runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare loop). Both sides are measured alike:
 
 - *rebalance N*: from PreparingRebalance to Stable of generation N, as the group coordinator tells it.
 - *downtime*: a partition is down while no member holds it. It is held from onPartitionsAssigned until

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen
 from kemu.emulator.runner import Run
 from kemu.emulator.scenario.scenario import Scenario
@@ -50,12 +50,12 @@ def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Co
         scenario,
         seed=seed,
         profile=profile,
-        drive="bare",
+        loop="bare",
         panel=panel,
         observers=(watcher,),
         recorder=answers,
     )
-    broke = one.drive(drive_bare)
+    broke = one.run_with(run_plain)
     verdict = one.judging.finish(one.world.now_us, broke).verdict
     return Course(
         plan=scenario.name,

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.machine import Received
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.exploring.coverage import UNANSWERED, Coverage, Point
 from kemu.emulator.replay import Replayed, replay
 from kemu.emulator.runner import Run
@@ -51,8 +51,8 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Coordinator, "step", breaks_later)
         recorder = RecorderOfAll(memory, listening)
-        one = Run(load_scenario("steady-group"), seed=1, drive="bare", sink=sink, recorder=recorder)
-        broke = one.drive(drive_bare)
+        one = Run(load_scenario("steady-group"), seed=1, loop="bare", sink=sink, recorder=recorder)
+        broke = one.run_with(run_plain)
     listening.finish()
     one.writer.finish("broke", one.world.now_us)
     path = tmp_path_factory.mktemp("broken") / "run.kemu"

@@ -10,7 +10,7 @@ import pytest
 from kemu.emulator.chance import Seeded, Stream
 from kemu.emulator.cluster.member_draws import work_shares
 from kemu.emulator.draws import Drawn, DrawSet
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.facts import HostClosed, HostDown, HostStarted, Seen
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, run
@@ -102,8 +102,8 @@ class Watching:
 
 def driven(scenario: Scenario, seed: int, *kinds: type, choices: Seeded | None = None) -> list[Seen]:
     watching = Watching(*kinds)
-    one = Run(scenario, seed=seed, drive="bare", checkers=[], observers=(watching,), choices=choices)
-    assert not one.drive(drive_bare)
+    one = Run(scenario, seed=seed, loop="bare", checkers=[], observers=(watching,), choices=choices)
+    assert not one.run_with(run_plain)
     return watching.seen
 
 
@@ -167,8 +167,8 @@ def test_each_draw_has_a_stream_of_its_own_and_another_draw_moves_nothing() -> N
 def test_a_run_with_draws_replays_exactly(tmp_path: Path) -> None:
     """Machines draw from the seed that the header names."""
     scenario = with_actions(scenario_from_toml(GROUP_OF_SIX), ["crash host=c2 for=5s at=30s jitter=3s"])
-    first = run(scenario, seed=5, drive="bare", trace=tmp_path / "one.trace")
-    assert first.digest == run(scenario, seed=5, drive="bare").digest
+    first = run(scenario, seed=5, loop="bare", trace=tmp_path / "one.trace")
+    assert first.digest == run(scenario, seed=5, loop="bare").digest
     assert replay(read_trace(tmp_path / "one.trace")).difference is None
 
 
@@ -807,6 +807,6 @@ def sent_alone(text: str, draws: list[str], plan: list[str]) -> list[PacketRow]:
     """As ``alone``, but what is sent."""
     scenario = with_actions(with_values(scenario_from_toml(text), ["draws=calm", *draws]), plan)
     packets = _Packets()
-    one = Run(scenario, seed=1, drive="bare", checkers=[], recorder=packets)
-    assert not one.drive(drive_bare)
+    one = Run(scenario, seed=1, loop="bare", checkers=[], recorder=packets)
+    assert not one.run_with(run_plain)
     return packets.rows

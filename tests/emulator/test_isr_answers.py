@@ -55,7 +55,7 @@ def test_a_lost_answer_to_the_controllers_isr_write_is_kafkas_own_disagreement(p
     """AlterIsr: the controller does not know its write, the leader waits for another epoch (see ``UnheardIsrs``)."""
     panel = Panel()
     made = scenario(plan, calm=calm)
-    result = run(made, seed=1, drive="bare", panel=panel)
+    result = run(made, seed=1, loop="bare", panel=panel)
 
     assert not result.broke and not result.violations
     unheard = panel.unheard.of(("orders", 0))
@@ -68,7 +68,7 @@ def test_a_lost_answer_is_forgotten_with_the_next_election(plan):
     """A broker's process comes back: the controller reads the states that it writes, and all agree again."""
     panel = Panel()
     faults = (*plan, At(26 * S, Crash(host="b1", mode="process", for_us=4 * S)))
-    result = run(scenario(faults, calm=True), seed=1, drive="bare", panel=panel)
+    result = run(scenario(faults, calm=True), seed=1, loop="bare", panel=panel)
 
     assert not result.broke and not result.violations
     assert panel.unheard.of(("orders", 0)) is None

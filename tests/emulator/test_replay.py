@@ -7,7 +7,7 @@ import pytest
 
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.emulator.chance import Seeded
-from kemu.emulator.engine.drive import drive_bare, drive_trio
+from kemu.emulator.engine.loop import run_plain, run_trio
 from kemu.emulator.replay import replay, rerun, state_of
 from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import load_scenario
@@ -25,7 +25,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]
     made = {}
     for name in PRESETS:
         made[name] = folder / f"{name}.kemu"
-        run(load_scenario(name), seed=3, drive="bare", trace=made[name])
+        run(load_scenario(name), seed=3, loop="bare", trace=made[name])
     yield made
 
 
@@ -91,9 +91,9 @@ def test_another_profile_answers_differently_from_some_step_on(traces: dict[str,
     assert outcome.difference is not None
 
 
-@pytest.mark.parametrize("drive", ["bare", "trio"])
-def test_running_the_plan_again_gives_the_recorded_digest(traces: dict[str, Path], drive: str) -> None:
-    result, recorded = rerun(read_trace(traces["gc-pause-zombie"]), drive=drive)
+@pytest.mark.parametrize("loop", ["bare", "trio"])
+def test_running_the_plan_again_gives_the_recorded_digest(traces: dict[str, Path], loop: str) -> None:
+    result, recorded = rerun(read_trace(traces["gc-pause-zombie"]), loop=loop)
 
     assert recorded == result.digest
 
@@ -114,7 +114,7 @@ def test_a_live_trace_cannot_be_run_again(tmp_path: Path) -> None:
     scenario = load_scenario("steady-group")
     with path.open("wb") as sink:
         one = Run(scenario, seed=1, sink=sink, live=True)
-        one.drive(lambda world, _: drive_trio(world, 50_000))
+        one.run_with(lambda world, _: run_trio(world, 50_000))
         one.writer.finish("holds", one.world.now_us)
 
     assert replay(read_trace(path)).difference is None
@@ -130,7 +130,7 @@ def test_a_run_whose_choices_were_its_callers_is_not_repeated_from_its_trace(
     path = tmp_path / "steered.kemu"
     with path.open("wb") as sink:
         one = Run(load_scenario("steady-group"), seed=1, sink=sink, choices=Seeded(2))
-        one.drive(lambda world, _: drive_bare(world, 50_000))
+        one.run_with(lambda world, _: run_plain(world, 50_000))
         one.writer.finish("holds", one.world.now_us)
 
     with pytest.raises(TraceError, match=r"steered\.kemu: the choices of this run were its caller's"):

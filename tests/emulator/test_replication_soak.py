@@ -1,18 +1,18 @@
-"""Every preset of replication and control under random faults, in both drives. The whole of it has a command of its
+"""Every preset of replication and control under random faults, in both loops. The whole of it has a command of its
 own: ``python -m tests.soak_replication``.
 """
 
 import pytest
 
-from tests.soak_replication import DRIVES, MOST_FAULTS, PRESETS, drawn, one_seed, run_one
+from tests.soak_replication import LOOPS, MOST_FAULTS, PRESETS, drawn, one_seed, run_one
 
 
 @pytest.mark.parametrize(
-    ("preset", "drives"), [(preset, DRIVES if not index % 3 else DRIVES[:1]) for index, preset in enumerate(PRESETS)]
+    ("preset", "loops"), [(preset, LOOPS if not index % 3 else LOOPS[:1]) for index, preset in enumerate(PRESETS)]
 )
-def test_a_preset_holds_under_random_faults(preset: str, drives: tuple[str, ...]) -> None:
-    """One seed each, every third preset in both drives; three hundred in both drives are a sweep."""
-    verdict, wrong = one_seed(preset, drives, 1)
+def test_a_preset_holds_under_random_faults(preset: str, loops: tuple[str, ...]) -> None:
+    """One seed each, every third preset in both loops; three hundred in both loops are a sweep."""
+    verdict, wrong = one_seed(preset, loops, 1)
     assert (verdict, wrong) == ("holds", "")
 
 
@@ -20,7 +20,7 @@ def test_a_preset_holds_under_random_faults(preset: str, drives: tuple[str, ...]
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_holds_under_random_faults_for_three_hundred_seeds(preset: str) -> None:
     for seed in range(1, 301):
-        verdict, wrong = one_seed(preset, DRIVES, seed)
+        verdict, wrong = one_seed(preset, LOOPS, seed)
         assert (verdict, wrong) == ("holds", ""), f"seed {seed}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.network import Packet
 from kemu.emulator.plan.actions import (
     CloseHost,
@@ -116,7 +116,7 @@ def sent() -> set[type]:
     for profile in ("kafka-3.4", "kafka-2.6"):
         started = Run(attrs.evolve(made, profile=profile), seed=1)
         started.world.watch_sends = watch
-        assert not started.drive(lambda world, _: drive_bare(world, made.duration_us))
+        assert not started.run_with(lambda world, _: run_plain(world, made.duration_us))
         assert started.injector.counts() == [1] * len(PLAN)
     return kinds
 

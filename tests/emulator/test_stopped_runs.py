@@ -1,4 +1,4 @@
-"""What stops a run before its end has a verdict and an owner, in both drives: endless loops, and code that raises."""
+"""What stops a run before its end has a verdict and an owner, in both loops: endless loops, and code that raises."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.names import TopicPartition
 
-DRIVES = ("bare", "trio")
+LOOPS = ("bare", "trio")
 
 
 @pytest.fixture
@@ -101,8 +101,8 @@ class BrokenChecker(Checker):
             raise KeyError("x")
 
 
-def spin(scenario: Scenario, drive: str, trace: Path | None = None) -> RunResult:
-    return run(scenario, seed=1, drive=drive, trace=trace, applications={"c1": Spinning})
+def spin(scenario: Scenario, loop: str, trace: Path | None = None) -> RunResult:
+    return run(scenario, seed=1, loop=loop, trace=trace, applications={"c1": Spinning})
 
 
 def test_a_cycle_is_said_by_its_events() -> None:
@@ -111,7 +111,7 @@ def test_a_cycle_is_said_by_its_events() -> None:
     assert loop_words(list("abcdefgh")) == "a -> b -> c -> d -> e -> f -> g -> h"
 
 
-def test_an_endless_loop_at_one_instant_is_a_livelock_in_both_drives(scenario: Scenario, tmp_path: Path) -> None:
+def test_an_endless_loop_at_one_instant_is_a_livelock_in_both_loops(scenario: Scenario, tmp_path: Path) -> None:
     trace = tmp_path / "loop.kemu"
     results = [spin(scenario, "bare", trace), spin(scenario, "trio")]
     assert [result.verdict for result in results] == ["livelock", "livelock"]
@@ -123,7 +123,7 @@ def test_an_endless_loop_at_one_instant_is_a_livelock_in_both_drives(scenario: S
 
 
 def test_a_loop_that_takes_a_microsecond_a_turn_is_a_livelock(scenario: Scenario) -> None:
-    result = run(scenario, seed=1, drive="bare", applications={"c1": Crawling})
+    result = run(scenario, seed=1, loop="bare", applications={"c1": Crawling})
     assert result.verdict == "livelock"
     assert result.reason.startswith(f"{LIVELOCK}c1: timer ")
 
@@ -134,13 +134,13 @@ def test_a_livelock_can_be_shrunk(scenario: Scenario) -> None:
     assert shrunk.violation.text.startswith(LIVELOCK)
 
 
-@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize("loop", LOOPS)
 def test_a_step_without_end_is_a_livelock_that_names_the_code(
-    scenario: Scenario, drive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scenario: Scenario, loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(step_watch, "STEP_CPU_S", 0.2)
     trace = tmp_path / "endless.kemu"
-    result = run(scenario, seed=1, drive=drive, trace=trace, applications={"c1": Endless})
+    result = run(scenario, seed=1, loop=loop, trace=trace, applications={"c1": Endless})
     assert result.verdict == "livelock"
     assert result.reason.startswith(f"{LIVELOCK}c1: Fetch") and "application (test_stopped_runs.py:" in result.reason
     assert replay(read_trace(trace), applications={"c1": Endless}).difference is None
@@ -151,36 +151,36 @@ def test_a_long_step_is_let_end_and_no_thread_outlives_its_run(
 ) -> None:
     monkeypatch.setattr(step_watch, "STEP_CPU_S", 0.2)
     scenario = attrs.evolve(scenario, duration_us=6_000_000)
-    long, short = (run(scenario, seed=1, drive="bare", applications={"c1": each}) for each in (Long, Short))
+    long, short = (run(scenario, seed=1, loop="bare", applications={"c1": each}) for each in (Long, Short))
     assert (long.verdict, long.digest) == ("holds", short.digest)
     deadline_s = time.monotonic() + 10
     while any(each.name == step_watch.THREAD_NAME for each in threading.enumerate()):
         assert time.monotonic() < deadline_s
 
 
-@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(0), pytest.fail.Exception("no")])
 def test_code_of_the_user_that_raises_is_named(
-    scenario: Scenario, drive: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
+    scenario: Scenario, loop: str, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTEST_CURRENT_TEST")  # as outside a test
-    result = run(scenario, seed=1, drive=drive, listeners={"c1": Raising(error)})
+    result = run(scenario, seed=1, loop=loop, listeners={"c1": Raising(error)})
     assert result.verdict == "broken"
     assert result.reason.startswith(f"the listener of c1 raised {type(error).__name__}({error}) at 00:")
     assert "on_assigned" in result.broke
 
 
-@pytest.mark.parametrize("drive", DRIVES)
-def test_an_interrupt_in_the_code_of_the_user_interrupts(scenario: Scenario, drive: str) -> None:
+@pytest.mark.parametrize("loop", LOOPS)
+def test_an_interrupt_in_the_code_of_the_user_interrupts(scenario: Scenario, loop: str) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run(scenario, seed=1, drive=drive, listeners={"c1": Raising(KeyboardInterrupt())})
+        run(scenario, seed=1, loop=loop, listeners={"c1": Raising(KeyboardInterrupt())})
 
 
-@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("outcome", [pytest.fail.Exception("no"), pytest.skip.Exception("not here")])
-def test_an_outcome_of_pytest_reaches_pytest(drive: str, outcome: BaseException) -> None:
+def test_an_outcome_of_pytest_reaches_pytest(loop: str, outcome: BaseException) -> None:
     with pytest.raises(type(outcome)):
-        run(load_scenario("steady-group"), seed=1, drive=drive, listeners={"c1": Raising(outcome)})
+        run(load_scenario("steady-group"), seed=1, loop=loop, listeners={"c1": Raising(outcome)})
 
 
 def test_a_checker_is_named_for_what_its_parts_raise(scenario: Scenario) -> None:
@@ -194,11 +194,11 @@ def test_a_checker_is_named_for_what_its_parts_raise(scenario: Scenario) -> None
     assert run(scenario, seed=1, checkers=[checker]).reason.startswith("the checker lifecycle raised KeyError('x')")
 
 
-@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("at_end", [False, True])
-def test_a_checker_that_raises_is_named(scenario: Scenario, drive: str, at_end: bool) -> None:
+def test_a_checker_that_raises_is_named(scenario: Scenario, loop: str, at_end: bool) -> None:
     checkers = (*checkers_for(scenario), BrokenChecker(at_end))
-    result = run(scenario, seed=1, drive=drive, checkers=checkers)
+    result = run(scenario, seed=1, loop=loop, checkers=checkers)
     assert result.verdict == "broken"
     assert result.reason.startswith("the checker my-checker raised KeyError('x') at 0")
     assert "Traceback" in result.broke

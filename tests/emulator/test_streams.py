@@ -1,11 +1,11 @@
-"""Streams instances in whole clusters: the page's rows, restarts and crashes, and the same run in every drive."""
+"""Streams instances in whole clusters: the page's rows, restarts and crashes, and the same run in every loop."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import load_scenario, scenario_from_dict, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
@@ -56,7 +56,7 @@ def facts(scenario: Scenario) -> tuple[Any, ...]:
     """Everything that was noted, in order; the run holds."""
     recorder = MemoryRecorder()
     one = Run(scenario, seed=1, recorder=recorder)
-    assert one.drive(drive_bare) == ""
+    assert one.run_with(run_plain) == ""
     return tuple((seen.at_us, seen.actor, seen.fact) for seen in recorder.facts())
 
 
@@ -195,7 +195,7 @@ def test_the_story_says_who_leaves_what_is_learned_and_who_may_close() -> None:
     """The turning points of a scale-down."""
     story = Story()
     run = Run(load_scenario("streams-online-swap"), seed=1, observers=(story,))
-    assert run.drive(drive_bare) == ""
+    assert run.run_with(run_plain) == ""
     lines = [line.text() for line in story.lines]
 
     assert "c1, c2 told to hand tasks over and leave" in lines
@@ -366,12 +366,12 @@ def test_who_comes_back_has_its_tasks_by_what_lies_on_its_disk() -> None:
 
 
 @pytest.mark.parametrize("assignor", ["learner", "sticky", "ha"])
-def test_both_drives_run_instances_alike(assignor: str) -> None:
+def test_both_loops_run_instances_alike(assignor: str) -> None:
     """Same scenario and seed, same trace; threads of one instance are members of their own."""
     plan = ({"at": "10s", "do": "add-members", "group": "app"}, {"at": "14s", "do": "crash", "host": "c1", "for": "8s"})
     scenario = streams(*plan, seconds=30, num_stream_threads=2, emulated_task_assignor=assignor)
 
-    bare, trio = run(scenario, seed=3, drive="bare"), run(scenario, seed=3, drive="trio")
+    bare, trio = run(scenario, seed=3, loop="bare"), run(scenario, seed=3, loop="trio")
 
     assert bare.verdict == "holds", bare.violations
     assert bare.digest == trio.digest
@@ -382,14 +382,14 @@ def test_an_owner_s_state_is_restored_before_what_its_thread_learns_beside() -> 
 
     An instance that gets the first of its two tasks has 12 s of records of the other one at hand.
     """
-    figures = run(load_scenario("streams-scale-out"), seed=10, drive="bare").figures.streams["app"]
+    figures = run(load_scenario("streams-scale-out"), seed=10, loop="bare").figures.streams["app"]
 
     assert figures.moved == 4
     assert figures.downtime_max_us < 3_000_000
 
 
 def test_the_preset_holds_on_life() -> None:
-    assert run(load_scenario("streams-scale-up"), seed=5, drive="bare").verdict == "holds"
+    assert run(load_scenario("streams-scale-up"), seed=5, loop="bare").verdict == "holds"
 
 
 @pytest.mark.parametrize(
@@ -419,6 +419,6 @@ def test_an_instance_that_is_cut_off_beyond_its_session_may_run_its_tasks_until_
     """Seed 1: the coordinator removes c1's members after 10 s; others run the tasks while c1 hears nothing."""
     scenario = with_values(load_scenario("streams-scale-out"), ["session.timeout.ms=10000"])
 
-    result = run(with_actions(scenario, ["isolate host=c1 at=50s for=25s"]), seed=1, drive="bare")
+    result = run(with_actions(scenario, ["isolate host=c1 at=50s for=25s"]), seed=1, loop="bare")
 
     assert result.verdict == "holds", result.reason

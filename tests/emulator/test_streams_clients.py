@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.runner import Run
 from kemu.emulator.scenario.files import scenario_from_dict
 from kemu.emulator.text.tables import ScenarioError
@@ -60,7 +60,7 @@ def instances(
     }
     recorder = MemoryRecorder()
     one = Run(scenario_from_dict(data), seed=1, recorder=recorder)
-    assert one.drive(drive_bare) == ""
+    assert one.run_with(run_plain) == ""
     return [(seen.at_us, seen.actor, seen.fact) for seen in recorder.facts()]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.runner import Run
 from kemu.emulator.scenario.files import with_values
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -23,7 +23,7 @@ def noted(scenario: Scenario, until_us: int | None = None) -> tuple[list[Any], R
     """Everything that was noted, in order; until then, if given, and not until all would be well again."""
     recorder = MemoryRecorder()
     one = Run(scenario, seed=1, profile="kip-429-v99", recorder=recorder)
-    assert one.drive(lambda world, end_us: drive_bare(world, until_us or end_us)) == ""
+    assert one.run_with(lambda world, end_us: run_plain(world, until_us or end_us)) == ""
     return [(seen.at_us, seen.actor, seen.fact) for seen in recorder.facts()], one
 
 
@@ -77,7 +77,7 @@ def test_members_join_as_the_type_of_their_mode(assignor: str, mode: str, protoc
     one.world.watch_sends = lambda packet, message: (
         types.add(message.protocol_type) if type(message) is JoinGroup else None
     )
-    assert one.drive(drive_bare) == ""
+    assert one.run_with(run_plain) == ""
 
     assert types == {protocol_type}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.files import scenario_from_dict, with_values
 from kemu.emulator.scenario.scenario import Scenario
@@ -46,7 +46,7 @@ def facts(scenario: Scenario, profile: str) -> list[tuple[int, Any]]:
     """Everything that was noted, with its time; the run holds."""
     recorder = MemoryRecorder()
     one = Run(scenario, seed=1, profile=profile, recorder=recorder)
-    assert one.drive(drive_bare) == ""
+    assert one.run_with(run_plain) == ""
     return [(seen.at_us, seen.fact) for seen in recorder.facts()]
 
 
@@ -133,6 +133,6 @@ def test_before_2_6_nothing_is_warmed_up() -> None:
 @pytest.mark.parametrize("profile", ["kafka-2.3", "kafka-2.6"])
 def test_a_scenario_names_its_release(profile: str) -> None:
     """As any profile; what the scenario says of Streams goes first."""
-    result = run(scaled(seconds=30, num_standby_replicas=1), seed=2, profile=profile, drive="bare")
+    result = run(scaled(seconds=30, num_standby_replicas=1), seed=2, profile=profile, loop="bare")
 
     assert (result.profile, result.verdict) == (profile, "holds")

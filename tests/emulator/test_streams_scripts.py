@@ -1,4 +1,4 @@
-"""Random lives of Streams applications in both drives, and Kafka's convergence test on running instances: samples.
+"""Random lives of Streams applications in both loops, and Kafka's convergence test on running instances: samples.
 
 ``python -m tests.soak_streams`` runs as many as one likes.
 """
@@ -22,7 +22,7 @@ STATELESS_BY_WEIGHT = [280]
 
 
 @pytest.mark.parametrize("seed", [1, 4, 10, *OUTSIDE_ITS_BAND, *STATELESS_BY_WEIGHT])
-def test_a_random_life_breaks_nothing_and_comes_to_rest_the_same_in_both_drives(seed: int) -> None:
+def test_a_random_life_breaks_nothing_and_comes_to_rest_the_same_in_both_loops(seed: int) -> None:
     """KIP-429 v99, stages 1 to 4: joins, crashes, leaders that crash, instances that leave or stay after all."""
     assert one_script(seed) == ("holds", "")
 

@@ -46,7 +46,7 @@ def test_a_fault_after_the_end_is_refused_with_its_key() -> None:
 
 def test_a_rolling_restart_makes_the_run_longer_and_is_not_refused() -> None:
     scenario = with_actions(load_scenario("steady-group"), ["rolling-restart at=119s every=20s down=8s"])
-    assert run(scenario, seed=1, drive="bare").faults[0].fired
+    assert run(scenario, seed=1, loop="bare").faults[0].fired
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -55,6 +55,6 @@ def test_a_comparison_says_which_fault_never_fired(form: str) -> None:
     told = CliRunner().invoke(command, [*words, "--do", CRASHES[0], "--do", CRASHES[1]])
     assert told.exit_code == 0, told.output
     if form == "json":
-        assert json.loads(told.stdout)["contenders"][0]["never_fired"]
+        assert json.loads(told.stdout)["variants"][0]["never_fired"]
     else:
         assert "a fault never fired in any run: " in told.output

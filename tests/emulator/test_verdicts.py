@@ -32,7 +32,7 @@ def group_of_three(
         plan=tuple(At(20 * S, each) for each in plan),
         **more,
     )
-    return run(scenario, seed=1, profile=release, drive="bare")
+    return run(scenario, seed=1, profile=release, loop="bare")
 
 
 # --- dead members --------------------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ def test_an_expectation_of_another_group_excuses_nothing() -> None:
     scenario = load_scenario("one-eager-member-left-behind")
     other = attrs.evolve(scenario, expect=(Expectation(checker="liveness", kind="not-at-rest", subject="group h"),))
 
-    assert run(scenario, seed=1, drive="bare").verdict == "holds"
-    result = run(other, seed=1, drive="bare")
+    assert run(scenario, seed=1, loop="bare").verdict == "holds"
+    result = run(other, seed=1, loop="bare")
     assert result.verdict == "liveness"
     assert [violation.kind for violation in result.violations] == ["not-at-rest", "unmet"]
 
@@ -203,7 +203,7 @@ def test_a_group_that_does_nothing_of_what_there_is_did_not_work() -> None:
         SMALL + 'members = 1\n[[plan]]\nat = "2500ms"\ndo = "crash"\nhost = "c1"\n', source="idle.toml"
     )
 
-    result = run(scenario, seed=1, drive="bare")
+    result = run(scenario, seed=1, loop="bare")
     assert result.figures.records.processed == 0
     assert result.did_not_work == f"group g processed nothing of {result.figures.records.appended:,} records"
-    assert not run(load_scenario("steady-group"), seed=1, drive="bare").did_not_work
+    assert not run(load_scenario("steady-group"), seed=1, loop="bare").did_not_work

@@ -68,7 +68,7 @@ class Watch:
 def went(name: str, seed: int = 1, *settings: str) -> tuple[Watch, RunResult]:
     watch = Watch()
     scenario = with_values(load_scenario(name), settings)
-    result = run(scenario, seed=seed, drive="bare", observers=(watch,))
+    result = run(scenario, seed=seed, loop="bare", observers=(watch,))
     assert result.verdict == "holds", result.reason or result.broke
     return watch, result
 
@@ -124,7 +124,7 @@ def test_a_jump_whose_requests_fail_ends_where_it_would_have(fault: Action) -> N
     scenario = load_scenario("catch-up-timeline")
     plan = (*scenario.plan, At("20s", fault))
 
-    result = run(evolve(scenario, plan=plan), seed=1, drive="bare", observers=(watch,))
+    result = run(evolve(scenario, plan=plan), seed=1, loop="bare", observers=(watch,))
 
     assert result.verdict == "holds", result.reason or result.broke
     assert result.faults[-1].fired == 1
@@ -277,7 +277,7 @@ def test_ranges_go_with_their_group_and_with_an_operators_choice(
     )
     panel = Panel()
     watch = Removals(panel)
-    result = run(scenario, seed=1, drive="bare", observers=(watch,), panel=panel)
+    result = run(scenario, seed=1, loop="bare", observers=(watch,), panel=panel)
 
     assert result.verdict == "holds", result.reason or result.broke
     assert result.figures.skipped == (0 if left is None else 4 * left - len(read_of(watch, before_s=40)))
@@ -331,7 +331,7 @@ host = "c1"
 for = "20s"
 """
     watch = Watch()
-    result = run(scenario_from_toml(text, name="t"), seed=2, drive="bare", observers=(watch,))
+    result = run(scenario_from_toml(text, name="t"), seed=2, loop="bare", observers=(watch,))
 
     assert result.verdict == "holds", result.reason or result.broke
     first, second = tokens(watch)
@@ -358,7 +358,7 @@ def test_random_scripts_keep_the_promises(first: int) -> None:
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_both_drives_take_the_same_turns(cluster: str) -> None:
+def test_both_loops_take_the_same_turns(cluster: str) -> None:
     assert run_one(cluster, 5, "bare").digest == run_one(cluster, 5, "trio").digest
 
 

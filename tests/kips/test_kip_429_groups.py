@@ -24,7 +24,7 @@ COOPERATIVE = {"rebalance.protocol": "cooperative", "metadata.max.age.ms": 5_000
 PROTOCOLS = [("kip-429-v99", "sticky"), ("kafka-2.4", "cooperative-sticky"), ("kafka-3.4", "cooperative-sticky")]
 EVENT_US = 30 * S
 EAGER = {"rebalance.protocol": "eager"}
-PAGE: dict[str, Any] = {"profile": "kip-429-v99", "drive": "bare"}
+PAGE: dict[str, Any] = {"profile": "kip-429-v99", "loop": "bare"}
 
 
 def small(assignor: str, members: int, partitions: int, *actions: object, **config: Any) -> Scenario:
@@ -65,7 +65,7 @@ def test_a_join_that_moves_something_costs_two_rebalances(profile: str, assignor
     """The page: "we use consecutive rebalances where the end of the first rebalance will actually be used as the
     synchronization barrier." Only what moves is down, from the revocation to the follow-up.
     """
-    result = run(small(assignor, 2, 6, AddMembers(group="g")), seed=3, profile=profile, drive="bare")
+    result = run(small(assignor, 2, 6, AddMembers(group="g")), seed=3, profile=profile, loop="bare")
 
     assert costs(result) == [(1, 0), (1, 2)]
     assert len(down(result)) == 2
@@ -74,7 +74,7 @@ def test_a_join_that_moves_something_costs_two_rebalances(profile: str, assignor
 @pytest.mark.parametrize(("profile", "assignor"), PROTOCOLS)
 def test_a_join_that_moves_nothing_costs_one_rebalance(profile: str, assignor: str) -> None:
     """More members than partitions: the newcomer gets nothing, and nobody stops."""
-    result = run(small(assignor, 2, 2, AddMembers(group="g")), seed=3, profile=profile, drive="bare")
+    result = run(small(assignor, 2, 2, AddMembers(group="g")), seed=3, profile=profile, loop="bare")
 
     assert costs(result) == [(1, 0)]
     assert down(result) == set()
@@ -85,7 +85,7 @@ def test_a_leave_costs_one_rebalance(profile: str, assignor: str) -> None:
     """The page: "it maybe revoked in previous rebalance and hence not in any assigned partitions": what the member
     left is nobody's, and is given out at once.
     """
-    result = run(small(assignor, 3, 6, RemoveMembers(group="g")), seed=3, profile=profile, drive="bare")
+    result = run(small(assignor, 3, 6, RemoveMembers(group="g")), seed=3, profile=profile, loop="bare")
 
     assert costs(result) == [(1, 2)]
     assert len(down(result)) == 2
@@ -94,7 +94,7 @@ def test_a_leave_costs_one_rebalance(profile: str, assignor: str) -> None:
 @pytest.mark.parametrize(("profile", "assignor"), PROTOCOLS)
 def test_partitions_that_are_added_cost_one_rebalance(profile: str, assignor: str) -> None:
     """The page: "or it is a newly created partition due to add-partitions"."""
-    result = run(small(assignor, 2, 2, GrowTopic(topic="t", partitions=4)), seed=3, profile=profile, drive="bare")
+    result = run(small(assignor, 2, 2, GrowTopic(topic="t", partitions=4)), seed=3, profile=profile, loop="bare")
 
     assert costs(result) == [(1, 0)]
     assert down(result) == set()
@@ -110,7 +110,7 @@ def test_a_partition_that_moves_waits_for_a_heartbeat(interval_ms: int) -> None:
     # A leader whose metadata is too old waits for newer, behind its fetch: not here.
     config = {"heartbeat.interval.ms": interval_ms, "metadata.max.age.ms": 300_000}
     scenario = small("cooperative-sticky", 2, 6, AddMembers(group="g"), **config)
-    result = run(scenario, seed=1, profile="kafka-3.4", drive="bare")
+    result = run(scenario, seed=1, profile="kafka-3.4", loop="bare")
 
     waits_ms = [us / 1_000 for us in result.figures.downtime_us.values() if us > 0]
     assert len(waits_ms) == 2
@@ -125,7 +125,7 @@ def test_an_eager_group_pays_one_rebalance_each_and_stops_altogether(profile: st
     """
     scenario = small("sticky", 3, 6, action, **{"rebalance.protocol": "eager"})
 
-    result = run(scenario, seed=3, profile=profile, drive="bare")
+    result = run(scenario, seed=3, profile=profile, loop="bare")
 
     assert [rounds for rounds, _ in costs(result)] == [1]
     assert len(down(result)) == 6
@@ -134,7 +134,7 @@ def test_an_eager_group_pays_one_rebalance_each_and_stops_altogether(profile: st
 
 def test_cooperatively_an_assignor_that_is_not_sticky_costs_as_much_as_eager() -> None:
     """Vector c05: with range nearly everything is exchanged, stands still in between, and takes a follow-up on top."""
-    result = run(small("range", 5, 12, AddMembers(group="g")), seed=3, profile="kip-429-v99", drive="bare")
+    result = run(small("range", 5, 12, AddMembers(group="g")), seed=3, profile="kip-429-v99", loop="bare")
 
     (first, second) = costs(result)
     assert first == (1, 0)
@@ -197,7 +197,7 @@ def test_a_member_left_behind_keeps_the_group_from_owning_anything() -> None:
     """The page: "otherwise the we would fall into the case 3.b) forever where some partitions would not be assigned to
     anyone."
     """
-    result = run(load_scenario("one-eager-member-left-behind"), seed=1, drive="bare")
+    result = run(load_scenario("one-eager-member-left-behind"), seed=1, loop="bare")
 
     assert [(each.checker, each.liveness) for each in result.violations] == [("liveness", True)]
     assert "0 of 6 partitions are owned" in result.violations[0].text
@@ -210,7 +210,7 @@ def test_a_leader_of_old_byte_code_fails_for_good_when_it_meets_a_cooperative_me
     """
     notes = Notes("MemberFailed")
 
-    result = run(load_scenario("upgrade-without-first-bounce"), seed=1, drive="bare", observers=(notes,))
+    result = run(load_scenario("upgrade-without-first-bounce"), seed=1, loop="bare", observers=(notes,))
 
     assert [(actor, "SCHEMA_ERROR" in fact.why) for actor, fact in notes.seen] == [("c3", True)]
     assert result.verdict == "holds"  # each is bounced itself, later
@@ -227,7 +227,7 @@ def test_after_both_bounces_no_member_fails_and_the_group_is_cooperative() -> No
     )
     notes = Notes("PartitionsRevoked", "MemberFailed")
 
-    result = run(grown, seed=1, drive="bare", observers=(notes,))
+    result = run(grown, seed=1, loop="bare", observers=(notes,))
 
     assert costs(result)[-2:] == [(1, 0), (1, 1)]
     assert len(notes.seen[-1][1].revoked) == 1
@@ -244,7 +244,7 @@ def test_a_downgraded_member_gets_nothing_and_what_another_leaves_is_orphaned() 
     scenario = attrs.evolve(scenario, checks=ChecksSpec(stable_within_us=30 * S))
     owners = Owners()
 
-    result = run(scenario, seed=1, drive="bare", profile="kip-429-v99", observers=(owners,))
+    result = run(scenario, seed=1, loop="bare", profile="kip-429-v99", observers=(owners,))
 
     assert owners.at(EVENT_US - 1) == {"c1": 2, "c2": 2, "c3": 2}
     assert owners.at(2 * EVENT_US - 1) == {"c1": 3, "c2": 3, "c3": 0}  # its own went to the others while it was down
@@ -261,7 +261,7 @@ def test_a_downgraded_member_gets_nothing_and_what_another_leaves_is_orphaned() 
 def test_the_upgrade_by_assignor_list_never_leaves_the_group_without_work(profile: str) -> None:
     """KIP-429 as it shipped: two bounces by the list of assignors, and at no time members that cannot go together."""
     scenario = with_values(load_scenario("upgrade-by-assignor-list"), ["draws=calm"])
-    result = run(scenario, seed=1, profile=profile, drive="bare")
+    result = run(scenario, seed=1, profile=profile, loop="bare")
 
     assert result.verdict == "holds"
     assert max(result.figures.downtime_us.values()) < 12 * S
@@ -289,7 +289,7 @@ def test_members_of_all_releases_share_one_group(assignor: str, monkeypatch: pyt
     scenario = small(assignor, 5, 10, AddMembers(group="g"), RemoveMembers(group="g", count=2))
     group = attrs.evolve(scenario.groups["g"], overrides=releases)
 
-    result = run(attrs.evolve(scenario, groups={"g": group}), seed=1, drive="bare")
+    result = run(attrs.evolve(scenario, groups={"g": group}), seed=1, loop="bare")
 
     assert result.verdict == "holds"
     assert len(result.figures.rebalances) >= 3
@@ -304,14 +304,14 @@ def test_a_leader_of_3_0_gives_away_what_a_member_of_2_4_still_has() -> None:
     for release in ("kafka-3.0", "kafka-3.4"):
         overrides = {"c2": MemberSpec(profile="kafka-2.4"), "c3": MemberSpec(profile=release)}
         group = attrs.evolve(scenario.groups["g"], overrides=overrides)
-        verdicts[release] = run(attrs.evolve(scenario, groups={"g": group}), seed=1, drive="bare").verdict
+        verdicts[release] = run(attrs.evolve(scenario, groups={"g": group}), seed=1, loop="bare").verdict
 
     assert verdicts == {"kafka-3.0": "violated", "kafka-3.4": "holds"}
 
 
 def test_a_custom_assignor_without_generations_believes_a_stale_claim() -> None:
     """KIP-792: "Only appending ownedPartitions data without generation info ... It'll confuse the assignor"."""
-    result = run(load_scenario("custom-assignor-without-generation"), seed=1, drive="bare")
+    result = run(load_scenario("custom-assignor-without-generation"), seed=1, loop="bare")
 
     assert {each.checker for each in result.violations} == {"cooperative"}
     assert result.figures.reprocessed > 0
@@ -319,7 +319,7 @@ def test_a_custom_assignor_without_generations_believes_a_stale_claim() -> None:
 
 def test_with_generations_the_same_assignor_knows_better() -> None:
     """KIP-792: "they can adopt the ownedPartitions and generation info together to check if it is a stale one"."""
-    result = run(load_scenario("custom-assignor-with-generation"), seed=1, drive="bare")
+    result = run(load_scenario("custom-assignor-with-generation"), seed=1, loop="bare")
 
     assert result.violations == ()
 
@@ -337,7 +337,7 @@ def test_a_leader_that_drops_a_partition_is_refused_by_its_members(monkeypatch: 
     wrong = attrs.evolve(PROFILES["kip-429-v99"], name="wrong", rules_of=lambda config, assignors: rules)
     monkeypatch.setitem(PROFILES, "wrong", wrong)  # type: ignore[arg-type]
 
-    result = run(small("sticky", 2, 6, AddMembers(group="g")), seed=1, profile="wrong", drive="bare")
+    result = run(small("sticky", 2, 6, AddMembers(group="g")), seed=1, profile="wrong", loop="bare")
 
     assert result.verdict == "violated"
     assert "PROTOCOL_VIOLATION: neither assigned nor revoked" in result.violations[0].text
@@ -349,7 +349,7 @@ def test_an_upgrade_is_repeated_from_its_trace(tmp_path: Any) -> None:
     trace = tmp_path / "upgrade.kemu"
     scenario = with_values(load_scenario("upgrade-by-two-bounces"), ["rate=1/s"])
 
-    result = run(scenario, seed=1, drive="bare", trace=trace)
+    result = run(scenario, seed=1, loop="bare", trace=trace)
     replayed = replay(read_trace(trace))
 
     assert replayed.difference is None

@@ -166,7 +166,7 @@ def test_a_step_without_end_is_caught_as_a_livelock(verdicts, tmp_path):
 
 def test_a_run_that_takes_too_long_is_cut_short_and_what_its_checkers_said_until_then_counts(monkeypatch):
     scenario = STEADY.scenario()
-    result = run(scenario, seed=1, drive="bare")
+    result = run(scenario, seed=1, loop="bare")
     late = Violation("liveness", 0, 0, (), "", liveness=True, kind="not-at-rest")
     said = Violation("pace", 0, 0, (), "", kind="too-soon")
     cut_short = attrs.evolve(result, violations=(late, said), broke="b0 at 7 us, step 3: OutOfTime: ")

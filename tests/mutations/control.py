@@ -1,4 +1,4 @@
-"""Breaks of replication and control. What past bugs show stands in ``tests/emulator/museum/``."""
+"""Breaks of replication and control. What past bugs show stands in ``tests/emulator/past_bugs/``."""
 
 from tests.mutations import Mutation
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.tools import exits
 from kemu.tools.cli import kemu
 
@@ -40,9 +40,9 @@ def test_a_bug_is_shown_with_its_story_and_that_todays_rule_holds(tmp_path: Path
 
 
 def test_the_commands_that_are_told_do_what_they_say() -> None:
-    """``kemu run ISSUE`` is the scenario of the museum, with the bug on unless it is taken out."""
-    assert call("run", "KAFKA-7152", "--drive", "bare").exit_code == exits.CORRECTNESS
-    assert call("run", "KAFKA-7152", "--drive", "bare", "--set", "bugs=[]").exit_code == 0
+    """``kemu run ISSUE`` is the scenario of the past bug, with the bug on unless it is taken out."""
+    assert call("run", "KAFKA-7152", "--loop", "bare").exit_code == exits.CORRECTNESS
+    assert call("run", "KAFKA-7152", "--loop", "bare", "--set", "bugs=[]").exit_code == 0
 
 
 def test_a_seed_that_misses_a_bug_says_so() -> None:

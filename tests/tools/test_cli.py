@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from kemu.emulator import runner
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.findings import KINDS, Violation
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.runner import RunResult
 from kemu.emulator.scenario.files import load_scenario, presets, with_values
@@ -101,10 +101,10 @@ def test_a_run_in_json_has_every_key_programs_may_count_on(crash: str) -> None:
     data = run_json(crash, "--seed", "5")
 
     assert {
-        "scenario", "seed", "profile", "drive", "digest", "steps", "messages", "virtual_us", "wall_s", "verdict",
+        "scenario", "seed", "profile", "loop", "digest", "steps", "messages", "virtual_us", "wall_s", "verdict",
         "violations", "rebalances", "faults", "downtime_us", "reprocessed", "lost",
     } <= data.keys()  # fmt: skip
-    assert (data["scenario"], data["seed"], data["drive"], data["verdict"]) == ("crash", 5, "trio", "holds")
+    assert (data["scenario"], data["seed"], data["loop"], data["verdict"]) == ("crash", 5, "trio", "holds")
     assert re.fullmatch(r"[0-9a-f]{32}", data["digest"])
     assert [fault["fired"] for fault in data["faults"]] == [1, 0]
     assert data["virtual_us"] >= 40_000_000
@@ -136,8 +136,8 @@ def test_a_run_in_text_tells_what_happened_who_owned_what_and_what_it_cost(crash
 
 
 def test_what_may_be_lost_and_was_is_named_with_its_reason() -> None:
-    """The fault atlas: an expected loss is no violation, and no secret."""
-    arguments = ("unclean-election", "--drive", "bare")
+    """The fault table of loss reasons: an expected loss is no violation, and no secret."""
+    arguments = ("unclean-election", "--loop", "bare")
     text = call("run", *arguments, "--seed", "3").stdout
     data = run_json(*arguments, "--seed", "3")
     table = call("run", *arguments, "--seeds", "3:4").stdout
@@ -157,9 +157,9 @@ def test_a_run_that_lost_nothing_says_nothing_of_losses(crash: str) -> None:
     assert run_json(crash)["losses"] == []
 
 
-def test_the_same_seed_gives_the_same_digest_on_both_drives(crash: str) -> None:
+def test_the_same_seed_gives_the_same_digest_on_both_loops(crash: str) -> None:
     """The digest is printed to be compared."""
-    first, second = run_json(crash, "--seed", "9"), run_json(crash, "--seed", "9", "--drive", "bare")
+    first, second = run_json(crash, "--seed", "9"), run_json(crash, "--seed", "9", "--loop", "bare")
 
     assert first["digest"] == second["digest"]
     assert run_json(crash, "--seed", "10")["digest"] != first["digest"]
@@ -202,7 +202,7 @@ def test_actions_are_added_to_the_plan_and_to_the_command_that_repeats_the_run(
     """The quickest way from a group to what a restart of it costs."""
     verdict("violated")
     actions = ("--do", "rolling-restart every=5s down=2s at=10s", "--do", "crash host=c1 for=1s")
-    result = call("run", "steady-group", "--set", "duration=50s", "--drive", "bare", *actions)
+    result = call("run", "steady-group", "--set", "duration=50s", "--loop", "bare", *actions)
 
     assert "fault 0: rolling restart of g (close), one every 5s, each down for 2s" in result.stdout
     assert "fault 1: crash c1 (power) for 1s" in result.stdout
@@ -249,7 +249,7 @@ def test_a_trace_never_overwrites_its_scenario(crash: str, capsys: pytest.Captur
 
 def test_many_seeds_give_a_table_and_a_trace_each(crash: str, tmp_path: Path) -> None:
     """Both ends of the range are run."""
-    result = call("run", crash, "--seeds", "3:5", "--drive", "bare", "--trace", str(tmp_path / "t.kemu"))
+    result = call("run", crash, "--seeds", "3:5", "--loop", "bare", "--trace", str(tmp_path / "t.kemu"))
 
     assert result.exit_code == 0
     assert re.findall(r"^ +(\d+)  holds", result.stdout, re.MULTILINE) == ["3", "4", "5"]
@@ -260,7 +260,7 @@ def test_many_seeds_give_a_table_and_a_trace_each(crash: str, tmp_path: Path) ->
 
 def test_many_seeds_in_json_are_a_list_of_runs(crash: str) -> None:
     """Each as a single run would print it."""
-    data = run_json(crash, "--seeds", "1:2", "--drive", "bare")
+    data = run_json(crash, "--seeds", "1:2", "--loop", "bare")
 
     assert [run["seed"] for run in data["runs"]] == [1, 2]
     assert data["runs"][0]["digest"] == run_json(crash, "--seed", "1")["digest"]
@@ -272,12 +272,12 @@ def test_a_violation_ends_with_its_exit_code_and_the_command_that_repeats_it(
 ) -> None:
     """Safety and liveness are told apart."""
     verdict(word)
-    result = call("run", crash, "--seed", "4", "--set", "members=3", "--drive", "bare", "--profile", "kafka-2.4")
+    result = call("run", crash, "--seed", "4", "--set", "members=3", "--loop", "bare", "--profile", "kafka-2.4")
 
     assert result.exit_code == code
     assert "00:01.500 step 7: one-owner (two-owners): t-0 has two owners" in result.stdout
     last = result.stdout.strip().splitlines()[-1].strip()
-    assert last == f"repeat with: kemu run {crash} --seed 4 --profile kafka-2.4 --set members=3 --drive bare"
+    assert last == f"repeat with: kemu run {crash} --seed 4 --profile kafka-2.4 --set members=3 --loop bare"
 
 
 def test_a_machine_that_breaks_is_told_with_what_broke(crash: str, verdict: Callable[..., None]) -> None:
@@ -337,7 +337,7 @@ def test_the_worst_verdict_decides() -> None:
         (["run", "steady-group", "--seeds", "1:x"], "must be A:B"),
         (["run", "steady-group", "--seed", "1", "--seeds", "1:2"], "give one"),
         (["run", "steady-group", "--seed", "-1"], "-1 is not in the range"),
-        (["run", "steady-group", "--live", "--drive", "bare"], "--live goes with"),
+        (["run", "steady-group", "--live", "--loop", "bare"], "--live goes with"),
         (["run", "steady-group", "--trace", "/nowhere/at/all.kemu"], "cannot be written"),
         (["run", "steady-group", "--trace", "/dev/full"], "--trace: cannot be written: No space left on device"),
         (["rum"], 'did you mean "run"'),

@@ -1,4 +1,4 @@
-"""``kemu compare``: the same faults for every contender, and figures that are what they are called."""
+"""``kemu compare``: the same faults for every variant, and figures that are what they are called."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import random_faults
 from kemu.emulator.watching.panel import Panel
 from kemu.tools.cli import kemu
-from kemu.tools.commands.compare import DEFAULT_CONTENDERS, contenders_of
+from kemu.tools.commands.compare import DEFAULT_VARIANTS, variants_of
 
 
 def call(*arguments: str) -> Result:
@@ -28,18 +28,18 @@ def compare_json(*arguments: str) -> dict[str, Any]:
     return data
 
 
-def test_every_contender_has_every_figure_over_the_seeds() -> None:
+def test_every_variant_has_every_figure_over_the_seeds() -> None:
     """None is left out, and none is empty."""
     data = compare_json(
         "cooperative-scale-out-by-one", "--profiles", "kafka-2.4,kafka-3.4", "--assignors", "range,cooperative-sticky",
         "--seeds", "1:2",
     )  # fmt: skip
 
-    assert [row["contender"] for row in data["contenders"]] == [
+    assert [row["variant"] for row in data["variants"]] == [
         "kafka-2.4 range", "kafka-2.4 cooperative-sticky", "kafka-3.4 range", "kafka-3.4 cooperative-sticky",
     ]  # fmt: skip
     assert data["seeds"] == [1, 2]
-    for row in data["contenders"]:
+    for row in data["variants"]:
         assert row["figures"].keys() == FIGURES.keys()
         for figure in row["figures"].values():
             assert figure.keys() == {"median", "low", "high", "p95", "max"}
@@ -49,20 +49,20 @@ def test_every_contender_has_every_figure_over_the_seeds() -> None:
 
 def test_a_profile_may_carry_settings() -> None:
     """The page's cooperative protocol is a setting of its consumers."""
-    (contender,) = contenders_of("kip-429-v99+rebalance.protocol=cooperative", "sticky")
+    (variant,) = variants_of("kip-429-v99+rebalance.protocol=cooperative", "sticky")
 
-    scenario = contender.of(load_scenario("steady-group"))
+    scenario = variant.of(load_scenario("steady-group"))
 
-    assert contender.name == "kip-429-v99+rebalance.protocol=cooperative sticky"
+    assert variant.name == "kip-429-v99+rebalance.protocol=cooperative sticky"
     assert scenario.groups["g"].assignors == ("sticky",)
     assert dict(scenario.groups["g"].config)["rebalance_protocol"] == "cooperative"
 
 
 def test_without_options_eager_the_page_and_what_shipped_are_compared() -> None:
     """What eager, the page's protocol and the shipped one each cost."""
-    assert contenders_of(None, None) == DEFAULT_CONTENDERS
-    assert [each.profile for each in contenders_of(None, "range,sticky", "kafka-2.4")] == ["kafka-2.4", "kafka-2.4"]
-    assert {contender.profile for contender in DEFAULT_CONTENDERS} == {"kafka-2.4", "kip-429-v99", "kafka-3.4"}
+    assert variants_of(None, None) == DEFAULT_VARIANTS
+    assert [each.profile for each in variants_of(None, "range,sticky", "kafka-2.4")] == ["kafka-2.4", "kafka-2.4"]
+    assert {variant.profile for variant in DEFAULT_VARIANTS} == {"kafka-2.4", "kip-429-v99", "kafka-3.4"}
 
 
 def test_the_table_has_a_line_per_figure_and_the_help_says_what_they_mean() -> None:
@@ -79,14 +79,14 @@ def test_the_table_has_a_line_per_figure_and_the_help_says_what_they_mean() -> N
         assert name in said
 
 
-def test_actions_are_added_to_the_plan_of_every_contender() -> None:
+def test_actions_are_added_to_the_plan_of_every_variant() -> None:
     """``--do`` as "kemu run" has it: which setting makes this cheaper is one command."""
     told = [
         compare_json("steady-group", "--profiles", "kafka-3.4", "--seeds", "1:1", *more)
         for more in ((), ("--do", "crash host=c1 at=20s for=20s"))
     ]
 
-    without, crashed = (data["contenders"][0]["figures"] for data in told)
+    without, crashed = (data["variants"][0]["figures"] for data in told)
     assert without["downtime_sum"]["median"] == 0
     assert crashed["downtime_sum"]["median"] > 20_000_000
     assert crashed["lag_max"]["median"] >= crashed["delay_max"]["median"] > without["delay_max"]["median"]
@@ -95,10 +95,10 @@ def test_actions_are_added_to_the_plan_of_every_contender() -> None:
 def test_from_six_seeds_on_there_is_an_interval_and_without_scipy_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     """The core does without it; the medians stand."""
     arguments = ("steady-group", "--profiles", "kafka-3.4", "--seeds", "1:6", "--set", "duration=10s")
-    with_it = compare_json(*arguments)["contenders"][0]["figures"]
+    with_it = compare_json(*arguments)["variants"][0]["figures"]
     monkeypatch.setitem(sys.modules, "scipy.stats", None)
     result = call(*arguments, "--format", "json")
-    without = json.loads(result.stdout)["contenders"][0]["figures"]
+    without = json.loads(result.stdout)["variants"][0]["figures"]
 
     known = {name: figure for name, figure in with_it.items() if name not in OF_SOME}
     assert all(figure["low"] <= figure["median"] <= figure["high"] for figure in known.values())
@@ -118,9 +118,9 @@ def test_a_profile_that_does_not_exist_is_one_clear_error() -> None:
 
 
 def test_the_same_seed_draws_the_same_faults_whatever_runs_under_them() -> None:
-    """Otherwise the contenders would not be compared under the same faults."""
+    """Otherwise the variants would not be compared under the same faults."""
     scenario = load_scenario("cooperative-scale-in")
-    others = [contender.of(scenario) for contender in DEFAULT_CONTENDERS]
+    others = [variant.of(scenario) for variant in DEFAULT_VARIANTS]
 
     drawn = random_faults(scenario, 7, 5)
 
@@ -187,7 +187,7 @@ def test_what_a_reassignment_cost_is_in_the_bill_of_runs_that_reassign_alone(tmp
     scenario = tmp_path / "moved.toml"
     scenario.write_text(MOVED_AND_LIMPING)
     bill, of_others = bill_of(str(scenario)), bill_of("replicated-steady", "duration=10s")
-    replication = run(load_scenario(str(scenario)), seed=1, drive="bare").figures.replication
+    replication = run(load_scenario(str(scenario)), seed=1, loop="bare").figures.replication
 
     assert replication is not None
     limping = replication.under_replicated_us
@@ -201,7 +201,7 @@ def bill_of(preset: str, *settings: str) -> Bill:
     scenario = with_values(load_scenario(preset), settings)
     panel = Panel()
     costs = Costs(panel, {name: group.topics for name, group in scenario.groups.items()})
-    result = run(scenario, seed=1, drive="bare", observers=(costs,), panel=panel)
+    result = run(scenario, seed=1, loop="bare", observers=(costs,), panel=panel)
     costs.finish(result.virtual_us)
     return costs.bill(result.figures)
 
@@ -214,7 +214,7 @@ def test_balance_that_lasts_until_a_member_closes_ends_the_episode_before(
     assert least_s * 1_000_000 < bill_of(f"rolling-restart-{preset}").to_balance < most_s * 1_000_000
 
 
-def test_a_contender_that_did_not_work_has_no_figures(tmp_path: Path) -> None:
+def test_a_variant_that_did_not_work_has_no_figures(tmp_path: Path) -> None:
     """Its members are refused at once: no rebalance, no downtime, no duplicates, and no work."""
     scenario = tmp_path / "strict.toml"
     scenario.write_text(
@@ -224,7 +224,7 @@ def test_a_contender_that_did_not_work_has_no_figures(tmp_path: Path) -> None:
     arguments = [str(scenario), "--profiles", "kafka-2.4,kafka-3.4", "--seeds", "1:2"]
 
     text = call(*arguments)
-    (dead, alive) = compare_json(*arguments)["contenders"]
+    (dead, alive) = compare_json(*arguments)["variants"]
 
     assert text.exit_code == 128
     assert "kafka-2.4 did not work in 2 of 2 runs; seed 1: c1 of group g failed for good" in text.stdout

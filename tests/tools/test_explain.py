@@ -42,7 +42,7 @@ def recorded(tmp_path_factory):
     path = tmp_path_factory.mktemp("explain") / "run.trace"
     recorder = Recorder()
     scenario = with_values(load_scenario("gc-pause-zombie"), SETTINGS)
-    result = run(scenario, seed=3, drive="bare", trace=path, observers=(recorder,))
+    result = run(scenario, seed=3, loop="bare", trace=path, observers=(recorder,))
     return path, result, recorder.seen
 
 

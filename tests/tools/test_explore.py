@@ -55,9 +55,9 @@ def test_what_is_found_is_repeated_by_the_command_that_is_printed(tmp_path: Path
     assert any(line.startswith("found in run ") and "liveness" in line for line in lines)
     assert "  delay the 1. LeaveGroup c2 -> b0 by 4s" in lines
     (command,) = [line.removeprefix("repeat with: ") for line in lines if line.startswith("repeat with: ")]
-    repeated = CliRunner().invoke(kemu, [*shlex.split(command)[1:], "--format", "json", "--drive", "bare"])
+    repeated = CliRunner().invoke(kemu, [*shlex.split(command)[1:], "--format", "json", "--loop", "bare"])
     assert repeated.exit_code == 128
-    assert json.loads(repeated.stdout)["digest"] == run(load_scenario(out), seed=1, drive="bare").digest
+    assert json.loads(repeated.stdout)["digest"] == run(load_scenario(out), seed=1, loop="bare").digest
     assert f"make it small with: {command.replace('kemu run', 'kemu shrink')}" in lines
 
 

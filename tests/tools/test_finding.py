@@ -2,7 +2,7 @@
 
 import pytest
 
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.scenario.files import load_scenario
 from kemu.tools.finding import SOURCES, SeedsToFind, catches, find, own_plan, random_plan, stretches, swarm
 

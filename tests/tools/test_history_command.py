@@ -20,7 +20,7 @@ def told(*arguments):
 def trace(tmp_path_factory):
     """A short run that holds."""
     path = tmp_path_factory.mktemp("history") / "run.trace"
-    run(with_values(load_scenario("steady-group"), SHORT), seed=3, drive="bare", trace=path)
+    run(with_values(load_scenario("steady-group"), SHORT), seed=3, loop="bare", trace=path)
     return path
 
 
@@ -45,7 +45,7 @@ def test_a_trace_tells_the_same_as_the_run_it_is_of(trace):
 
 
 def test_what_nothing_explains_is_told_with_its_records_and_exits_with_129():
-    """KAFKA-1211: what was acknowledged is in no log any more, and the atlas has no reason for it."""
+    """KAFKA-1211: what was acknowledged is in no log any more, and LOSS_REASONS has no reason for it."""
     outcome = told("KAFKA-1211")
     assert outcome.exit_code == 129, outcome.output
     assert "unseen                             1         2  NOTHING" in outcome.output

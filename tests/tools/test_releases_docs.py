@@ -52,6 +52,6 @@ def test_cooperative_rebalancing_of_2_4_stops_members_that_later_releases_let_wo
     words[words.index("--seeds") + 1] = "1:1"
     done = CliRunner().invoke(kemu, [*words, "--format", "json"], catch_exceptions=False)
 
-    rows: list[dict[str, Any]] = json.loads(done.stdout)["contenders"]
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["variants"]
     before, after = [row["figures"]["downtime_sum"]["median"] for row in rows]
     assert before > 1.5 * after > 0

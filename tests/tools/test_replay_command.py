@@ -14,7 +14,7 @@ from kemu.tools.cli import kemu
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("traces") / "steady.kemu"
-    run(load_scenario("steady-group"), seed=1, drive="bare", trace=path)
+    run(load_scenario("steady-group"), seed=1, loop="bare", trace=path)
     return path
 
 
@@ -52,8 +52,8 @@ def test_until_prints_the_state_of_an_actor(trace: Path) -> None:
     assert '"groups"' in result.output
 
 
-def test_rerun_compares_digests_across_drives(trace: Path) -> None:
-    result = replay(trace, "--rerun", "--drive", "trio")
+def test_rerun_compares_digests_across_loops(trace: Path) -> None:
+    result = replay(trace, "--rerun", "--loop", "trio")
 
     assert result.exit_code == 0
     assert "the same digest" in result.output

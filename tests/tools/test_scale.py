@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from kemu.tools.cli import kemu, main
 
-QUICK = ("--set=duration=30s", "--set=plan.0.at=29s", "--set=draws=calm", "--set=rate=20/s", "--drive=bare")
+QUICK = ("--set=duration=30s", "--set=plan.0.at=29s", "--set=draws=calm", "--set=rate=20/s", "--loop=bare")
 
 
 def scale(*arguments: str) -> Result:

@@ -16,11 +16,11 @@ RELEASES, WARM_UPS = [
 
 
 def compared(command: list[str], seeds: str) -> list[dict[str, float]]:
-    """The medians of the page's command with fewer seeds, by contender."""
+    """The medians of the page's command with fewer seeds, by variant."""
     arguments = [*command, "--seeds", seeds, "--format", "json"]
     result = CliRunner().invoke(kemu, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    rows: list[dict[str, Any]] = json.loads(result.stdout)["contenders"]
+    rows: list[dict[str, Any]] = json.loads(result.stdout)["variants"]
     return [{name: told["median"] for name, told in row["figures"].items()} for row in rows]
 
 

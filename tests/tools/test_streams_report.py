@@ -1,4 +1,4 @@
-"""What a run says of Streams tasks: in the report, in the table of seeds, and beside other contenders."""
+"""What a run says of Streams tasks: in the report, in the table of seeds, and beside other variants."""
 
 import json
 import re
@@ -63,9 +63,9 @@ def test_many_seeds_have_columns_of_tasks_where_streams_run_and_nowhere_else() -
 
 
 def test_figures_of_tasks_are_compared_and_are_the_run_s_own() -> None:
-    """One door: what a contender costs is what its run says; null where nothing streams."""
+    """One door: what a variant costs is what its run says; null where nothing streams."""
     arguments = ("--profiles", "kip-429-v99", "--seeds", "1:1", "--format", "json")
-    (row,) = json.loads(call("compare", SCALE_DOWN, *arguments))["contenders"]
+    (row,) = json.loads(call("compare", SCALE_DOWN, *arguments))["variants"]
     run = json.loads(call("run", SCALE_DOWN, "--seed", "1", "--format", "json"))
     tasks, figures = run["streams"]["app"], row["figures"]
 
@@ -76,5 +76,5 @@ def test_figures_of_tasks_are_compared_and_are_the_run_s_own() -> None:
     assert figures["read_bytes"]["median"] == sum(tasks["read_bytes"].values())
     assert figures["to_balance"]["median"] == tasks["to_balance_us"]
     assert figures["rebalances"]["median"] == sum(tasks["rebalances"].values()) == 4
-    (steady,) = json.loads(call("compare", "steady-group", *arguments))["contenders"]
+    (steady,) = json.loads(call("compare", "steady-group", *arguments))["variants"]
     assert {name for name in FIGURES if steady["figures"][name]["median"] is None} >= set(OF_STREAMS)

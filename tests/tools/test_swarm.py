@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, History, Occurrence
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
 from kemu.emulator.findings import Violation
-from kemu.emulator.museum.applying import bugs_of
+from kemu.emulator.past_bugs.applying import bugs_of
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.tables import ScenarioError
@@ -177,7 +177,7 @@ def test_a_failure_is_known_if_it_is_gone_with_one_of_the_releases_own_bugs(
 ) -> None:
     """Taken away one at a time; what stays with each of them is a failure, whatever happens without all of them."""
     case = SwarmCase(seed=1, scenario=small(), on=(), off=())
-    plain = run(case.scenario, seed=1, profile="kafka-2.4", drive="bare")
+    plain = run(case.scenario, seed=1, profile="kafka-2.4", loop="bare")
     own = bugs_of(PROFILES["kafka-2.4"])
     assert own[:2] == ("KAFKA-9801", "KAFKA-10284")
 

@@ -1,6 +1,6 @@
 """Where controllers of the past decided wrongly: each decision is a value here, the old one beside the right one.
 
-A machine never asks whether a bug is on; it asks its rules. Which past bug needs which is in ``emulator.museum``.
+A machine never asks whether a bug is on; it asks its rules. Which past bug needs which is in ``emulator.past_bugs``.
 Source: the issues named; spec section 4.4.
 """
 

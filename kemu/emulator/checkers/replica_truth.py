@@ -43,7 +43,7 @@ class PartitionTruth:
         self.unclean_lacks: list[Run] = []
         """What was committed and the elected replica had not when the store had its election."""
         self.lost: list[Run] = []
-        """What readers and producers may know of and the log that counts has not: lost for a reason of the atlas."""
+        """What readers and producers may know of and the log that counts has not: lost for a reason in LOSS_REASONS."""
         self._lossy: list[tuple[int, int]] = []
         """Elections with such losses: (first offset that was lost, leader epoch)."""
         self.promised: list[Run] = []

@@ -209,7 +209,7 @@ class Replicas(Checker):
     def _reasons(
         self, at: TopicPartition, truth: PartitionTruth, host: str, missing: list[Run]
     ) -> tuple[list[tuple[Run, str]], list[Run]]:
-        """Why a copy may lack these committed records: (run, reason of the atlas); and those without a reason."""
+        """Why a copy may lack these committed records: (run, reason in LOSS_REASONS); and those without a reason."""
         copies, reasons, rest = self.panel.copies, [], missing
         copy, settled = copies.on_host(host, at), truth.members[host].settled if host in truth.members else []
         lost = [(run, why) for run, why in copy.lost if run not in settled]

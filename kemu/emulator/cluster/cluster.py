@@ -29,7 +29,7 @@ from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.hosts import Condition, Host, MachineFactory
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
-from kemu.emulator.museum.applying import group_rules, release_with
+from kemu.emulator.past_bugs.applying import group_rules, release_with
 from kemu.emulator.plan.actions import PartitionsReassignment, RollingUpgrade
 from kemu.emulator.plan.known import role_of
 from kemu.emulator.plan.stage import ReplicatedOperators

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import trio
 
-from kemu.emulator.engine.drive import Outside
+from kemu.emulator.engine.loop import Outside
 
 LONGEST_LINE = 65_536
 Answer: TypeAlias = Callable[[bytes], None]

@@ -1,6 +1,6 @@
 """Seal and open: the one place where messages become bytes and bytes messages.
 
-Both drives go through here, so nothing is shared between actors: what arrives is a fresh object made of bytes.
+Both loops go through here, so nothing is shared between actors: what arrives is a fresh object made of bytes.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The world: time, order, hosts, and the one place where a machine's effects happen.
 
-The agenda's next entry comes to at most one turn: an event for one actor. A drive takes turns one after the other; in a
+The agenda's next entry comes to at most one turn: an event for one actor. A loop takes turns one after the other; in a
 turn the machine steps, the step is recorded, its effects are performed, those who watch are told. Nothing else runs in
 between, so the order of turns is the order of everything, and the trace is a function of the scenario and the seed.
 """
@@ -165,7 +165,7 @@ class World:
         """Called when a host starts: by the cluster, to tell it its part."""
         self.went_down: Callable[[Host], None] = _ignore
         self.actor_came: Callable[[Actor], None] = _ignore
-        """Called by start and end of an actor's life: by the Trio drive, which gives it a task."""
+        """Called by start and end of an actor's life: by the Trio loop, which gives it a task."""
         self.actor_went: Callable[[Actor], None] = _ignore
 
     # --- time --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ work takes time they are polls of their own. Who reads for no group tells no pos
 
 A record is an offset and the leader epoch that wrote it: what comes at an offset again is another record. Each group is
 to read every record, so a write is lost to a group. What explains an anomaly (``EXPLANATIONS``) is what the run's facts
-say in the open; records that the fault atlas lets go are explained with its reason (``emulator.findings``). A record
+say in the open; records that Kafka's rules lets go are explained with its reason (``emulator.findings``). A record
 that one group works through twice is no anomaly: that is at least once, and the figure ``reprocessed`` counts it.
 """
 
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from attrs import frozen
 
 from kemu.emulator.facts import Handler, Healed, Seen
-from kemu.emulator.findings import ATLAS, Loss
+from kemu.emulator.findings import LOSS_REASONS, Loss
 from kemu.emulator.watching.epoch_log import FIRST_TERM, Run, Term
 from kemu.emulator.watching.logs import SECOND, reader_of
 from kemu.emulator.watching.panel import Panel
@@ -103,7 +103,7 @@ EXPLANATIONS: Mapping[str, str] = MappingProxyType(
         UNCLEAN_ELECTION: "a replica outside the ISR was elected in between: no leader knows what it has",
         STILL_TO_READ: "whoever reads next begins before them: the run was over too soon to tell",
         NOBODY_READS: "no group reads the partition",
-        **{f"expected loss: {why}": text for why, text in ATLAS.items()},
+        **{f"expected loss: {why}": text for why, text in LOSS_REASONS.items()},
     }
 )
 """What explains an anomaly -> in words."""
@@ -384,7 +384,7 @@ class History:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def finish(self, at_us: int, losses: Iterable[Loss] = ()) -> tuple[Occurrence, ...]:
-        """The run is over: all anomalies, in the order of time. ``losses``: what the fault atlas let go."""
+        """The run is over: all anomalies, in the order of time. ``losses``: what Kafka's rules let go."""
         gone: dict[str, list[Loss]] = {}
         for loss in losses:
             gone.setdefault(loss.partition, []).append(loss)

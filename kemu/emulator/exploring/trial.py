@@ -14,7 +14,7 @@ from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.exploring.schedules import SentMessages
 from kemu.emulator.findings import Violation
 from kemu.emulator.runner import Run, result_of
@@ -138,7 +138,7 @@ class Trials:
             scenario,
             seed=seed,
             profile=self.profile,
-            drive="bare",
+            loop="bare",
             listeners=_of_hosts(self._listeners, hosts),
             applications=_of_hosts(self._applications, hosts),
             recorder=recorder,
@@ -150,7 +150,7 @@ class Trials:
         if until is not None:
             _end_when_shown(one, roles, until)
         began_s = time.perf_counter()
-        broke = one.drive(drive_bare)
+        broke = one.run_with(run_plain)
         result = result_of(one, seed, one.profile, "bare", broke, began_s)
         violations = result.violations
         unexpected, _ = split(violations, scenario.expect)

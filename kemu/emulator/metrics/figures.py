@@ -366,7 +366,7 @@ class Figures:
     lost: int
     """Both kinds: committed and never processed, and acknowledged and in no log."""
     expected_losses: int
-    """Records gone as the fault atlas allows (``emulator.findings``), acknowledged or not."""
+    """Records gone as Kafka's rules allows (``emulator.findings``), acknowledged or not."""
     acknowledged_lost: int
     """The second kind alone."""
     skipped: int

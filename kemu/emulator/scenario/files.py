@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from kemu.emulator.museum.registry import PAST_BUGS, scenario_text
+from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
 from kemu.emulator.plan.actions import ACTIONS, Heal
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.reading import scenario_from_dict

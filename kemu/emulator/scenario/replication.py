@@ -7,7 +7,7 @@ from attrs import evolve, field, frozen
 
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.controller.rules import ControllerRules
-from kemu.emulator.museum import applying
+from kemu.emulator.past_bugs import applying
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError

@@ -13,8 +13,8 @@ from attrs.converters import optional
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.findings import KINDS
-from kemu.emulator.museum import applying
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs import applying
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import (
     AddBroker,
     AddMembers,

@@ -4,7 +4,7 @@ The payloads of the file's blocks (``emulator.trace.blocks``) are msgpack record
 kind. A run begins with a block of its own that holds the ``Header`` alone and ends with a ``Footer``; a file may hold
 many runs (a campaign's shard).
 
-The digest is BLAKE2b-128 over all records between header and footer, so it does not depend on the drive (which only the
+The digest is BLAKE2b-128 over all records between header and footer, so it does not depend on the loop (which only the
 header names), on the cut into blocks, or on whether a file is written at all.
 """
 
@@ -42,7 +42,7 @@ class Header:
     plan: list[Any]
     seed: int
     profile: str
-    drive: str
+    loop: str
     package: str
     """Version of kemu that wrote it."""
     live: bool = False

@@ -44,7 +44,7 @@ class Copy:
         self.following = ""
         """Host of the leader that it followed last."""
         self.lost: list[tuple[Run, str]] = []
-        """What a fault took from its disk and it does not have again, with the reason of the atlas."""
+        """What a fault took from its disk and it does not have again, with the reason in LOSS_REASONS."""
         self.gap: int | None = None
         """Where its broker says that the log ends, or goes on, if it does not; None: it agrees."""
 

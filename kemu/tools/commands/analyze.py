@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kemu.tools.pipeline.run import Analysis
 
 OUT = "analysis"
-"""Where tables and marts lie within the folder that was analyzed."""
+"""Where tables and summaries lie within the folder that was analyzed."""
 
 
 @click.command()
@@ -93,7 +93,7 @@ def print_analysis(done: "Analysis", place: Path) -> None:
     click.echo(f"{done.new_units} new; {counts}")
     for bad in done.bad_records:
         click.echo(f"{click.style('not read', fg='yellow')}: {bad['path']}: byte {bad['at_byte']}: {bad['why']}")
-    click.echo(f"marts: {place / 'marts'} (Parquet, CSV, JSON)")
+    click.echo(f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)")
     click.echo(f"ask:   kemu query {place} \"select * from differences where differs and figure = 'downtime_us'\"")
 
 

@@ -1,4 +1,4 @@
-"""``kemu bugs``: the museum of Kafka's past bugs, each run once with its rule and once with today's."""
+"""``kemu bugs``: the past bugs of Kafka's past bugs, each run once with its rule and once with today's."""
 
 import json
 import sys
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve, frozen
 
-from kemu.emulator.museum.bug import PastBug
-from kemu.emulator.museum.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
+from kemu.emulator.past_bugs.bug import PastBug
+from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
 from kemu.emulator.text.tables import nearest
 from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import seed_range
@@ -148,8 +148,8 @@ def show_bug(bug: PastBug, seed: int | None = None, trace: Path | None = None) -
     scenario = load_scenario(bug.issue)
     chosen = scenario.seed if seed is None else seed
     story = Story()
-    past = run(scenario, seed=chosen, drive="bare", observers=(story,), trace=trace)
-    today = run(without(scenario, bug.issue), seed=chosen, drive="bare")
+    past = run(scenario, seed=chosen, loop="bare", observers=(story,), trace=trace)
+    today = run(without(scenario, bug.issue), seed=chosen, loop="bare")
     return Shown(bug, scenario, past, tuple(story.lines), today)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Contender:
+class Variant:
     """One row of the table: a release or page, assignors ("" = the scenario's), and settings on top."""
 
     profile: str
@@ -40,19 +40,19 @@ class Contender:
         return "+".join((self.profile, *self.settings)) + (f" {self.assignors}" if self.assignors else "")
 
     def of(self, scenario: Scenario) -> Scenario:
-        """The scenario as this contender runs it."""
+        """The scenario as this variant runs it."""
         settings = (*self.settings, f"assignors={self.assignors}") if self.assignors else self.settings
         return with_values(scenario, settings)
 
 
 WIDEST = 60
-"""A longer name of a contender is no head of a column."""
-DEFAULT_CONTENDERS = (
-    Contender("kafka-2.4", "range"),
-    Contender("kafka-2.4", "sticky"),
-    Contender("kip-429-v99", "sticky", ("rebalance.protocol=cooperative",)),
-    Contender("kafka-2.4", "cooperative-sticky"),
-    Contender("kafka-3.4", "cooperative-sticky"),
+"""A longer name of a variant is no head of a column."""
+DEFAULT_VARIANTS = (
+    Variant("kafka-2.4", "range"),
+    Variant("kafka-2.4", "sticky"),
+    Variant("kip-429-v99", "sticky", ("rebalance.protocol=cooperative",)),
+    Variant("kafka-2.4", "cooperative-sticky"),
+    Variant("kafka-3.4", "cooperative-sticky"),
 )
 """Eager, the page's protocol, and what shipped."""
 
@@ -61,21 +61,21 @@ _DEFINITIONS = "\n".join(f"  {name:16} {kind.unit or 'count':11} {kind.meaning}"
 
 @click.command(
     epilog="See kemu/emulator/metrics/costs.py for the definitions to the letter.",
-    help=f"""Run SCENARIO under each contender with the same seeds and faults; print what it costs.
+    help=f"""Run SCENARIO under each variant with the same seeds and faults; print what it costs.
 
-A contender is a profile of --profiles with each of --assignors (default: the scenario's own). A profile may carry
+A variant is a profile of --profiles with each of --assignors (default: the scenario's own). A profile may carry
 consumer settings: kip-429-v99+rebalance.protocol=cooperative. With neither option: range and sticky (eager), the page
 of KIP-429, and cooperative-sticky as it shipped in 2.4 and 3.4.
 
 \b
 {_DEFINITIONS}
 
-A contender of which a run did not work (a member failed for good, a group did nothing of what there was to do) has no
+A variant of which a run did not work (a member failed for good, a group did nothing of what there was to do) has no
 figures: what does not work costs nothing. It is shown as "did not work", with the reason.
 
 Each cell is the median over the seeds; from {FEWEST} seeds on, and with the extra "stats" (scipy), the exact interval
 that holds the distribution's median with 95 %; then the 95th percentile from {FEWEST_FOR_P95} seeds on, the largest
-value below. A sum over partitions is in partition-seconds. The same seed gives every contender the same plan, drawn
+value below. A sum over partitions is in partition-seconds. The same seed gives every variant the same plan, drawn
 from streams of its own.
 """,
 )
@@ -101,32 +101,32 @@ def compare(
     loaded = with_values(load_scenario(scenario), settings)
     if actions:
         loaded = with_actions(loaded, actions)
-    contenders = contenders_of(profiles, assignors, loaded.profile)
+    variants = variants_of(profiles, assignors, loaded.profile)
     chosen = seed_range(seeds)
     with watched_sweep() as watch:
-        with progress("runs", len(contenders) * len(chosen)) as advance:
+        with progress("runs", len(variants) * len(chosen)) as advance:
 
-            def made(contender: Contender, drawn: Scenario, result: "RunResult") -> None:
-                command = _command(scenario, contender, result.seed, settings, actions, random_faults)
-                watch.saw(SweptRun(drawn, result.seed, contender.profile, command), result.digest)
-                advance(contender.name, result.verdict != "holds")
+            def made(variant: Variant, drawn: Scenario, result: "RunResult") -> None:
+                command = _command(scenario, variant, result.seed, settings, actions, random_faults)
+                watch.saw(SweptRun(drawn, result.seed, variant.profile, command), result.digest)
+                advance(variant.name, result.verdict != "holds")
 
-            rows = [compared(loaded, contender, chosen, random_faults, made) for contender in contenders]
+            rows = [compared(loaded, variant, chosen, random_faults, made) for variant in variants]
         _told_to(form, loaded, chosen, rows, random_faults)
     sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
 
 
 def _command(
     source: str,
-    contender: Contender,
+    variant: Variant,
     seed: int,
     settings: Sequence[str],
     actions: Sequence[str],
     random_faults: int,
 ) -> str:
-    """The comparison of one contender with one seed."""
-    words = ["kemu", "compare", source, "--profiles", "+".join((contender.profile, *contender.settings))]
-    words += ["--assignors", contender.assignors] if contender.assignors else []
+    """The comparison of one variant with one seed."""
+    words = ["kemu", "compare", source, "--profiles", "+".join((variant.profile, *variant.settings))]
+    words += ["--assignors", variant.assignors] if variant.assignors else []
     words += ["--seeds", f"{seed}:{seed}"]
     words += [word for setting in settings for word in ("--set", setting)]
     words += [word for action in actions for word in ("--do", action)]
@@ -143,14 +143,14 @@ def _told_to(
         click.echo(str(ScipyMissing()), err=True)
     if form == "json":
         head = {"scenario": loaded.name, "seeds": list(chosen), "random_faults": random_faults}
-        click.echo(json.dumps({**head, "contenders": rows}, indent=2))
+        click.echo(json.dumps({**head, "variants": rows}, indent=2))
     else:
         for line in table(loaded, chosen, rows):
             click.echo(line)
 
 
-def contenders_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Contender, ...]:
-    """The contenders of ``--profiles`` and ``--assignors``; ``own``: the scenario's profile, if it names one.
+def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Variant, ...]:
+    """The variants of ``--profiles`` and ``--assignors``; ``own``: the scenario's profile, if it names one.
 
     Raises:
         click.UsageError: a profile nobody knows.
@@ -158,14 +158,14 @@ def contenders_of(profiles: str | None, assignors: str | None, own: str = "") ->
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
     if profiles is None and assignors is None:
-        return DEFAULT_CONTENDERS
+        return DEFAULT_VARIANTS
     found = []
     for text in (profiles or own or DEFAULT_PROFILE).split(","):
         name, *settings = text.strip().split("+")
         if name not in PROFILES:
             raise click.UsageError(f'"{name}" is no profile{nearest(name, PROFILES)}')
         found += [
-            Contender(name, assignor.strip(), tuple(settings))
+            Variant(name, assignor.strip(), tuple(settings))
             for assignor in (assignors.split(",") if assignors else [""])
         ]
     return tuple(found)
@@ -173,25 +173,25 @@ def contenders_of(profiles: str | None, assignors: str | None, own: str = "") ->
 
 def compared(
     scenario: Scenario,
-    contender: Contender,
+    variant: Variant,
     seeds: Sequence[int],
     random_faults: int = 0,
-    made: Callable[[Contender, Scenario, "RunResult"], None] = lambda contender, drawn, result: None,
+    made: Callable[[Variant, Scenario, "RunResult"], None] = lambda variant, drawn, result: None,
 ) -> dict[str, Any]:
-    """What one contender costs: every figure over the seeds (``tools.intervals``), and its verdicts.
+    """What one variant costs: every figure over the seeds (``tools.intervals``), and its verdicts.
 
     ``made`` is told each run, with the scenario as it ran.
     ``figures`` is empty, and ``did_not_work`` says why, when any of its runs did not work (``emulator.judging``).
 
     Raises:
-        ScenarioError: the contender's settings or assignors do not fit the scenario.
+        ScenarioError: the variant's settings or assignors do not fit the scenario.
     """
     from kemu.emulator.metrics.costs import Costs
     from kemu.emulator.runner import FaultFired, run, unfired_in_all
     from kemu.emulator.scenario.random_faults import with_random_faults
     from kemu.emulator.watching.panel import Panel
 
-    mine = contender.of(scenario)
+    mine = variant.of(scenario)
     bills: list[Bill] = []
     verdicts: dict[str, int] = {}
     idle: list[str] = []
@@ -200,18 +200,18 @@ def compared(
         panel = Panel()
         costs = Costs(panel, {name: group.subscription for name, group in mine.groups.items()})
         drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
-        result = run(drawn, seed=seed, profile=contender.profile, drive="bare", observers=(costs,), panel=panel)
+        result = run(drawn, seed=seed, profile=variant.profile, loop="bare", observers=(costs,), panel=panel)
         costs.finish(result.virtual_us)
         bills.append(costs.bill(result.figures))
         verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
         faults.append(result.faults[: len(mine.plan)])  # each run draws its own random ones
         if result.did_not_work:
             idle.append(f"seed {seed}: {result.did_not_work}")
-        made(contender, drawn, result)
+        made(variant, drawn, result)
     figures = {} if idle else {name: _told([getattr(bill, name) for bill in bills]) for name in FIGURES}
     return {
-        "contender": contender.name,
-        **attrs.asdict(contender),
+        "variant": variant.name,
+        **attrs.asdict(variant),
         "runs": len(bills),
         "verdicts": verdicts,
         "figures": figures,
@@ -233,13 +233,13 @@ def _told(values: Sequence[float | None]) -> dict[str, float | None]:
 
 
 def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any]]) -> Iterable[str]:
-    """The comparison for people: one line per figure, one column per contender."""
+    """The comparison for people: one line per figure, one column per variant."""
     high = "p95" if len(seeds) >= FEWEST_FOR_P95 else "largest"
     interval = " [95 % interval of the median]" if len(seeds) >= FEWEST else ""
     yield f"{scenario.name}: {scenario.summary}"
     yield f"seeds {seeds[0]} to {seeds[-1]}; median{interval} / {high} over the runs"
     yield ""
-    names = [row["contender"] for row in rows]
+    names = [row["variant"] for row in rows]
     if max(map(len, names)) > WIDEST:  # long ones stand above the table
         yield from (f"({number}) {name}" for number, name in enumerate(names, start=1))
         yield ""
@@ -254,8 +254,8 @@ def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any
         yield f"{line[0]:{widths[0]}}  {line[1]:{widths[1]}}  {'  '.join(cells)}".rstrip()
     for row in rows:
         if row["did_not_work"]:
-            yield f"{row['contender']} did not work {row['did_not_work']}"
-        yield from (f"{row['contender']}: a fault never fired in any run: {text}" for text in row["never_fired"])
+            yield f"{row['variant']} did not work {row['did_not_work']}"
+        yield from (f"{row['variant']}: a fault never fired in any run: {text}" for text in row["never_fired"])
 
 
 def _is_known(rows: Sequence[dict[str, Any]], name: str) -> bool:

@@ -63,7 +63,7 @@ def coverage(
                 for seed in chosen:
                     drawn = with_random_faults(scenario, seed, faults) if faults else scenario
                     listening = covered.of_run()
-                    result = run(drawn, seed=seed, profile=profile, drive="bare", recorder=listening)
+                    result = run(drawn, seed=seed, profile=profile, loop="bare", recorder=listening)
                     listening.finish()
                     verdicts.append(result.verdict)
                     said = f"kemu coverage {name} --seeds {seed}:{seed}" + (f" --faults {faults}" if faults else "")

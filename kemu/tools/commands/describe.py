@@ -9,7 +9,7 @@ import attrs
 import click
 
 from kemu.emulator.findings import KINDS
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.files import presets

@@ -77,7 +77,7 @@ def _of_run(source: str, options: RunOptions) -> RunHistory:
         request.scenario,
         seed=request.seeds[0],
         profile=request.profile,
-        drive="bare",
+        loop="bare",
         observers=(listening,),
         panel=panel,
     )

@@ -24,10 +24,10 @@ DIFFERENT = 1
 @click.option("--actor", help="Only this actor's machine (c1, b0/coordinator).")
 @click.option("--until", help='Stop at this time ("12.5s") and, with --actor, print that actor\'s state.')
 @click.option("--profile", type=click.Choice(list(PROFILES)), help="Replay under another profile.")
-@click.option("--drive", type=click.Choice(["trio", "bare"]), help="With --rerun: another drive than the recorded one.")
+@click.option("--loop", type=click.Choice(["trio", "bare"]), help="With --rerun: another loop than the recorded one.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def replay(
-    trace: Path, again: bool, actor: str | None, until: str | None, profile: str | None, drive: str | None, form: str
+    trace: Path, again: bool, actor: str | None, until: str | None, profile: str | None, loop: str | None, form: str
 ) -> None:
     """Feed a TRACE's events to fresh machines; stop at the first difference.
 
@@ -40,7 +40,7 @@ def replay(
     try:
         recorded = read_trace(trace)
         if again:
-            _rerun(recorded, drive, form)
+            _rerun(recorded, loop, form)
         else:
             _replay(recorded, profile, actor, until_us, form)
     except (TraceError, Malformed) as error:
@@ -115,11 +115,11 @@ def _said(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else repr(value)
 
 
-def _rerun(trace: Trace, drive: str | None, form: str) -> None:
-    result, recorded = rerun(trace, drive=drive)
+def _rerun(trace: Trace, loop: str | None, form: str) -> None:
+    result, recorded = rerun(trace, loop=loop)
     same = recorded is not None and recorded == result.digest
     if form == "json":
-        click.echo(json.dumps({"same": same, "recorded": recorded, "digest": result.digest, "drive": result.drive}))
+        click.echo(json.dumps({"same": same, "recorded": recorded, "digest": result.digest, "loop": result.loop}))
     elif recorded is None:
         click.echo(f"run again: digest {result.digest}; the record is torn and has none to compare with")
     elif same:

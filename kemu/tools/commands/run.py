@@ -42,8 +42,8 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
     request = request_of(scenario, options, live, control)
     if control is not None and not live:
         raise click.UsageError("--control goes with --live")
-    if live and (options.drive != "trio" or len(request.seeds) > 1 or twice):
-        raise click.UsageError("--live goes with one seed, the trio drive, and without --twice")
+    if live and (options.loop != "trio" or len(request.seeds) > 1 or twice):
+        raise click.UsageError("--live goes with one seed, the trio loop, and without --twice")
     with writable(request.trace), _listening(control):
         results = run_all(request, options.form)
         differs = twice and not _same_again(request, results)
@@ -93,7 +93,7 @@ def run_one(request: Request, form: str) -> "list[RunResult]":
         request.scenario,
         seed=seed,
         profile=request.profile,
-        drive=request.drive,
+        loop=request.loop,
         trace=request.trace,
         live=request.live,
         observers=(story, ownership) if form == "text" else (),
@@ -131,7 +131,7 @@ def run_many(request: Request, form: str) -> "list[RunResult]":
                     request.scenario,
                     seed=seed,
                     profile=request.profile,
-                    drive=request.drive,
+                    loop=request.loop,
                     trace=request.trace_of(seed),
                 )
                 results.append(result)
@@ -150,7 +150,7 @@ def _same_again(request: Request, results: "list[RunResult]") -> bool:
     from kemu.emulator.runner import run as run_scenario
 
     for first in results:
-        again = run_scenario(request.scenario, seed=first.seed, profile=request.profile, drive=request.drive)
+        again = run_scenario(request.scenario, seed=first.seed, profile=request.profile, loop=request.loop)
         if again.digest != first.digest:
             click.echo(f"nondeterminism: seed {first.seed} gave {first.digest}, then {again.digest}", err=True)
             click.echo(f"repeat with: {request.command_for(first.seed)} --twice", err=True)

@@ -22,7 +22,7 @@ _OPTIONS = (
     click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's)."),
     click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable."),
     click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable."),
-    click.option("--drive", type=click.Choice(["trio", "bare"]), default="trio", show_default=True),
+    click.option("--loop", type=click.Choice(["trio", "bare"]), default="trio", show_default=True),
     click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file."),
     click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
 )
@@ -37,7 +37,7 @@ class RunOptions:
     profile: str | None = None
     settings: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
-    drive: str = "trio"
+    loop: str = "trio"
     trace: Path | None = None
     form: str = "text"
 
@@ -78,7 +78,7 @@ def request_of(source: str, options: RunOptions, live: bool = False, control: Pa
     chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
     profile = profile or loaded.profile or DEFAULT_PROFILE
     return Request(
-        source, loaded, tuple(chosen), profile, options.settings, options.actions, options.drive, trace, live, control
+        source, loaded, tuple(chosen), profile, options.settings, options.actions, options.loop, trace, live, control
     )
 
 

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from kemu.emulator.exploring.swarm import SwarmCase, swarm_case
 from kemu.emulator.findings import MEMBER_FAILED
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.scenario.expectations import split, stood_still
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
@@ -155,7 +155,7 @@ def _run(
     fails, the seed holds. Without them others may come to light, that what failed first had cut short: so those are
     looked at likewise, without one bug more.
     """
-    from kemu.emulator.museum.applying import bugs_of
+    from kemu.emulator.past_bugs.applying import bugs_of
     from kemu.emulator.watching.panel import Panel
     from kemu.protocol.profiles import PROFILES
 
@@ -196,7 +196,7 @@ def _run_once(
 
     listening = History(panel) if history else None
     watching = [*observers, *([listening] if listening is not None else ())]
-    result = run(case.scenario, seed=case.seed, profile=profile, drive="bare", observers=watching, panel=panel)
+    result = run(case.scenario, seed=case.seed, profile=profile, loop="bare", observers=watching, panel=panel)
     if listening is None:
         return SwarmRun(case, result, None)
     found = listening.finish(result.virtual_us, result.losses)

@@ -20,7 +20,7 @@ def answer(asked: dict[str, Any]) -> str:
     """Make one run."""
     scenario = scenario_from_dict(asked["scenario"])
     if "entries" not in asked:
-        return run(scenario, seed=asked["seed"], profile=asked["profile"], drive="bare").digest
+        return run(scenario, seed=asked["seed"], profile=asked["profile"], loop="bare").digest
     with Path(asked["entries"]).open("wb") as file:
 
         def tell(entry: Entry) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from kemu.emulator.chance import Seeded, Stream
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.runner import Run
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.rows import EVENT_NAMES
@@ -67,7 +67,7 @@ class _Records:
 
 def run_telling(scenario: Scenario, seed: int, profile: str, tell: Tell) -> None:
     """Make the run that ``runner.run`` makes, and tell each of its draws and records as it is made."""
-    Run(scenario, seed=seed, profile=profile, choices=_Draws(seed, tell), recorder=_Records(tell)).drive(drive_bare)
+    Run(scenario, seed=seed, profile=profile, choices=_Draws(seed, tell), recorder=_Records(tell)).run_with(run_plain)
 
 
 def words(entry: Entry) -> str:

@@ -210,4 +210,4 @@ def fails(scenario: Scenario) -> bool:
     from kemu.emulator.runner import run
     from kemu.tools.exits import CORRECTNESS, worst
 
-    return worst([run(scenario, seed=1, drive="bare").verdict]) == CORRECTNESS
+    return worst([run(scenario, seed=1, loop="bare").verdict]) == CORRECTNESS

@@ -9,7 +9,7 @@
     decode       facts and records as rows of tables
     ingest       new chunks and traces into Parquet, each exactly once
     tables       rebalances, ownership, commits, ...: pure functions DataFrame -> DataFrame
-    marts        what tables answer: downtime, moves, fault effect, comparisons
+    summaries        what tables answer: downtime, moves, fault effect, comparisons
     quality      what must hold of each table
     run          reads, calls the above in order, writes
 

@@ -111,7 +111,7 @@ def sample_runs(spec: Spec) -> dict[tuple[int, int], tuple[str, float]]:
     made = {}
     for number in list(range(0, len(spec.cells), step))[:SAMPLES]:
         cell = spec.cells[number]
-        result = run(cell.build(), seed=spec.first_seed, profile=cell.profile, drive="bare")
+        result = run(cell.build(), seed=spec.first_seed, profile=cell.profile, loop="bare")
         made[number, spec.first_seed] = (result.digest, result.wall_s)
     return made
 

@@ -52,7 +52,7 @@ class Cell:
         return scenario_from_dict(self.scenario)
 
     def command(self, seed: int) -> str:
-        """The one command that repeats a run (under either drive: the digests are equal)."""
+        """The one command that repeats a run (under either loop: the digests are equal)."""
         return Request(
             source=self.source,
             scenario=self.build(),
@@ -60,7 +60,7 @@ class Cell:
             profile=self.profile,
             settings=self.settings,
             actions=self.actions,
-            drive="trio",
+            loop="trio",
             trace=None,
             live=False,
         ).command_for(seed)

@@ -1,7 +1,7 @@
-"""Reads, calls the pure jobs in order, writes. An analysis is: what is new into tables, constraints, marts, exports.
+"""Runs an analysis: brings new traces into tables, checks constraints, computes summaries and exports them.
 
 OUT/tables/...            ``ingest``
-OUT/marts/NAME.parquet    each mart, and the same as NAME.csv and NAME.json
+OUT/summaries/NAME.parquet    each summary, and the same as NAME.csv and NAME.json
 """
 
 import csv
@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kemu.tools.pipeline.campaign import CampaignError
 from kemu.tools.pipeline.ingest import New, Tables
-from kemu.tools.pipeline.marts import MARTS
 from kemu.tools.pipeline.quality import BrokenConstraint, check
+from kemu.tools.pipeline.summaries import SUMMARIES
 from kemu.tools.pipeline.tables import DERIVED, TABLES
 from kemu.tools.pipeline.tables.schemas import NOTES, RECORDED, RUNS
 
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 @mutable
 class Analysis:
-    """What an analysis came to. ``seconds``: by table and mart, how long it took."""
+    """What an analysis came to. ``seconds``: by table and summary, how long it took."""
 
     new_units: int = 0
     rows: dict[str, int] = field(factory=dict)
@@ -54,12 +54,12 @@ class _Clock:
 
 
 def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis:
-    """Bring the tables of a folder up to date and make all marts.
+    """Bring the tables of a folder up to date and make all summaries.
 
     Args:
         spark: where.
         root: a campaign's folder, a folder of campaigns and traces, or one trace.
-        out: where tables and marts go.
+        out: where tables and summaries go.
         say: told of each step and how long it took.
 
     Raises:
@@ -78,9 +78,9 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
         views = register(spark, out)
         with clock.time("constraints"):
             done.rows, done.broken = check(views)
-        write_marts(views, out / "marts", clock)
+        write_summaries(views, out / "summaries", clock)
         done.bad_records = [row.asDict() for row in views["bad_records"].orderBy("path", "at_byte").collect()]
-        done.headline = json.loads((out / "marts" / "headline.json").read_text(encoding="utf-8"))
+        done.headline = json.loads((out / "summaries" / "headline.json").read_text(encoding="utf-8"))
     except CampaignError:
         raise
     except OSError as error:
@@ -123,20 +123,20 @@ def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
     return views
 
 
-def register_marts(spark: SparkSession, out: Path) -> list[str]:
-    """Every mart that was made as a view of its name; the names."""
-    made = [name for name in MARTS if (out / "marts" / f"{name}.parquet").exists()]
+def register_summaries(spark: SparkSession, out: Path) -> list[str]:
+    """Every summary that was made as a view of its name; the names."""
+    made = [name for name in SUMMARIES if (out / "summaries" / f"{name}.parquet").exists()]
     for name in made:
-        spark.read.parquet(str(out / "marts" / f"{name}.parquet")).createOrReplaceTempView(name)
+        spark.read.parquet(str(out / "summaries" / f"{name}.parquet")).createOrReplaceTempView(name)
     return made
 
 
-def write_marts(views: dict[str, DataFrame], folder: Path, clock: _Clock) -> None:
-    """Make every mart; each is written whole under its name, as Parquet, CSV and JSON."""
+def write_summaries(views: dict[str, DataFrame], folder: Path, clock: _Clock) -> None:
+    """Make every summary; each is written whole under its name, as Parquet, CSV and JSON."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, mart in MARTS.items():
-        with clock.time(f"mart {name}"):
-            table = mart(views).toArrow()
+    for name, summary in SUMMARIES.items():
+        with clock.time(f"summary {name}"):
+            table = summary(views).toArrow()
             rows = table.to_pylist()
             with _whole(folder / f"{name}.parquet") as path:
                 pq.write_table(table, path)
@@ -175,7 +175,7 @@ def _plain(error: BaseException) -> str:
 
 
 def ask(spark: SparkSession, out: Path, sql: str | None, limit: int) -> tuple[list[str], list[dict[str, Any]], bool]:
-    """Run a query over tables and marts.
+    """Run a query over tables and summaries.
 
     Args:
         spark: where.
@@ -189,7 +189,7 @@ def ask(spark: SparkSession, out: Path, sql: str | None, limit: int) -> tuple[li
     Raises:
         CampaignError: no tables there, or Spark does not understand the query.
     """
-    names = [*register(spark, out), *register_marts(spark, out)]
+    names = [*register(spark, out), *register_summaries(spark, out)]
     if sql is None:
         listed = [{"table": name, "columns": ", ".join(spark.table(name).columns)} for name in names]
         return ["table", "columns"], listed, False

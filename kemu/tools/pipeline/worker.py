@@ -151,12 +151,12 @@ class ChunkRows:
         }
 
     def run(self, scenario: Scenario, seed: int, trace: Path | None, keep_traces: str) -> RunResult:
-        """Run one seed under the bare drive and keep its rows."""
+        """Run one seed under the bare loop and keep its rows."""
         run_id = run_id_of(self._campaign, self._number, seed)
         notes, times = NoteRows(run_id), FaultTimes()
         try:
             result = run(
-                scenario, seed=seed, profile=self._cell.profile, drive="bare", trace=trace, observers=(notes, times)
+                scenario, seed=seed, profile=self._cell.profile, loop="bare", trace=trace, observers=(notes, times)
             )
         except OSError:
             raise

@@ -10,7 +10,7 @@ import attrs
 import click
 from attrs import frozen
 
-from kemu.emulator.findings import ATLAS, STANDS_STILL, STAYS_SO, Loss, Unmended
+from kemu.emulator.findings import LOSS_REASONS, STANDS_STILL, STAYS_SO, Loss, Unmended
 from kemu.emulator.metrics.figures import (
     ClosingFigures,
     Figures,
@@ -46,7 +46,7 @@ def as_dict(result: RunResult) -> dict[str, Any]:
     own = attrs.asdict(result, filter=lambda field, _: field.name not in left_out)
     figures = plain(result.figures)
     own["losses"] = [
-        {**attrs.asdict(loss), "records": loss.records, "allowed": ATLAS[loss.why]} for loss in result.losses
+        {**attrs.asdict(loss), "records": loss.records, "allowed": LOSS_REASONS[loss.why]} for loss in result.losses
     ]
     own["unmended"] = [{**attrs.asdict(each), "explained": STAYS_SO[each.why]} for each in result.unmended]
     own["wall_s"] = round(result.wall_s, 6)
@@ -245,7 +245,7 @@ def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
         longer = f"{span_text(scenario.runs_us)} instead of {span_text(scenario.duration_us)}"
         yield f"the plan takes longer than the duration: it runs for {longer}"
     speed = result.virtual_us / 1e6 / result.wall_s if result.wall_s else 0
-    yield f"seed {result.seed}, profile {result.profile}, {result.drive} drive"
+    yield f"seed {result.seed}, profile {result.profile}, {result.loop} loop"
     yield (
         f"{span_text(result.virtual_us)} of virtual time in {result.wall_s:.2f} s ({speed:,.0f} times as fast), "
         f"{result.steps:,} steps, {result.messages:,} messages"
@@ -521,7 +521,7 @@ def _losses(losses: Sequence[Loss]) -> Iterable[str]:
     """What is gone and may be: by reason, with why the reason is one."""
     for why in _reasons(losses):
         rows = [loss for loss in losses if loss.why == why]
-        yield f"  {sum(loss.records for loss in rows):,} records by {why}: {ATLAS[why]}"
+        yield f"  {sum(loss.records for loss in rows):,} records by {why}: {LOSS_REASONS[why]}"
         for loss in rows[:MOST_LOSSES]:
             which = f"{loss.partition}, offsets {loss.first} to {loss.last}"
             yield f"    {clock_text(loss.at_us)}  {loss.records:,} records of {which}"

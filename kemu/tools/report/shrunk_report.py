@@ -19,7 +19,7 @@ def sizes(shrunk: Shrunk) -> Iterable[str]:
 def story_of(shrunk: Shrunk) -> tuple[RunResult, tuple[str, ...]]:
     """The shrunk scenario run once more, to its end: the result, and what happened, line by line."""
     story = Story()
-    result = run(shrunk.scenario, seed=shrunk.scenario.seed, drive="bare", observers=(story,))
+    result = run(shrunk.scenario, seed=shrunk.scenario.seed, loop="bare", observers=(story,))
     return result, tuple(told_lines(story.lines))
 
 

@@ -218,7 +218,7 @@ def _line(at_us: int, glyph: str, text: str, data: dict[str, Any], actors: tuple
 def _header(header: Header) -> Entry:
     name = header.scenario.get("name", "unnamed")
     live = ", live" if header.live else ""
-    text = f"{name}, seed {header.seed}, profile {header.profile}, drive {header.drive}{live}, kemu {header.package}"
+    text = f"{name}, seed {header.seed}, profile {header.profile}, loop {header.loop}{live}, kemu {header.package}"
     return Entry(0, (), (text,), {"kind": "header", **attrs.asdict(header)})
 
 

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
-from kemu.emulator.engine.drive import drive_bare, drive_in
+from kemu.emulator.engine.loop import run_in_trio, run_plain
 from kemu.emulator.engine.mail import open_mail
 from kemu.emulator.engine.network import Packet
 from kemu.emulator.engine.raised import outcome_of_test
@@ -469,7 +469,7 @@ class EmulatedCluster:
         if look_us:
             self._look(wanted, look_us, until_us)
         try:
-            await drive_in(world, until_us)
+            await run_in_trio(world, until_us)
         except MachineBroke as broke:
             self._broke = str(broke)
             raise outcome_of_test(broke) or broke from broke.__cause__
@@ -502,7 +502,7 @@ class EmulatedCluster:
     async def sleep_ms(self, ms: int) -> None:
         """Let so much virtual time pass."""
         try:
-            await drive_in(self.inside.world, self.inside.world.now_us + ms * MS)
+            await run_in_trio(self.inside.world, self.inside.world.now_us + ms * MS)
         except MachineBroke as broke:
             self._broke = str(broke)
             raise outcome_of_test(broke) or broke from broke.__cause__
@@ -647,7 +647,7 @@ class EmulatedCluster:
                 world = one.world
                 self._healed_us = heal_us = max(world.now_us + 1, one.scenario.heal_at_us)
                 one.settle(heal_us)
-                broke = one.drive_on(drive_bare, heal_us + one.scenario.stable_within_us + LONGER_US)
+                broke = one.run_until(run_plain, heal_us + one.scenario.stable_within_us + LONGER_US)
             self.outcome = result_of(one, self.seed, one.profile, "bare", broke, self._began_s)
         if self.outcome.verdict != "holds":
             unexpected, _ = split(self.outcome.violations, one.scenario.expect)

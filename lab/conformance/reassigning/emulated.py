@@ -7,7 +7,7 @@ the controller does meanwhile depends on neither.
 
 from typing import Any
 
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.facts import Seen
 from kemu.emulator.plan.actions import (
     Crash,
@@ -110,8 +110,8 @@ def _moves(step: PlanStep) -> list[At]:
 def emulate(seed: int, *, profile: str) -> tuple[Sequences, str]:
     """One run of the plan: what happened in it, and its verdict."""
     watcher = _Watcher()
-    one = Run(scenario(), seed=seed, profile=profile, drive="bare", observers=(watcher,), recorder=watcher)
-    broke = one.drive(drive_bare)
+    one = Run(scenario(), seed=seed, profile=profile, loop="bare", observers=(watcher,), recorder=watcher)
+    broke = one.run_with(run_plain)
     return watcher.found, one.judging.finish(one.world.now_us, broke).verdict
 
 

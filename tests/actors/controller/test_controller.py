@@ -4,7 +4,7 @@ import pytest
 from attrs import evolve
 
 from kemu.actors.controller.rules import RULES, ControllerRules, trust_ourselves
-from kemu.emulator.museum.applying import controller_rules
+from kemu.emulator.past_bugs.applying import controller_rules
 from kemu.protocol.commands import ExpireSession, FailLogDir, FreezeSession, LoseStoreAnswer, RemoveNode
 from kemu.protocol.config import ControllerConfig
 from kemu.protocol.errors import ErrorCode

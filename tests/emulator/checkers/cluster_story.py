@@ -16,7 +16,7 @@ from kemu.emulator.facts import (
     TopicReplicated,
     UnflushedLost,
 )
-from kemu.emulator.findings import ATLAS, Loss, Violation
+from kemu.emulator.findings import LOSS_REASONS, Loss, Violation
 from kemu.emulator.judging import Judging
 from kemu.emulator.watching.copies import Copies
 from kemu.protocol.errors import ErrorCode
@@ -404,5 +404,5 @@ def lost(story: ClusterStory) -> list[tuple[str, int, int]]:
     """The losses: (why, first, last); nothing is violated."""
     violations, losses, _ = story.judged()
     assert [each.text for each in violations] == []
-    assert all(loss.why in ATLAS and loss.partition == "t-0" for loss in losses)
+    assert all(loss.why in LOSS_REASONS and loss.partition == "t-0" for loss in losses)
     return [(loss.why, loss.first, loss.last) for loss in losses]

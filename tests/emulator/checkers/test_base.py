@@ -37,7 +37,7 @@ def test_a_checker_is_shown_what_it_has_handlers_for() -> None:
 def test_a_checker_that_looks_at_facts_itself_is_shown_all_of_a_run() -> None:
     """A user's own checker may have a ``see`` instead of handlers; it takes part in the verdict as any other."""
     checker, watcher = LooksItself(), Watcher()
-    result = run(load_scenario("steady-group"), seed=1, drive="bare", observers=(watcher,), checkers=(checker,))
+    result = run(load_scenario("steady-group"), seed=1, loop="bare", observers=(watcher,), checkers=(checker,))
 
     assert result.verdict == "holds"
     assert checker.seen == watcher.facts

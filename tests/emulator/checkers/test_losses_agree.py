@@ -14,11 +14,11 @@ from kemu.protocol.names import OFFSETS_TOPIC
     [("unclean-election", True, 0), ("two-of-three-lost", False, 0), ("disk-tail-lost", True, 6)],
 )
 def test_the_figures_and_the_checkers_agree_on_what_was_lost(preset, loses, passed):
-    """Everything committed is acknowledged here (acks=all), so the atlas and the figures count the same records.
+    """Everything committed is acknowledged here (acks=all), so LOSS_REASONS and the figures count the same records.
 
     ``passed``: they came where the log had been cut, after a member had read further.
     """
-    result = run(load_scenario(preset), seed=3, drive="bare")
+    result = run(load_scenario(preset), seed=3, loop="bare")
     losses = [loss for loss in result.losses if not loss.partition.startswith(OFFSETS_TOPIC)]
     gone = sum(loss.records for loss in losses if loss.why != READ_PAST)
 
@@ -41,7 +41,7 @@ def test_all_brokers_lose_power_and_with_it_what_nothing_has_put_on_the_disk(flu
     """Twelve records a second, 40 s after the start: the system wrote back at 30 s, as the one look of Kafka does."""
     scenario = with_values(load_scenario("all-brokers-lose-power"), ("draws=calm",))
     config = tuple(sorted({**dict(scenario.brokers.config), **flushes}.items()))
-    result = run(attrs.evolve(scenario, brokers=attrs.evolve(scenario.brokers, config=config)), seed=1, drive="bare")
+    result = run(attrs.evolve(scenario, brokers=attrs.evolve(scenario.brokers, config=config)), seed=1, loop="bare")
     named = sum(loss.records for loss in result.losses if not loss.partition.startswith(OFFSETS_TOPIC))
 
     assert (result.verdict, named, result.figures.acknowledged_lost) == ("holds", lost, lost)
@@ -49,7 +49,7 @@ def test_all_brokers_lose_power_and_with_it_what_nothing_has_put_on_the_disk(flu
 
 def test_commits_that_the_groups_log_lost_in_a_power_cut_are_expected_losses_too():
     """Every broker loses what it has not flushed: who starts at the last commit that is left does right."""
-    result = run(load_scenario("all-brokers-lose-power"), seed=4, drive="bare")
+    result = run(load_scenario("all-brokers-lose-power"), seed=4, loop="bare")
     expected = sum(loss.records for loss in result.losses if not loss.partition.startswith(OFFSETS_TOPIC))
 
     assert (result.verdict, result.violations) == ("holds", ())

@@ -323,7 +323,7 @@ def test_a_partition_that_is_there_gets_no_other_replicas_without_a_step() -> No
 def test_a_topic_that_grows_as_its_partitions_begin_to_move_is_judged_by_what_its_node_has(profile: str) -> None:
     """The controller takes up the reassignment between the write of the new partitions and its look at them."""
     scenario = with_actions(load_scenario("move-to-new-brokers"), ["grow-topic topic=orders partitions=9 at=20.002s"])
-    result = run(scenario, seed=1, profile=profile, drive="bare")
+    result = run(scenario, seed=1, profile=profile, loop="bare")
 
     assert [each.text for each in result.violations if each.checker == "reassignment"] == []
 

@@ -222,7 +222,7 @@ def test_whether_a_topic_allows_unclean_elections_is_what_its_settings_say_last(
     caught(story, "replicas", "the topic forbids unclean elections (I5)")
 
 
-# --- the fault atlas -------------------------------------------------------------------------------------------------
+# --- Kafka's rules -------------------------------------------------------------------------------------------------
 
 
 def unclean(story: ClusterStory) -> None:

@@ -78,7 +78,7 @@ class Joined(NamedTuple):
 def joined(tmp_path_factory: pytest.TempPathFactory) -> Joined:
     """Partitions are moved to the new brokers, too early and in time; a topic is created; one of them crashes."""
     watcher, path = Watcher(), tmp_path_factory.mktemp("joins") / "joins.kemu"
-    result = run(joins(*PLAN), seed=1, drive="trio", observers=(watcher,), trace=path)
+    result = run(joins(*PLAN), seed=1, loop="trio", observers=(watcher,), trace=path)
     assert result.verdict == "holds", (result.reason, result.violations[:3])
     return Joined(result, watcher.facts, path)
 
@@ -126,9 +126,9 @@ def test_a_new_broker_that_crashes_is_started_again_like_any_other(joined: Joine
     assert [seen.fact.life for seen in joined.of(HostStarted) if seen.fact.host == "b3"] == [1, 2]
 
 
-def test_both_drives_agree_and_the_trace_replays(joined: Joined) -> None:
+def test_both_loops_agree_and_the_trace_replays(joined: Joined) -> None:
     """The host of a broker that joins is made again where the trace says so."""
-    assert run(joins(*PLAN), seed=1, drive="bare").digest == joined.result.digest
+    assert run(joins(*PLAN), seed=1, loop="bare").digest == joined.result.digest
     assert replay(read_trace(joined.trace)).difference is None
 
 
@@ -165,7 +165,7 @@ def test_a_move_to_new_brokers_is_checked_against_what_the_plan_adds(entry: Mapp
 @pytest.mark.parametrize("name", ["decommission-under-load", "drain-a-broker"])
 def test_a_broker_that_is_drained_holds_nothing_in_the_end(name: str) -> None:
     """Its replicas of ``__consumer_offsets`` go, too, as whoever takes a broker away must see to."""
-    result = run(load_scenario(name), seed=1, drive="bare")
+    result = run(load_scenario(name), seed=1, loop="bare")
 
     assert result.verdict == "holds"
     assert result.figures.reassignment is not None

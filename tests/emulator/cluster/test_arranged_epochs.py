@@ -34,7 +34,7 @@ B0_IS_CLOSED = (
 
 def _facts(scenario: Scenario, kind: type, seed: int = 1) -> tuple[RunResult, list[Any]]:
     watcher = Watcher()
-    result = run(scenario, seed=seed, drive="bare", observers=(watcher,))
+    result = run(scenario, seed=seed, loop="bare", observers=(watcher,))
     return result, [seen.fact for seen in watcher.facts if type(seen.fact) is kind]
 
 

@@ -10,7 +10,7 @@ import pytest
 from kemu.actors.broker.replicated import ReplicatedBroker
 from kemu.actors.coordinator.coordinator import Coordinator
 from kemu.actors.coordinator.rules import GROUP_RULES
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.network import Packet
 from kemu.emulator.facts import BrokerReconfigured, FaultApplied, HostStarted, Seen
 from kemu.emulator.plan.actions import AddMembers, BrokersUpgrade
@@ -99,7 +99,7 @@ def driven(scenario: Scenario) -> Upgraded:
             sent.append(Sent(made.world.now_us, packet.link.client, packet.link.server, message, packet.version))
 
     made.world.watch_sends = watch
-    assert not made.drive(drive_bare)
+    assert not made.run_with(run_plain)
     return Upgraded(sent, watcher.facts, made)
 
 
@@ -224,7 +224,7 @@ def test_a_leader_that_comes_back_with_a_tail_of_its_own_cuts_it_in_every_releas
 def test_an_upgrade_of_brokers_is_replayed(tmp_path: Path) -> None:
     """A machine of a later life is built as the release that its broker had by then."""
     scenario = attrs.evolve(mixed(At(5 * S, RELEASE)), duration_us=32 * S)
-    result = run(scenario, seed=2, drive="bare", trace=tmp_path / "upgrade.kemu")
+    result = run(scenario, seed=2, loop="bare", trace=tmp_path / "upgrade.kemu")
 
     assert result.verdict == "holds"
     assert replay(read_trace(tmp_path / "upgrade.kemu")).difference is None
@@ -261,7 +261,7 @@ def test_brokers_that_would_not_understand_each_other_are_not_made(upgrades: tup
     """Kafka's would not start, or close each other's connections; a plan is told so instead."""
     watcher = Watcher()
     scenario = attrs.evolve(mixed(*(At(5 * S, each) for each in upgrades)), duration_us=8 * S)
-    run(scenario, seed=1, drive="bare", observers=(watcher,))
+    run(scenario, seed=1, loop="bare", observers=(watcher,))
 
     (applied,) = [seen.fact for seen in watcher.facts if type(seen.fact) is FaultApplied]
     assert why in applied.text

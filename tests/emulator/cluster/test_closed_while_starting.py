@@ -29,7 +29,7 @@ def ran(*plan: At, replicated: bool) -> tuple[RunResult, Watcher]:
         checks=ChecksSpec(stable_within_us=200 * S),
         plan=plan,
     )
-    result = run(made, seed=1, drive="bare", observers=(watcher,))
+    result = run(made, seed=1, loop="bare", observers=(watcher,))
     assert result.verdict == "holds", (result.broke, result.violations[:3])
     return result, watcher
 

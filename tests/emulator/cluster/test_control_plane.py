@@ -3,8 +3,8 @@
 from kemu.actors.controller.controller import Controller
 from kemu.actors.store.store import Store
 from kemu.emulator.chance import Seeded
-from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.loop import run_plain, run_trio
 from kemu.emulator.engine.world import World
 from kemu.emulator.trace.traces import TraceWriter
 from kemu.protocol.commands import ExpireSession, FreezeSession, SeedNodes
@@ -61,14 +61,14 @@ def _active(world: World) -> list[int]:
 
 def _storm(world: World) -> None:
     """A power cut of the controller, a frozen session, an expiry, and everybody back."""
-    drive_bare(world, 3 * SECOND)
+    run_plain(world, 3 * SECOND)
     (first,) = _active(world)
     host = world.hosts[f"b{first}"]
     world.take_down(host, Condition.SILENT)
-    drive_bare(world, 12 * SECOND)
+    run_plain(world, 12 * SECOND)
     (second,) = _active(world)
     world.tell("zk", FreezeSession(client=f"b{second}/controller", for_us=8 * SECOND))
-    drive_bare(world, 20 * SECOND)
+    run_plain(world, 20 * SECOND)
     world.start(host)
     world.tell("zk", ExpireSession(client=f"b{first}/controller"))
 
@@ -77,7 +77,7 @@ def test_the_control_plane_lives_in_the_world_and_gets_well_after_a_storm() -> N
     """Power cut of the controller's host, a session that expires frozen, restarts: one controller, every leader."""
     world = _cluster(seed=3)
     _storm(world)
-    drive_bare(world, 60 * SECOND)
+    run_plain(world, 60 * SECOND)
 
     assert len(_active(world)) == 1
     assert set(_leaders(world)) <= {0, 1, 2}
@@ -88,12 +88,12 @@ def test_the_control_plane_lives_in_the_world_and_gets_well_after_a_storm() -> N
         assert len(machine.hosted) == 6
 
 
-def test_the_same_seed_gives_the_same_trace_by_either_drive() -> None:
+def test_the_same_seed_gives_the_same_trace_by_either_loop() -> None:
     """The law: events in, effects out."""
     digests = []
-    for drive in (drive_bare, drive_bare, drive_trio):
+    for loop in (run_plain, run_plain, run_trio):
         world = _cluster(seed=5)
-        drive(world, 30 * SECOND)
+        loop(world, 30 * SECOND)
         digests.append(digest(world))
 
     assert digests[0] == digests[1] == digests[2]

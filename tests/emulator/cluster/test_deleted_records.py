@@ -38,7 +38,7 @@ def watched(*plan: Entry, reset: str = "earliest") -> tuple[RunResult, list[Seen
     """A run that holds, and its facts."""
     made = scenario_from_toml(f'{TOML}[groups.g.config]\n"auto.offset.reset" = "{reset}"\n')
     watcher = Watcher()
-    result = run(attrs.evolve(made, plan=plan), seed=1, drive="bare", observers=(watcher,))
+    result = run(attrs.evolve(made, plan=plan), seed=1, loop="bare", observers=(watcher,))
     assert result.verdict == "holds", (result.reason, result.violations[:3])
     assert result.losses == ()
     assert all(fault.fired for fault in result.faults)

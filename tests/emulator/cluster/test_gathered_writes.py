@@ -76,7 +76,7 @@ def test_the_key_is_refused_where_no_broker_gathers(profile: str | None, more: s
     """GroupCoordinatorConfig of 3.8 and 3.9 has it for a coordinator that is not the default; before, none has."""
     scenario = commits(20, more)
     if refused is None:
-        assert run(scenario, seed=1, profile=profile, drive="bare").verdict == "holds"
+        assert run(scenario, seed=1, profile=profile, loop="bare").verdict == "holds"
         return
     with pytest.raises(ScenarioError, match=f"brokers.config.{KEY}: is not known to brokers of {refused}:"):
-        run(scenario, seed=1, profile=profile, drive="bare")
+        run(scenario, seed=1, profile=profile, loop="bare")

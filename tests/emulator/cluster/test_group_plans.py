@@ -40,7 +40,7 @@ class Played:
 
     def __init__(self, scenario: Scenario, *, profile: str | None = None) -> None:
         self.watcher = Watcher()
-        self.result: RunResult = run(scenario, seed=1, profile=profile, drive="bare", observers=(self.watcher,))
+        self.result: RunResult = run(scenario, seed=1, profile=profile, loop="bare", observers=(self.watcher,))
 
     def seen(self, kind: type) -> list[Any]:
         return [seen.fact for seen in self.watcher.facts if type(seen.fact) is kind]

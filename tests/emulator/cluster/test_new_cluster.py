@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.network import Packet
 from kemu.emulator.facts import Seen, TopicReplicated
 from kemu.emulator.plan.actions import Crash, LostMessage, StartHost
@@ -46,7 +46,7 @@ members = 2
 def facts_of(scenario: Scenario) -> tuple[str, list[Seen]]:
     """The verdict and what was seen."""
     watcher = Watcher()
-    result = run(scenario, seed=1, drive="bare", observers=(watcher,))
+    result = run(scenario, seed=1, loop="bare", observers=(watcher,))
     return result.verdict, watcher.facts
 
 
@@ -63,7 +63,7 @@ def test_lookups_are_refused_until_the_topic_is_there_and_then_the_group_forms()
             creates.append((made.world.now_us, packet.link.client, message))
 
     made.world.watch_sends = watch
-    assert not made.drive(drive_bare)
+    assert not made.run_with(run_plain)
 
     first = answers.index(ErrorCode.NONE)
     assert first > 0

@@ -72,7 +72,7 @@ def test_what_a_sweep_has_found_since_controllers_take_their_time(
 def test_before_topic_ids_a_broker_heeds_no_older_epoch_of_a_topic_created_again() -> None:
     """The same run in Kafka 2.6: nothing tells the two topics apart but leader epochs, which begin anew."""
     scenario = drawn("delete-while-reassigning", 172, as_it_is=False, settings=AT_ONCE)
-    result = run(scenario, seed=172, profile="kafka-2.6", drive="bare")
+    result = run(scenario, seed=172, profile="kafka-2.6", loop="bare")
 
     assert result.verdict == "holds", result.reason
     assert EPOCH_OF_ANOTHER_TOPIC in [each.why for each in result.unmended]
@@ -86,7 +86,7 @@ def test_before_topic_ids_a_broker_heeds_no_older_epoch_of_a_topic_created_again
 def test_what_a_sweep_has_found_in_kafka_2_6(seed: int, settings: tuple[str, ...]) -> None:
     """Controllers died between a partition's list and its ISR; a log of a deleted topic is one of the new topic."""
     scenario = drawn("delete-while-reassigning", seed, as_it_is=False, settings=settings)
-    result = run(scenario, seed=seed, profile="kafka-2.6", drive="bare")
+    result = run(scenario, seed=seed, profile="kafka-2.6", loop="bare")
 
     assert result.verdict == "holds", result.reason
 

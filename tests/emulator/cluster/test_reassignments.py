@@ -50,7 +50,7 @@ class Moved:
             plan=plan,
         )
         watcher = Watcher()
-        result = run(made, seed=seed, drive="bare", observers=(watcher,))
+        result = run(made, seed=seed, loop="bare", observers=(watcher,))
         assert result.verdict == "holds", (result.reason, result.violations[:3])
         assert all(fault.fired for fault in result.faults)
         self.facts: list[Seen] = watcher.facts
@@ -146,7 +146,7 @@ def test_a_newer_target_takes_over_in_the_middle() -> None:
 def test_the_controller_of_the_presets_dies_while_partitions_are_on_their_way(name: str) -> None:
     """What the preset is about happens in it: another controller goes on with what it finds."""
     watcher = Watcher()
-    run(load_scenario(name), seed=2, drive="bare", observers=(watcher,))
+    run(load_scenario(name), seed=2, loop="bare", observers=(watcher,))
 
     assert any(type(seen.fact) is ReassignmentStarted and seen.fact.resumed for seen in watcher.facts)
 

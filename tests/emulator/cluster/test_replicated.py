@@ -52,7 +52,7 @@ class Kept:
 def went(name: str, *kinds: type, seed: int = 3) -> Kept:
     """A preset's run, which holds; the facts of these types."""
     kept = Kept(*kinds)
-    result = run(load_scenario(name), seed=seed, drive="bare", observers=(kept,))
+    result = run(load_scenario(name), seed=seed, loop="bare", observers=(kept,))
     assert result.verdict == "holds", (result.broke, result.violations[:3])
     return kept
 
@@ -125,7 +125,7 @@ def test_the_next_coordinator_knows_the_group():
 def run_with(scenario: Scenario, seed: int) -> tuple[RunResult, Replicas]:
     """A run, and the checker of its logs."""
     checkers = checkers_for(scenario)
-    result = run(scenario, seed=seed, drive="bare", checkers=checkers)
+    result = run(scenario, seed=seed, loop="bare", checkers=checkers)
     (replicas,) = [checker for checker in checkers if isinstance(checker, Replicas)]
     return result, replicas
 
@@ -156,18 +156,18 @@ def test_without_unclean_elections_the_partition_waits_for_its_last_in_sync_repl
 def test_scenarios_without_replication_have_no_replicas():
     """[brokers.replication] is asked for, or nothing of it is there."""
     kept = Kept(BecameLeader, IsrChanged, Truncated)
-    run(load_scenario("steady-group"), seed=1, drive="bare", observers=(kept,))
+    run(load_scenario("steady-group"), seed=1, loop="bare", observers=(kept,))
 
     assert not kept.seen
 
 
-@pytest.mark.parametrize("drive", ["bare", "trio"])
-def test_a_replicated_run_can_be_repeated(drive: str):
+@pytest.mark.parametrize("loop", ["bare", "trio"])
+def test_a_replicated_run_can_be_repeated(loop: str):
     """Same scenario and seed, same trace."""
     scenario = load_scenario("broker-crash-and-return")
     scenario = attrs.evolve(scenario, duration_us=45 * S)
 
-    assert run(scenario, seed=9, drive=drive).digest == run(scenario, seed=9, drive="bare").digest
+    assert run(scenario, seed=9, loop=loop).digest == run(scenario, seed=9, loop="bare").digest
 
 
 CRASHES = (At(15 * S, Crash(host="partition leader of orders-0", mode="power", for_us=10 * S)),)
@@ -179,7 +179,7 @@ def test_producers_are_held_to_what_their_release_promises(profile: str):
     scenario = attrs.evolve(load_scenario("replicated-steady"), duration_us=40 * S, plan=CRASHES)
     kept = Kept(ProducerStarted, RecordsAcknowledged)
 
-    result = run(scenario, seed=2, profile=profile, drive="bare", observers=(kept,))
+    result = run(scenario, seed=2, profile=profile, loop="bare", observers=(kept,))
 
     assert result.faults[0].fired == 1
     assert result.verdict == "holds", result.violations[:3]
@@ -192,7 +192,7 @@ def test_producers_are_held_to_what_their_release_promises(profile: str):
 def test_checkers_say_the_same_of_a_recorded_run(tmp_path):
     """Live and over a trace: losses, violations, and whether all is well."""
     scenario = load_scenario("unclean-election")
-    result = run(scenario, seed=3, profile="kafka-2.4", drive="bare", trace=tmp_path / "run.kemu")
+    result = run(scenario, seed=3, profile="kafka-2.4", loop="bare", trace=tmp_path / "run.kemu")
     checkers = checkers_for(scenario)
     judging = Judging(checkers)
     for seen in facts_of(read_trace(tmp_path / "run.kemu")):
@@ -213,7 +213,7 @@ def test_who_was_deposed_uncleanly_and_falls_again_has_the_log_it_had(seed: int)
     again = At(95 * S, Crash(host="b1", mode="power", for_us=16 * S))
     scenario = attrs.evolve(scenario, plan=(*scenario.plan, again))
 
-    result = run(scenario, seed=seed, drive="bare")
+    result = run(scenario, seed=seed, loop="bare")
 
     assert result.faults[-1].fired == 1
     assert result.verdict == "holds", result.violations[:3]

@@ -46,7 +46,7 @@ for = "35s"
 def went(text: str, *kinds: type) -> Kept:
     """A run that holds; the facts of these types."""
     kept = Kept(*kinds)
-    result = run(scenario_from_toml(text), seed=3, drive="bare", observers=(kept,))
+    result = run(scenario_from_toml(text), seed=3, loop="bare", observers=(kept,))
     assert result.verdict == "holds", (result.broke, result.violations[:3])
     assert result.figures.lost == 0
     return kept

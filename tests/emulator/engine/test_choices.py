@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kemu.emulator.chance import Choices, Entry, Seeded, Stream
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import World
 from kemu.emulator.trace.traces import TraceWriter
 from tests.emulator.engine.toys import HEADER, Caller, Echo, call, digest, echo
@@ -34,7 +34,7 @@ def _world(choices: Choices) -> World:
         world.add_host(name, {name: lambda life, name=name: Caller(name)})
     for host in list(world.hosts.values()):
         world.start(host)
-    drive_bare(world, 0)
+    run_plain(world, 0)
     for number, name in enumerate(("c1", "c2", "c3")):
         call(world, number, name)
     return world
@@ -42,7 +42,7 @@ def _world(choices: Choices) -> World:
 
 def _arrivals(choices: Choices) -> tuple[list[int], str]:
     world = _world(choices)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
     return [number for _, number in echo(world).got], digest(world)
 
 

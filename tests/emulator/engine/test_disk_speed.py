@@ -2,8 +2,8 @@
 
 import pytest
 
-from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import World
 from kemu.protocol.errors import ErrorCode
 from tests.emulator.engine.toys import call, caller, echo, small_world
@@ -26,7 +26,7 @@ def written(world: World, *numbers: int, by: str = "c1", until_s: float = 60) ->
     """Have these written now: when each is answered, in seconds to the hundredth."""
     for number in numbers:
         call(world, number, by)
-    drive_bare(world, round(until_s * SECOND))
+    run_plain(world, round(until_s * SECOND))
     return [round(at_us / SECOND, 2) for at_us, _ in caller(world, by).answers]
 
 
@@ -54,7 +54,7 @@ def test_without_a_limit_what_waits_is_written_now_in_its_order() -> None:
     assert written(world, 1000, 1001, 1002) == [0.5, 0.5, 0.5]
     assert world.hosts["b0"].disk.logs["log"] == [(b"k", b"1000"), (b"k", b"1001"), (b"k", b"1002")]
     call(world, 1003)
-    drive_bare(world, 61 * SECOND)
+    run_plain(world, 61 * SECOND)
     assert caller(world).answers[-1][0] == 60 * SECOND + 12 * MS
 
 
@@ -66,7 +66,7 @@ def test_what_waits_goes_with_the_power_and_not_with_the_process(how: Condition,
     world = limited_world()
     written(world, 1000, 1001, 1002, until_s=0.5)
     world.take_down(world.hosts["b0"], how)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
     world.start(world.hosts["b0"])
 
     assert written(world, 1003, by="c2") == [answered_s]

@@ -12,8 +12,8 @@ from kemu.actors.machine import (
     Told,
 )
 from kemu.emulator.chance import Seeded
-from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import World
 from kemu.emulator.runner import Run
 from kemu.emulator.trace.recorder import MemoryRecorder
@@ -106,7 +106,7 @@ def _server(world: World) -> Echo:
 def _tell(world: World, *numbers: int) -> None:
     for number in numbers:
         call(world, number)
-    drive_bare(world, world.now_us + 100_000)
+    run_plain(world, world.now_us + 100_000)
 
 
 def test_each_part_is_a_client_of_its_own_with_its_own_request_ids() -> None:
@@ -127,7 +127,7 @@ def test_each_part_is_a_client_of_its_own_with_its_own_request_ids() -> None:
 def test_timers_of_one_name_run_apart() -> None:
     """Both parts and the outer machine have a timer called "beat"."""
     world = _world(TraceWriter(None, HEADER), beat_us=30_000)
-    drive_bare(world, 100_000)
+    run_plain(world, 100_000)
 
     for part in PARTS:
         assert [event for event in _toy(world, part).seen if isinstance(event, TimerFired)] == [
@@ -144,7 +144,7 @@ def test_a_broken_connection_is_told_to_the_part_it_belongs_to() -> None:
 
     _tell(world, 1)
     world.network.break_between("c1", "b0")
-    drive_bare(world, world.now_us + 100_000)
+    run_plain(world, world.now_us + 100_000)
 
     assert [len(_toy(world, part).downs) for part in PARTS] == [1, 1]
     assert _toy(world, "one").seen[-1] == LinkDown("b0")
@@ -157,7 +157,7 @@ def test_each_part_is_told_what_it_wrote_in_its_last_life() -> None:
         assert Appended(1, ErrorCode.NONE, 0) in _toy(world, part).seen
     world.take_down(world.hosts["c1"], Condition.CRASHED)
     world.start(world.hosts["c1"])
-    drive_bare(world, world.now_us + 100_000)
+    run_plain(world, world.now_us + 100_000)
 
     for part, written in zip(PARTS, (b"1001", b"1002"), strict=True):
         assert _toy(world, part).seen == [Loaded("log", ((b"", written),)), Told(Start())]
@@ -174,11 +174,11 @@ def test_a_part_that_comes_later_is_told_its_logs_when_it_comes() -> None:
 
 def test_a_part_that_ends_takes_its_connections_timers_and_answers_with_it() -> None:
     world = _world(TraceWriter(None, HEADER), beat_us=30_000)
-    drive_bare(world, 50_000)
+    run_plain(world, 50_000)
     call(world, 1001)
     _tell(world, 2000)
     answered = len(_toy(world, "two").answers)
-    drive_bare(world, world.now_us + 500_000)
+    run_plain(world, world.now_us + 500_000)
 
     assert _shell(world).finished_parts == ["one"]
     assert _shell(world).part("one") is None
@@ -205,7 +205,7 @@ def test_parts_of_parts_are_named_one_inside_the_other() -> None:
     world.add_host("c1", {"c1": build})
     for host in world.hosts.values():
         world.start(host)
-    drive_bare(world, 80_000)
+    run_plain(world, 80_000)
 
     assert sorted(_server(world).got) == [("c1/in/one", 0)] * 2 + [("c1/in/two", 0)] * 2
     steps = [record for record in recorder.records if isinstance(record, Step) and record.actor == "c1"]
@@ -249,7 +249,7 @@ def test_two_real_consumers_in_one_process_are_two_members_of_their_group() -> N
     one = Run(steady(1, 4, 40, rate=10), seed=1, recorder=recorder, checkers=())
     one.world.hosts["c1"].factories = {"c1": build}
     one.world.at(30 * SECOND, lambda: one.world.tell("c1", Close()))
-    broke = one.drive(drive_bare)
+    broke = one.run_with(run_plain)
 
     assert broke == ""
     assert _held(recorder) == {"thread-1": 2, "thread-2": 2}

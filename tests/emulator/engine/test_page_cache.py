@@ -4,8 +4,8 @@ import pytest
 
 from kemu.actors.machine import Record
 from kemu.emulator import facts
-from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.engine.hosts import Condition, PageCache
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import World
 from tests.emulator.engine.toys import Watcher, small_world
 
@@ -26,7 +26,7 @@ class Writer:
         self.actor = self.host.actors["b0"]
 
     def at(self, seconds: float) -> None:
-        drive_bare(self.world, int(seconds * S))
+        run_plain(self.world, int(seconds * S))
 
     def write(self, *values: str) -> None:
         self.host.disk.write_only(self.actor, "log", records(*values), self.world.now_us)

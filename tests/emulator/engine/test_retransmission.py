@@ -3,8 +3,8 @@
 import pytest
 
 from kemu.emulator.chance import Seeded
-from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.rules import SplitRule
 from kemu.emulator.engine.world import World
 from kemu.emulator.trace.traces import TraceWriter
@@ -28,12 +28,12 @@ def world_of(callers: int, *, resends: bool = True) -> World:
 def silent_from_1_to_11_s(world: World) -> None:
     """The server loses power after it answered; a request is on its way then; it is back ten seconds later."""
     call(world, 1)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
     world.take_down(world.hosts["b0"], Condition.SILENT)
     call(world, 2)
-    drive_bare(world, 11 * SECOND)
+    run_plain(world, 11 * SECOND)
     world.start(world.hosts["b0"])
-    drive_bare(world, 40 * SECOND)
+    run_plain(world, 40 * SECOND)
 
 
 def test_a_connection_of_a_former_life_is_reset_when_what_was_not_acknowledged_is_sent_again() -> None:
@@ -56,11 +56,11 @@ def test_a_connection_on_which_nothing_waits_is_not_reset() -> None:
     """An idle client learns it when it sends something."""
     world = world_of(1)
     call(world, 1)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
     world.take_down(world.hosts["b0"], Condition.SILENT)
-    drive_bare(world, 11 * SECOND)
+    run_plain(world, 11 * SECOND)
     world.start(world.hosts["b0"])
-    drive_bare(world, 40 * SECOND)
+    run_plain(world, 40 * SECOND)
     assert caller(world).downs == []
 
 
@@ -69,18 +69,18 @@ def test_what_a_split_held_arrives_spread_and_in_order_when_it_heals() -> None:
     world = world_of(2)
     for name in ("c1", "c2"):
         call(world, 1, name)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
     rule = SplitRule(("b0",), (), one_way=False)
     world.network.install(rule)
     call(world, 2, "c1")
-    drive_bare(world, 4 * SECOND)
+    run_plain(world, 4 * SECOND)
     call(world, 3, "c1")
     call(world, 2, "c2")
-    drive_bare(world, 10 * SECOND)
+    run_plain(world, 10 * SECOND)
     world.network.remove(rule)
-    drive_bare(world, 11 * SECOND)
+    run_plain(world, 11 * SECOND)
     call(world, 3, "c2")
-    drive_bare(world, 40 * SECOND)
+    run_plain(world, 40 * SECOND)
 
     assert [number for name, number in echo(world).got if name == "c1"] == [1, 2, 3]
     assert [number for name, number in echo(world).got if name == "c2"] == [1, 2, 3]
@@ -94,15 +94,15 @@ def test_what_waits_on_a_closed_connection_holds_up_no_other_one() -> None:
     world = world_of(1)
     world.append_us = 10_000
     call(world, 1000)
-    drive_bare(world, 5_000)
+    run_plain(world, 5_000)
     rule = SplitRule(("b0",), (), one_way=False)
     world.network.install(rule)
-    drive_bare(world, 9 * SECOND)
+    run_plain(world, 9 * SECOND)
     world.network.hang_up(world.hosts["c1"].actors["c1"], "b0")
     call(world, 3)
-    drive_bare(world, 10 * SECOND)
+    run_plain(world, 10 * SECOND)
     world.network.remove(rule)
-    drive_bare(world, 40 * SECOND)
+    run_plain(world, 40 * SECOND)
 
     assert [number for _, number in echo(world).got] == [1000, 3]
     assert [us / SECOND for us, _ in caller(world).answers] == [pytest.approx(9 + 1.4, abs=0.02)]

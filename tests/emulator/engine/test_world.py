@@ -4,8 +4,8 @@ import pytest
 
 from kemu.actors.machine import Event, Loaded, Machine, TimerFired, Told
 from kemu.emulator.chance import Seeded
-from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.loop import run_plain, run_trio
 from kemu.emulator.engine.world import MachineBroke, World
 from kemu.emulator.facts import HostDown, HostStarted
 from kemu.emulator.trace.traces import TraceWriter
@@ -54,9 +54,9 @@ def sleeper(world: World) -> Sleeper:
 def test_a_timer_started_again_fires_once_at_the_later_time() -> None:
     world, machine = sleeper_world()
     world.tell("s", SetRate(records_per_s=100))
-    drive_bare(world, 50_000)
+    run_plain(world, 50_000)
     world.tell("s", SetRate(records_per_s=100))
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
 
     assert machine.fired == [("t", 150_000)]
 
@@ -64,9 +64,9 @@ def test_a_timer_started_again_fires_once_at_the_later_time() -> None:
 def test_a_timer_started_again_for_earlier_fires_once_at_the_earlier_time() -> None:
     world, machine = sleeper_world()
     world.tell("s", SetRate(records_per_s=500))
-    drive_bare(world, 50_000)
+    run_plain(world, 50_000)
     world.tell("s", SetRate(records_per_s=100))
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
 
     assert machine.fired == [("t", 150_000)]
 
@@ -75,7 +75,7 @@ def test_timers_follow_the_hosts_own_clock() -> None:
     world, machine = sleeper_world()
     world.hosts["s"].drift(0, 1_000_000)  # twice as fast
     world.tell("s", SetRate(records_per_s=1000))
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
 
     ((_, local_us),) = machine.fired
     assert local_us == 1_000_000
@@ -96,15 +96,15 @@ def test_a_clock_never_runs_back_when_its_drift_ends() -> None:
 def test_a_paused_host_keeps_mail_and_timers_and_takes_them_in_order_when_it_goes_on() -> None:
     world = small_world(2, beat_us=0)
     call(world, 1, "c1")
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
     world.pause(world.hosts["b0"])
     for number in (2, 3):
         call(world, number, "c1")
-    drive_bare(world, 10 * SECOND)
+    run_plain(world, 10 * SECOND)
     assert echo(world).got == [("c1", 1)]
 
     world.resume(world.hosts["b0"])
-    drive_bare(world, 11 * SECOND)
+    run_plain(world, 11 * SECOND)
 
     assert echo(world).got == [("c1", 1), ("c1", 2), ("c1", 3)]
     assert echo(world).times[-1] == 10 * SECOND
@@ -114,11 +114,11 @@ def test_a_paused_host_keeps_mail_and_timers_and_takes_them_in_order_when_it_goe
 def test_a_timer_due_in_a_pause_fires_at_its_end() -> None:
     world, machine = sleeper_world()
     world.tell("s", SetRate(records_per_s=100))
-    drive_bare(world, 10)
+    run_plain(world, 10)
     world.pause(world.hosts["s"])
-    drive_bare(world, 3 * SECOND)
+    run_plain(world, 3 * SECOND)
     world.resume(world.hosts["s"])
-    drive_bare(world, 4 * SECOND)
+    run_plain(world, 4 * SECOND)
 
     assert machine.fired == [("t", 3 * SECOND)]
 
@@ -126,10 +126,10 @@ def test_a_timer_due_in_a_pause_fires_at_its_end() -> None:
 def test_a_crash_forgets_timers_and_memory_and_the_next_life_starts_anew() -> None:
     world, _ = sleeper_world()
     world.tell("s", SetRate(records_per_s=100))
-    drive_bare(world, 10)
+    run_plain(world, 10)
     world.take_down(world.hosts["s"], Condition.CRASHED)
     world.start(world.hosts["s"])
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
 
     assert sleeper(world).fired == []
     assert world.hosts["s"].life == 2
@@ -138,7 +138,7 @@ def test_a_crash_forgets_timers_and_memory_and_the_next_life_starts_anew() -> No
 def test_an_append_that_was_answered_survives_a_power_cut() -> None:
     world = small_world()
     call(world, 1000)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
     world.take_down(world.hosts["b0"], Condition.SILENT)
 
     assert world.hosts["b0"].disk.logs["log"] == [(b"k", b"1000")]
@@ -150,10 +150,10 @@ def test_an_append_on_its_way_survives_a_power_cut_in_some_seeds_and_not_in_othe
         world = small_world(seed=seed, latency_us=(1000, 1000))
         world.append_us = 10_000
         call(world, 1000)
-        drive_bare(world, 5_000)
+        run_plain(world, 5_000)
         world.take_down(world.hosts["b0"], Condition.SILENT)
         outcomes.add(len(world.hosts["b0"].disk.logs.get("log", [])))
-        drive_bare(world, SECOND)
+        run_plain(world, SECOND)
         assert caller(world).answers == []
 
     assert outcomes == {0, 1}
@@ -163,7 +163,7 @@ def test_a_dying_process_leaves_its_writes_to_the_system() -> None:
     world = small_world(latency_us=(1000, 1000))
     world.append_us = 10_000
     call(world, 1000)
-    drive_bare(world, 5_000)
+    run_plain(world, 5_000)
     world.take_down(world.hosts["b0"], Condition.CRASHED)
 
     assert world.hosts["b0"].disk.logs["log"] == [(b"k", b"1000")]
@@ -174,12 +174,12 @@ def test_a_started_host_finds_its_logs_or_an_empty_disk() -> None:
     world.hosts["s"].disk.logs["data"] = [(b"", b"x")]
     world.take_down(world.hosts["s"], Condition.CRASHED)
     world.start(world.hosts["s"])
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
     assert sleeper(world).loaded == [Loaded("data", ((b"", b"x"),))]
 
     world.take_down(world.hosts["s"], Condition.CRASHED)
     world.start(world.hosts["s"], keep_disk=False)
-    drive_bare(world, 2 * SECOND)
+    run_plain(world, 2 * SECOND)
     assert sleeper(world).loaded == []
 
 
@@ -187,9 +187,9 @@ def test_failed_writes_are_told_to_their_writer_and_leave_no_trace_on_disk() -> 
     world = small_world(latency_us=(1000, 1000))
     world.append_us = 10_000
     call(world, 1000)
-    drive_bare(world, 5_000)
+    run_plain(world, 5_000)
     world.fail_writes(world.hosts["b0"], "log", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
 
     assert world.hosts["b0"].disk.logs.get("log", []) == []
     assert echo(world).parked == {}
@@ -200,14 +200,14 @@ def test_a_machine_that_finishes_ends_its_process() -> None:
     watcher = Watcher()
     world.watch([watcher])
     world.tell("s", Close())
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
 
     assert world.hosts["s"].condition is Condition.CLOSED
     assert [type(seen.fact) for seen in watcher.facts] == [HostDown]
 
 
-@pytest.mark.parametrize("drive", [drive_bare, drive_trio])
-def test_a_broken_machine_ends_the_run_with_its_event_as_the_last_step(drive: object) -> None:
+@pytest.mark.parametrize("loop", [run_plain, run_trio])
+def test_a_broken_machine_ends_the_run_with_its_event_as_the_last_step(loop: object) -> None:
     class Broken(Machine):
         def handle(self, event: Event) -> None:
             assert not isinstance(event, TimerFired), "on purpose"
@@ -218,7 +218,7 @@ def test_a_broken_machine_ends_the_run_with_its_event_as_the_last_step(drive: ob
     world.start(world.hosts["x"])
 
     with pytest.raises(MachineBroke, match=r"x at 5 us, step 2: AssertionError: on purpose"):
-        drive(world, SECOND)  # type: ignore[operator]
+        loop(world, SECOND)  # type: ignore[operator]
 
 
 def test_facts_of_the_world_reach_the_observers() -> None:
@@ -232,7 +232,7 @@ def test_facts_of_the_world_reach_the_observers() -> None:
 
 def test_start_comes_first_in_every_life() -> None:
     world = small_world(beat_us=100_000)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
 
     assert caller(world).seen[0] == Told(Start())
 
@@ -253,10 +253,10 @@ def test_actors_of_one_kind_share_a_host_and_each_is_told_its_own_logs() -> None
     for number, name in enumerate(names):
         for _ in range(2):
             call(world, number, name)
-            drive_bare(world, world.now_us + 10_000)
+            run_plain(world, world.now_us + 10_000)
     world.take_down(host, Condition.CRASHED)
     world.start(host)
-    drive_bare(world, world.now_us + 10_000)
+    run_plain(world, world.now_us + 10_000)
 
     for number, name in enumerate(names):
         machine = host.actors[name].machine
@@ -270,11 +270,11 @@ def test_two_actors_never_write_to_one_log() -> None:
     host = world.add_host("h", {name: lambda life, name=name: Sharer(name) for name in ("h/one", "h/two")})
     world.start(host)
     call(world, 1, "h/one")
-    drive_bare(world, 10_000)
+    run_plain(world, 10_000)
     call(world, 1, "h/two")
 
     with pytest.raises(AssertionError, match="h/two writes to the log shared of h/one"):
-        drive_bare(world, 20_000)
+        run_plain(world, 20_000)
 
 
 class Sharer(Caller):

@@ -11,7 +11,7 @@ from kemu.protocol.commands import SetRate, Start
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
 
-HEADER = Header(scenario={}, plan=[], seed=0, profile="", drive="", package="")
+HEADER = Header(scenario={}, plan=[], seed=0, profile="", loop="", package="")
 
 
 class Caller(Machine):

@@ -29,7 +29,7 @@ def covered(made: Scenario, seed: int = 1) -> tuple[Coverage, RunResult]:
     """One run of it."""
     coverage = Coverage()
     listening = coverage.of_run()
-    result = run(made, seed=seed, drive="bare", recorder=listening)
+    result = run(made, seed=seed, loop="bare", recorder=listening)
     listening.finish()
     return coverage, result
 
@@ -79,7 +79,7 @@ def test_the_state_of_a_group_that_was_loaded_is_known() -> None:
 def test_whoever_listens_changes_nothing() -> None:
     made = scenario()
 
-    assert covered(made)[1].digest == run(made, seed=1, drive="bare").digest
+    assert covered(made)[1].digest == run(made, seed=1, loop="bare").digest
 
 
 @pytest.mark.parametrize("name", ["cooperative-rolling-restart", "topic-created-and-deleted", "controller-crash"])

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from kemu.emulator.exploring.schedules import STRATEGIES
-from kemu.emulator.museum.bug import Where
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs.bug import Where
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import Hold
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
@@ -54,7 +54,7 @@ def test_only_whole_stretches_are_told(tmp_path: Path) -> None:
     assert read(tmp_path / "none.jsonl") == {}
 
 
-def test_a_trial_runs_until_the_checker_of_the_museum_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_runs_until_the_checker_of_the_past_bug_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-7152 shows itself whatever comes when: its own order finds it."""
     monkeypatch.setattr("tests.evaluate_exploring.without_its_order", lambda scenario: scenario)
 
@@ -78,7 +78,7 @@ def test_where_a_bug_shows_its_rules_are_asked(issue: str) -> None:
     """In the run without it, which is the same up to that decision."""
     exhibit = load_scenario(issue)
     with asking([PAST_BUGS[each] for each in exhibit.bugs]) as asked:
-        run(attrs.evolve(exhibit, bugs=()), seed=exhibit.seed, drive="bare")
+        run(attrs.evolve(exhibit, bugs=()), seed=exhibit.seed, loop="bare")
 
     assert exhibit.bugs
     assert any(asked.could_matter(PAST_BUGS[each], exhibit) for each in exhibit.bugs)
@@ -92,13 +92,13 @@ def test_a_seed_in_which_a_bugs_rules_are_not_asked_is_the_same_run_with_it(repl
         if kind is not replicated or release not in ("kafka-3.4", "kafka-2.6"):
             continue
         scenario = swarm_without(release, replicated, seed)
-        plain = run(scenario, seed=seed, profile=release, drive="bare")
+        plain = run(scenario, seed=seed, profile=release, loop="bare")
         with asking(bugs) as asked:
-            assert run(scenario, seed=seed, profile=release, drive="bare").digest == plain.digest
+            assert run(scenario, seed=seed, profile=release, loop="bare").digest == plain.digest
         passed_over = [bug for bug in bugs if not asked.could_matter(bug, scenario)]
         assert len(passed_over) > len(bugs) // 2
         for bug in [each for each in passed_over if each.issue not in BY_WHAT_THEY_DECIDE][:5]:
-            result = run(attrs.evolve(scenario, bugs=(bug.issue,)), seed=seed, profile=release, drive="bare")
+            result = run(attrs.evolve(scenario, bugs=(bug.issue,)), seed=seed, profile=release, loop="bare")
             assert (result.steps, result.virtual_us, result.figures) == (plain.steps, plain.virtual_us, plain.figures)
 
 

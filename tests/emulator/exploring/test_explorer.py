@@ -39,7 +39,7 @@ def explored(strategy: str, scenario: kemu.Scenario, runs: int, **given: object)
 def test_an_explored_run_is_the_run_of_its_scenario_byte_for_byte(strategy: str) -> None:
     """Watching changes nothing, and the lines of the plan say it all."""
     for ran in explored(strategy, small(), 4, seeds=(1, 2))[-2:]:
-        again = run(ran.scenario, seed=ran.seed, drive="bare")
+        again = run(ran.scenario, seed=ran.seed, loop="bare")
         assert again.digest == ran.digest
         assert all(fault.fired > 0 for fault in again.faults), "each line took effect"
 
@@ -110,7 +110,7 @@ def test_what_no_seed_shows_is_found_in_another_order_and_shrunk() -> None:
     assert line.action.api == "LeaveGroup"
     shrunk = kemu.shrink(result.found.scenario, runs=40)
     assert "delay" in [kind_of(entry.action) for entry in shrunk.scenario.plan]
-    assert run(shrunk.scenario, seed=shrunk.scenario.seed, drive="bare").verdict == "liveness"
+    assert run(shrunk.scenario, seed=shrunk.scenario.seed, loop="bare").verdict == "liveness"
 
 
 def test_a_past_bug_of_order_is_found_where_the_same_seeds_do_not_show_it() -> None:
@@ -124,6 +124,6 @@ def test_a_past_bug_of_order_is_found_where_the_same_seeds_do_not_show_it() -> N
     assert (plain.found, plain.runs) == (None, 2)
     assert result.found is not None
     assert len(result.found.schedule) == 1
-    again = run(result.found.scenario, seed=result.found.seed, drive="bare")
+    again = run(result.found.scenario, seed=result.found.seed, loop="bare")
     assert again.digest == result.found.digest
     assert {(each.checker, each.kind) for each in again.violations} >= {("liveness", "member-failed")}

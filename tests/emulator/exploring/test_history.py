@@ -9,7 +9,7 @@ from kemu.actors.broker.partition_log import PartitionLog, SequenceCheck
 from kemu.actors.consumer.fetching import Fetching
 from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, History, Occurrence
 from kemu.emulator.facts import Healed, HostStarted, Seen
-from kemu.emulator.findings import ATLAS, UNCLEAN, Loss
+from kemu.emulator.findings import LOSS_REASONS, UNCLEAN, Loss
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.trace.recorder import MemoryRecorder
@@ -39,7 +39,7 @@ from kemu.protocol.notes.ranges import (
 from kemu.protocol.notes.replication import BecameLeader, LogStartMoved, RecordsReplicated
 
 MUTATIONS = Path(__file__).parents[2] / "mutations"
-MUSEUM = Path(__file__).parents[3] / "kemu" / "emulator" / "museum" / "scenarios"
+PAST_BUGS_FOLDER = Path(__file__).parents[3] / "kemu" / "emulator" / "past_bugs" / "scenarios"
 AT = ("orders", 0)
 
 
@@ -315,7 +315,7 @@ def lead(told: Told, broker: str, epoch: int, end: int, epochs: tuple[tuple[int,
 
 @pytest.mark.parametrize("expected", [True, False])
 def test_a_record_that_the_log_lost_and_another_took_the_place_of_is_lost(expected):
-    """A record is an offset and an epoch: reading another at its offset is reading past it. The atlas explains it."""
+    """A record is an offset and an epoch: reading another at its offset is reading past it. LOSS_REASONS has it."""
     told = Told(records=0)
     lead(told, "b0", 0, 0, ())
     told.write(0, 50)
@@ -385,8 +385,8 @@ def test_work_done_twice_by_two_members_is_no_anomaly():
     assert told.finish() == []
 
 
-def test_every_reason_of_the_atlas_is_an_explanation():
-    assert {f"expected loss: {why}" for why in ATLAS} < set(EXPLANATIONS)
+def test_every_reason_of_loss_reasons_is_an_explanation():
+    assert {f"expected loss: {why}" for why in LOSS_REASONS} < set(EXPLANATIONS)
 
 
 # --- whole runs ----------------------------------------------------------------------------------------------------
@@ -395,7 +395,7 @@ def test_every_reason_of_the_atlas_is_an_explanation():
 def history_of(scenario, seed: int = 1, recorder: MemoryRecorder | None = None) -> tuple[Occurrence, ...]:
     panel = Panel()
     listening = History(panel)
-    result = run(scenario, seed=seed, drive="bare", observers=(listening,), panel=panel, recorder=recorder)
+    result = run(scenario, seed=seed, loop="bare", observers=(listening,), panel=panel, recorder=recorder)
     return listening.finish(result.virtual_us, result.losses)
 
 
@@ -504,7 +504,7 @@ def test_a_broker_that_does_not_know_a_batch_again_is_caught(monkeypatch):
 @pytest.mark.parametrize("wrong", [True, False])
 def test_what_followers_truncated_by_their_high_watermarks_is_a_lost_write(tmp_path, wrong):
     """KAFKA-1211: what was acknowledged is cut off, and a member that was down meanwhile reads past it."""
-    text = (MUSEUM / "kafka-1211.toml").read_text()
+    text = (PAST_BUGS_FOLDER / "kafka-1211.toml").read_text()
     if not wrong:
         text = text.replace('bugs = ["KAFKA-1211"]\n', "")
     file = tmp_path / "read.toml"

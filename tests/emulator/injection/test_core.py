@@ -94,7 +94,7 @@ def test_the_core_gets_well_while_the_others_stay_away(how: str) -> None:
             if isinstance(seen.fact, facts.HostStarted | facts.HostResumed) and "CoreHealed" in ends:
                 after.append(seen.fact.host)
 
-    result = run(core_scenario(how), seed=3, drive="bare", observers=[Watch()])
+    result = run(core_scenario(how), seed=3, loop="bare", observers=[Watch()])
 
     assert result.verdict == "holds", result.reason
     assert result.core == facts.CoreHealed(
@@ -111,7 +111,7 @@ def test_a_host_whose_fault_would_have_ended_stays_away_too() -> None:
         kemu.At("16s", kemu.Pause(host="c2", for_us=kemu.duration_us("30s"))),
         kemu.At("12s", kemu.Split(side=("b1",), for_us=kemu.duration_us("60s"))),
     )
-    result = run(attrs.evolve(core_scenario("paused"), plan=plan), seed=1, drive="bare")
+    result = run(attrs.evolve(core_scenario("paused"), plan=plan), seed=1, loop="bare")
 
     assert result.verdict == "holds", result.reason
     assert result.core is not None and result.core.away == ("b1", "c2")
@@ -128,7 +128,7 @@ def failed_before(recalled: bool) -> kemu.Scenario:
 
 def test_who_alone_is_in_sync_is_recalled_and_all_gets_well() -> None:
     """Told as a fact, and in the result."""
-    result = run(failed_before(recalled=True), seed=1, drive="bare")
+    result = run(failed_before(recalled=True), seed=1, loop="bare")
 
     assert result.verdict == "holds", result.reason
     assert result.core is not None
@@ -137,7 +137,7 @@ def test_who_alone_is_in_sync_is_recalled_and_all_gets_well() -> None:
 
 def test_a_core_that_cannot_get_well_is_held_to_safety_alone() -> None:
     """Nobody leads anything, and that is no violation: it is said why, and the run goes on to the end of its bound."""
-    result = run(failed_before(recalled=False), seed=1, drive="bare")
+    result = run(failed_before(recalled=False), seed=1, loop="bare")
 
     assert result.verdict == "holds", result.reason
     assert result.core is not None
@@ -162,7 +162,7 @@ def last_in_sync_later(how: str, recalled: bool) -> kemu.Scenario:
 @pytest.mark.parametrize("how", ["paused", "cut off", "crashed"])
 def test_who_alone_is_left_in_sync_after_the_healing_is_recalled_then(how: str) -> None:
     """Decided once more when sessions and lags from before the healing are over; all gets well after that."""
-    result = run(last_in_sync_later(how, recalled=True), seed=1, drive="bare")
+    result = run(last_in_sync_later(how, recalled=True), seed=1, loop="bare")
 
     assert result.verdict == "holds", result.reason
     assert result.core is not None
@@ -172,7 +172,7 @@ def test_who_alone_is_left_in_sync_after_the_healing_is_recalled_then(how: str) 
 
 def test_who_alone_is_left_in_sync_and_is_not_recalled_leaves_safety_alone() -> None:
     """Said then, and nothing is demanded of the core."""
-    result = run(last_in_sync_later("paused", recalled=False), seed=1, drive="bare")
+    result = run(last_in_sync_later("paused", recalled=False), seed=1, loop="bare")
 
     assert result.verdict == "holds", result.reason
     assert result.core is not None
@@ -187,8 +187,8 @@ def test_a_coordinator_that_never_ends_a_session_is_caught_because_members_do_no
     plan = (kemu.At("19s", kemu.Pause(host="c2", for_us=kemu.duration_us("60s"))),)
     scenario = attrs.evolve(core_scenario("paused", ("c2",)), plan=plan)
 
-    whole = run(attrs.evolve(scenario, checks=kemu.ChecksSpec(stable_within_us="90s")), seed=1, drive="bare")
-    core = run(scenario, seed=1, drive="bare")
+    whole = run(attrs.evolve(scenario, checks=kemu.ChecksSpec(stable_within_us="90s")), seed=1, loop="bare")
+    core = run(scenario, seed=1, loop="bare")
 
     assert whole.verdict == "holds", whole.reason
     assert core.verdict == "liveness"
@@ -201,20 +201,20 @@ def test_a_leader_that_stays_away_is_no_leader(monkeypatch: pytest.MonkeyPatch) 
     """Of a controller that heeds no broker's end: b1 is cut off, and acts as the store says all the same."""
     monkeypatch.setattr(BrokerChanges, "died", lambda self, brokers: iter(()))
 
-    core = run(core_scenario("cut off", ("b1",)), seed=1, drive="bare")
+    core = run(core_scenario("cut off", ("b1",)), seed=1, loop="bare")
 
     assert core.verdict == "liveness"
     assert "no-leader" in {each.kind for each in core.violations if each.checker == "duties"}
 
 
 def test_a_run_with_a_core_is_repeated_byte_for_byte(tmp_path: Path) -> None:
-    """From its trace, by its scenario read from the plain form, and by the other drive."""
+    """From its trace, by its scenario read from the plain form, and by the other loop."""
     scenario, path = failed_before(recalled=True), tmp_path / "run.kemu"
-    first = run(scenario, seed=1, drive="bare", trace=path)
+    first = run(scenario, seed=1, loop="bare", trace=path)
 
     assert replay(read_trace(path)).difference is None
     assert rerun(read_trace(path))[0].digest == first.digest
-    assert run(scenario_from_dict(scenario.to_dict()), seed=1, drive="trio").digest == first.digest
+    assert run(scenario_from_dict(scenario.to_dict()), seed=1, loop="trio").digest == first.digest
 
 
 @pytest.mark.parametrize(

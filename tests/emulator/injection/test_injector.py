@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from kemu.emulator import facts
-from kemu.emulator.engine.drive import drive_bare
 from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.plan import actions as faults
 from kemu.emulator.plan.entries import At, Entry, Noted, Receives, Sends, When
 from kemu.emulator.runner import Run, run
@@ -41,7 +41,7 @@ class Watched:
     def __init__(self, *plan: Entry, seed: int = 1, until_us: int | None = None, **given: Any) -> None:
         self.watcher = Watcher()
         self.run = Run(scenario(*plan, **given), seed=seed, observers=[self.watcher])
-        self.broke = self.run.drive(lambda world, end_us: drive_bare(world, until_us or end_us))
+        self.broke = self.run.run_with(lambda world, end_us: run_plain(world, until_us or end_us))
         assert not self.broke
         self.fired = self.run.injector.counts()
 
@@ -264,7 +264,7 @@ def test_a_trigger_on_a_note_fires_later_by_its_delay() -> None:
 
 
 def test_a_trigger_that_never_comes_is_a_fault_that_never_fired() -> None:
-    result = run(scenario(When(Sends(api="LeaveGroup", nth=99), faults.Crash(host="c1"))), seed=1, drive="bare")
+    result = run(scenario(When(Sends(api="LeaveGroup", nth=99), faults.Crash(host="c1"))), seed=1, loop="bare")
 
     assert [fault.fired for fault in result.faults] == [0]
     assert result.verdict == "holds"
@@ -292,7 +292,7 @@ IN_PARTS_TRIGGERS = {
 def in_parts(*plan: Entry) -> list[int]:
     """How often each entry of this plan fires where every member is a thread of its host, such as ``c1/t1``."""
     given = attrs.evolve(streams(members=1, seconds=30), plan=plan)
-    return [fault.fired for fault in run(given, seed=1, drive="bare").faults]
+    return [fault.fired for fault in run(given, seed=1, loop="bare").faults]
 
 
 @pytest.mark.parametrize("kind", IN_PARTS)

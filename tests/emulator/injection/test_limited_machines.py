@@ -9,7 +9,7 @@ from kemu.actors.broker.partition_log import LoggedBatch, start_entry, to_record
 from kemu.actors.broker.replica_log import batch_entry, cut_entry
 from kemu.emulator import facts
 from kemu.emulator.cluster.weights import Weights
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions import BandwidthLimit, ClockDrift, Heal, SlowDisk, TieOrder
 from kemu.emulator.plan.entries import At
@@ -30,7 +30,7 @@ LIMITS = (SlowDisk, BandwidthLimit)
 KIND = {SlowDisk: "slow-disk", BandwidthLimit: "limit-bandwidth"}
 
 
-class Driven:
+class WholeRun:
     """A run that holds: two partitions, led by b0 and b1; with replication b2 has no replica of either."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Driven:
         )
         self.watcher = Watcher()
         self.run = Run(made, seed=1, observers=(self.watcher,))
-        assert not self.run.drive(drive_bare)
+        assert not self.run.run_with(run_plain)
         result = self.run.judging.finish(self.run.world.now_us, "")
         assert result.verdict == "holds", result.violations[:3]
         assert self.run.injector.counts() == [1] * len(plan)
@@ -89,15 +89,15 @@ def near(found_ms: set[int], wanted_ms: int) -> bool:
 
 
 @cache
-def seldom() -> Driven:
+def seldom() -> WholeRun:
     """Each partition gets one record a second: none waits for another."""
-    return Driven(records_per_s=2)
+    return WholeRun(records_per_s=2)
 
 
 @cache
-def calm(replicated: bool) -> Driven:
+def calm(replicated: bool) -> WholeRun:
     """Nothing is limited."""
-    return Driven(replicated=replicated)
+    return WholeRun(replicated=replicated)
 
 
 @pytest.mark.parametrize("limit", LIMITS)
@@ -105,7 +105,7 @@ def test_a_limited_broker_takes_no_more_records_than_their_size_allows_until_tha
     limit: Limit,
 ) -> None:
     """50 KB/s are five records of 10 KB a second; the partition of another broker gets its ten as ever."""
-    driven = Driven(At(20 * S, limit(host="b0", speed="50KB/s", for_us=20 * S)))
+    driven = WholeRun(At(20 * S, limit(host="b0", speed="50KB/s", for_us=20 * S)))
 
     limited = driven.acknowledged(0, 20, 40)
     assert 50 <= limited <= 100, "of 200: whole batches alone are acknowledged, each twice the one before"
@@ -119,7 +119,7 @@ def test_a_limited_broker_takes_no_more_records_than_their_size_allows_until_tha
 @pytest.mark.parametrize(("host", "slow"), [("b0", 0), ("b2", 1)])
 def test_a_limited_replica_keeps_back_its_partition_whoever_leads_it(limit: Limit, host: str, slow: int) -> None:
     """acks=all: t-0 is on b0 and b1, t-1 on b1 and b2; a follower that is slow and in sync is waited for."""
-    free, driven = calm(True), Driven(At(20 * S, limit(host=host, speed="50KB/s", for_us=15 * S)), replicated=True)
+    free, driven = calm(True), WholeRun(At(20 * S, limit(host=host, speed="50KB/s", for_us=15 * S)), replicated=True)
     other = 1 - slow
 
     limited = driven.acknowledged(slow, 20, 35)
@@ -134,7 +134,7 @@ def test_a_limited_replica_keeps_back_its_partition_whoever_leads_it(limit: Limi
 @pytest.mark.parametrize("limit", LIMITS)
 def test_of_two_limits_the_later_holds_and_when_both_are_over_none_does(limit: Limit) -> None:
     """10 KB at 20 and at 80 KB/s; the first ends in the midst of the second, which lasts as long as it says."""
-    driven = Driven(
+    driven = WholeRun(
         At(20 * S, limit(host="b0", speed="20KB/s", for_us=10 * S)),
         At(25 * S, limit(host="b0", speed="80KB/s", for_us=15 * S)),
         records_per_s=2,
@@ -149,7 +149,7 @@ def test_of_two_limits_the_later_holds_and_when_both_are_over_none_does(limit: L
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_limit_inside_another_gives_way_to_it_when_it_ends(limit: Limit) -> None:
     """The second is over before the first, which holds again; healing ends it."""
-    driven = Driven(
+    driven = WholeRun(
         At(20 * S, limit(host="b0", speed="80KB/s")),
         At(25 * S, limit(host="b0", speed="20KB/s", for_us=5 * S)),
         At(45 * S, Heal()),
@@ -165,7 +165,7 @@ def test_a_limit_inside_another_gives_way_to_it_when_it_ends(limit: Limit) -> No
 
 def test_a_fault_ends_with_the_speed_that_the_scenario_gives_a_disk() -> None:
     """``overrides.b0.disk``: 10 KB at 100 KB/s, for a time at 20 KB/s."""
-    driven = Driven(
+    driven = WholeRun(
         At(20 * S, SlowDisk(host="b0", speed="20KB/s", for_us=10 * S)), disk_of_b0="100KB/s", records_per_s=2
     )
 
@@ -194,7 +194,7 @@ def test_clocks_and_orders_of_ties_have_one_setting_too_and_end_one_by_one() -> 
     drawn_by_the_seed = one.world.agenda.ties
     for at_s in (24, 28, 32, 36):
         one.world.at(at_s * S, partial(look, one, at_s))
-    assert not one.drive(drive_bare)
+    assert not one.run_with(run_plain)
 
     assert settings == {24: (1_000, 2_000), 28: (-500, 5_000), 32: (-500, 5_000), 36: (0, 0)}
     assert one.world.agenda.ties is drawn_by_the_seed
@@ -219,7 +219,7 @@ def test_a_limit_is_told_in_words(action: Action, words: str) -> None:
 def test_a_speed_that_is_none_is_refused(limit: Limit, given: str, why: str) -> None:
     """A plan made in Python meets the checks of a file."""
     with pytest.raises(ScenarioError, match=why) as caught:
-        Driven(At(20 * S, limit(host="b0", speed=given)))
+        WholeRun(At(20 * S, limit(host="b0", speed=given)))
     assert [problem.path for problem in caught.value.problems] == [("plan", 0, "speed")]
 
 

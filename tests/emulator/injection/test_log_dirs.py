@@ -59,7 +59,7 @@ class Watched:
     def __init__(self, *plan: Entry, log_dirs: int = 2, seconds: int = 50) -> None:
         self.watcher = Watcher()
         self.result: RunResult = run(
-            scenario(*plan, log_dirs=log_dirs, seconds=seconds), seed=1, drive="bare", observers=(self.watcher,)
+            scenario(*plan, log_dirs=log_dirs, seconds=seconds), seed=1, loop="bare", observers=(self.watcher,)
         )
         assert self.result.verdict == "holds", (self.result.broke, self.result.violations[:3])
 
@@ -164,11 +164,11 @@ def test_a_directory_that_no_broker_has_is_refused(action: Action) -> None:
         attrs.evolve(scenario(), plan=(At(S, action),))
 
 
-def test_both_drives_agree_and_the_trace_replays(tmp_path: Path) -> None:
+def test_both_loops_agree_and_the_trace_replays(tmp_path: Path) -> None:
     """What a broker is told of its disks is in the trace."""
     plan = (At(10 * S, FailedLogDir(host="b0", for_us=8 * S)), At(12 * S, Crash(host="b0", for_us=S)))
     path = tmp_path / "dirs.kemu"
-    results = [run(scenario(*plan, seconds=25), seed=2, drive=drive, trace=path) for drive in ("trio", "bare")]
+    results = [run(scenario(*plan, seconds=25), seed=2, loop=loop, trace=path) for loop in ("trio", "bare")]
 
     assert results[0].digest == results[1].digest
     assert replay(read_trace(path)).difference is None

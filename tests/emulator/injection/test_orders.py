@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kemu.emulator.engine.control import ControlSocket
-from kemu.emulator.engine.drive import Outside, drive_bare
+from kemu.emulator.engine.loop import Outside, run_plain
 from kemu.emulator.injection.orders import Orders
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, run
@@ -29,7 +29,7 @@ def instances(seconds: int) -> Scenario:
 
 def with_orders(*orders: tuple[int, bytes], seconds: int = 45, sink: Any = None) -> tuple[Run, list[dict[str, Any]]]:
     """A run that is given these lines at these seconds, and the answers."""
-    one = Run(instances(seconds), seed=1, profile="kip-429-v99", drive="bare", sink=sink)
+    one = Run(instances(seconds), seed=1, profile="kip-429-v99", loop="bare", sink=sink)
     taken = Orders(one.scenario, one.injector)
     one.watch_also(taken)
     answers: list[dict[str, Any]] = []
@@ -39,7 +39,7 @@ def with_orders(*orders: tuple[int, bytes], seconds: int = 45, sink: Any = None)
 
     for at_s, line in orders:
         one.world.at(at_s * S, taking(line))
-    assert one.drive(drive_bare) == ""
+    assert one.run_with(run_plain) == ""
     return one, answers
 
 

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from kemu.emulator import facts
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.plan.actions import (
     Action,
     Crash,
@@ -70,7 +70,7 @@ class Watched:
     def __init__(self, *plan: Entry, seed: int = 1, seconds: int = 45) -> None:
         self.watcher = Watcher()
         self.result: RunResult = run(
-            scenario(*plan, seconds=seconds), seed=seed, drive="bare", observers=(self.watcher,)
+            scenario(*plan, seconds=seconds), seed=seed, loop="bare", observers=(self.watcher,)
         )
         assert self.result.verdict == "holds", (self.result.broke, self.result.violations[:3])
         self.fired = [fault.fired for fault in self.result.faults]
@@ -89,8 +89,8 @@ class Watched:
 
 def controller(seed: int = 1) -> str:
     """Who controls at the start."""
-    run_ = Run(scenario(), seed=seed, drive="bare")
-    run_.drive(lambda world, end_us: drive_bare(world, S))
+    run_ = Run(scenario(), seed=seed, loop="bare")
+    run_.run_with(lambda world, end_us: run_plain(world, S))
     return run_.cluster.resolve("controller")
 
 
@@ -358,7 +358,7 @@ def test_without_a_store_such_a_fault_is_refused(action: Action) -> None:
         attrs.evolve(scenario(At(5 * S, action), seconds=10), brokers=BrokersSpec())
 
 
-def test_both_drives_agree_and_the_trace_replays(tmp_path: Path) -> None:
+def test_both_loops_agree_and_the_trace_replays(tmp_path: Path) -> None:
     """Faults of the store are events of the store like any other."""
     plan = (
         At(8 * S, Hold(sender="b2", api="Fetch", for_us=8 * S)),
@@ -370,7 +370,7 @@ def test_both_drives_agree_and_the_trace_replays(tmp_path: Path) -> None:
         At(35 * S, Crash(host="zk", for_us=5 * S)),
     )
     path = tmp_path / "store.kemu"
-    results = [run(scenario(*plan), seed=2, drive=drive, trace=path) for drive in ("trio", "bare")]
+    results = [run(scenario(*plan), seed=2, loop=loop, trace=path) for loop in ("trio", "bare")]
 
     assert results[0].digest == results[1].digest
     assert replay(read_trace(path)).difference is None

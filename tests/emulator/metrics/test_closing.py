@@ -25,7 +25,7 @@ topics.orders = { partitions = 6 }
 
 def closed(text: str, *actions: str) -> tuple[RunResult, ClosingFigures]:
     """The one host that is closed."""
-    result = run(with_actions(scenario_from_toml(text), actions), seed=1, drive="bare")
+    result = run(with_actions(scenario_from_toml(text), actions), seed=1, loop="bare")
     (one,) = result.figures.closings
     return result, one
 

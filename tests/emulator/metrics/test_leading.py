@@ -162,7 +162,7 @@ def test_controllers_and_elections_are_listed() -> None:
 
 def test_where_no_broker_replicates_there_is_nothing_to_tell() -> None:
     """The key is there, empty."""
-    result = run(load_scenario("steady-group"), seed=1, drive="bare")
+    result = run(load_scenario("steady-group"), seed=1, loop="bare")
 
     assert result.figures.replication is None
 
@@ -170,7 +170,7 @@ def test_where_no_broker_replicates_there_is_nothing_to_tell() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_crash_costs_its_partitions_the_session_timeout_and_nobody_else_anything(seed: int) -> None:
     """Until the store ends the session (6 s, less the time since its last word) nobody leads what the broker led."""
-    result = run(with_values(load_scenario("broker-crash-and-return"), ["draws=calm"]), seed=seed, drive="bare")
+    result = run(with_values(load_scenario("broker-crash-and-return"), ["draws=calm"]), seed=seed, loop="bare")
     figures = result.figures.replication
     assert figures is not None
 

@@ -140,7 +140,7 @@ def test_a_step_that_is_given_up_has_no_end():
 
 def went(name: str, *settings: str) -> RunResult:
     """A preset's run, which holds."""
-    result = run(with_values(load_scenario(name), settings), seed=3, drive="bare")
+    result = run(with_values(load_scenario(name), settings), seed=3, loop="bare")
     assert result.verdict == "holds", result.reason
     return result
 
@@ -160,7 +160,7 @@ def test_what_is_moved_is_what_the_new_replicas_have_and_takes_its_time_through_
 def test_without_limited_machines_nothing_waits_for_bytes():
     """The same reassignment on machines without limits is over in a second or two."""
     plain = scenario_from_toml(FREE)
-    result = run(plain, seed=3, drive="bare")
+    result = run(plain, seed=3, loop="bare")
     assert result.verdict == "holds", result.reason
     moves = result.figures.reassignment
     assert moves is not None and moves.took_us is not None and moves.took_us < 2 * S

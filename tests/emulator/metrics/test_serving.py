@@ -383,7 +383,7 @@ def joined(assignor: str, **config: object) -> Figures:
         groups={"g": GroupSpec(topics=("t",), members=2, assignors=(assignor,), config=config)},
         plan=(At(30 * SECOND, AddMembers(group="g")),),
     )
-    result = run(scenario, seed=5, profile="kafka-3.4", drive="bare")
+    result = run(scenario, seed=5, profile="kafka-3.4", loop="bare")
     assert result.verdict == "holds", result.violations
     for row in result.figures.downtime:
         waits(row)
@@ -441,11 +441,11 @@ def test_callbacks_that_take_no_time_are_not_reported() -> None:
         draws="calm", name="quick", duration_us=10 * SECOND, topics={"t": TopicSpec(partitions=2)},
         groups={"g": GroupSpec(topics=("t",), members=2)},
     )  # fmt: skip
-    run(scenario, seed=1, drive="bare", observers=(Watch(),))
+    run(scenario, seed=1, loop="bare", observers=(Watch(),))
     assert seen == []
 
     slow = attrs.evolve(scenario, groups={"g": GroupSpec(topics=("t",), members=2, config=SLOW)})
-    run(slow, seed=1, drive="bare", observers=(Watch(),))
+    run(slow, seed=1, loop="bare", observers=(Watch(),))
     assert {(one.fact.callback, one.fact.took_us) for one in seen} >= {  # type: ignore[attr-defined]
         ("onPartitionsAssigned", 5 * SECOND)
     }

@@ -325,7 +325,7 @@ def test_events_before_the_application_runs_and_events_without_effect_are_no_epi
 
 def test_the_page_s_scale_down_costs_what_its_facts_say() -> None:
     """A whole run: two tasks move, the least there is, each with one barrier and a tail; the second one waits once."""
-    found = run(load_scenario("streams-scale-down"), seed=1, drive="bare").figures.streams["app"]
+    found = run(load_scenario("streams-scale-down"), seed=1, loop="bare").figures.streams["app"]
 
     assert (found.moved, found.min_moves, found.tasks_down, found.wasted_bytes) == (2, 2, 2, 0)
     assert found.rebalances == {"leaving": 1, "ready": 2, "gone": 1} and found.empty_rebalances == 1

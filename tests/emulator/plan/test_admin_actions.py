@@ -86,7 +86,7 @@ class Watched:
             plan=plan,
         )
         self.watcher, story = Watcher(), Story()
-        self.result = run(made, seed=1, drive="bare", observers=(self.watcher, story))
+        self.result = run(made, seed=1, loop="bare", observers=(self.watcher, story))
         assert self.result.verdict == "holds", (self.result.broke, self.result.violations[:3])
         self.told = [line.text() for line in story.lines]
 

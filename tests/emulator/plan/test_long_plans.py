@@ -38,7 +38,7 @@ def test_a_rolling_restart_makes_the_run_as_long_as_it_takes(members: int, plan:
 
 def test_every_part_of_a_rolling_restart_is_done_and_counted() -> None:
     """It used to stop after five of eight, without a word."""
-    result = run(rolling(), seed=1, drive="bare")
+    result = run(rolling(), seed=1, loop="bare")
 
     (restart,) = result.faults
     assert (restart.fired, restart.done, restart.parts) == (1, 8, 8)

@@ -65,7 +65,7 @@ def test_a_new_action_is_read_from_toml_and_done_in_a_run(poke: type) -> None:
     crash = '[[plan]]\nat = "15s"\ndo = "crash"\nhost = "c1"\n'
     scenario = scenario_from_toml(TOML + entry.format("10s") + crash + entry.format("16s"))
 
-    result = run(scenario, seed=1, drive="bare")
+    result = run(scenario, seed=1, loop="bare")
 
     assert [(row.kind, row.fired) for row in result.faults] == [("poke", 1), ("crash", 1), ("poke", 0)]
     assert result.faults[0].text == "at 10s: poke c1 2 times"
@@ -88,7 +88,7 @@ def test_a_new_action_is_known_to_the_command_line(poke: type, tmp_path: Path) -
 
     told = CliRunner().invoke(kemu, ["describe", "poke"])
     listed = CliRunner().invoke(kemu, ["describe", "faults"])
-    ran = CliRunner().invoke(kemu, ["run", str(path), "--do", "poke host=c2 at=10s", "--drive", "bare"])
+    ran = CliRunner().invoke(kemu, ["run", str(path), "--do", "poke host=c2 at=10s", "--loop", "bare"])
 
     assert "poke: a host is looked at" in told.output
     assert "host = ...   # host\n" in told.output

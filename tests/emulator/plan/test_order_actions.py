@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kemu.emulator import facts
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.plan import actions
 from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.entries import At, Receives, When
@@ -36,13 +36,13 @@ def scenario(*plan: Action, at_us: int = 0, seconds: int = 40, members: int = 3)
     )
 
 
-class Driven:
+class Compared:
     """A run with every packet."""
 
     def __init__(self, given: Scenario, seed: int = 1) -> None:
         self.recorder, self.watcher = MemoryRecorder(), Watcher()
-        self.run = Run(given, seed=seed, drive="bare", recorder=self.recorder, observers=[self.watcher])
-        assert not self.run.drive(drive_bare)
+        self.run = Run(given, seed=seed, loop="bare", recorder=self.recorder, observers=[self.watcher])
+        assert not self.run.run_with(run_plain)
         self.fired = self.run.injector.counts()
         self.packets = [each for each in self.recorder.records if isinstance(each, PacketRecord)]
         judged = self.run.judging.finish(self.run.world.now_us, "")
@@ -62,8 +62,8 @@ def took_us(packet: PacketRecord) -> int:
 
 def test_only_the_message_that_is_meant_comes_later() -> None:
     """The third heartbeat of c2, and what is behind it on the connection."""
-    plain = Driven(scenario())
-    late = Driven(scenario(actions.LateMessage(api="Heartbeat", sender="c2", nth=3, by_us=900 * MS)))
+    plain = Compared(scenario())
+    late = Compared(scenario(actions.LateMessage(api="Heartbeat", sender="c2", nth=3, by_us=900 * MS)))
 
     assert late.fired == [1]
     before, after = plain.sent("Heartbeat", "c2"), late.sent("Heartbeat", "c2")
@@ -74,7 +74,7 @@ def test_only_the_message_that_is_meant_comes_later() -> None:
 
 
 def test_an_answer_can_be_the_one_that_comes_later() -> None:
-    late = Driven(scenario(actions.LateMessage(api="SyncGroupReply", receiver="c1", by_us=2 * S)))
+    late = Compared(scenario(actions.LateMessage(api="SyncGroupReply", receiver="c1", by_us=2 * S)))
 
     assert late.fired == [1]
     (slow,) = [each for each in late.packets if each.api == "SyncGroup" and each.to == "c1" and took_us(each) > S]
@@ -84,7 +84,7 @@ def test_an_answer_can_be_the_one_that_comes_later() -> None:
 def test_several_lines_count_the_same_messages() -> None:
     """A delay does not end the judging: the next line counts the message, too, and delays add up."""
     first = actions.LateMessage(api="Heartbeat", sender="c2", nth=2, by_us=500 * MS)
-    late = Driven(scenario(first, attrs.evolve(first, nth=4), attrs.evolve(first, nth=2, by_us=100 * MS)))
+    late = Compared(scenario(first, attrs.evolve(first, nth=4), attrs.evolve(first, nth=2, by_us=100 * MS)))
 
     assert late.fired == [1, 1, 1]
     took = [took_us(each) // (100 * MS) for each in late.sent("Heartbeat", "c2")[:5]]
@@ -96,7 +96,7 @@ def test_a_late_message_does_not_cross_a_split_that_came_after() -> None:
     slow = actions.Slow(sender="c1", add_us=5 * MS)
     split = When(Receives(api="Heartbeat", by="b0", to="c1", nth=3), actions.Isolate(host="c1", for_us=4 * S))
     given = scenario(slow)
-    driven = Driven(attrs.evolve(given, plan=(*given.plan, split)))
+    driven = Compared(attrs.evolve(given, plan=(*given.plan, split)))
 
     assert driven.fired[1] > 0
     began, ended = (seen.at_us for seen in driven.watcher.facts if getattr(seen.fact, "kind", "") == "isolate")
@@ -107,16 +107,16 @@ def test_a_late_message_does_not_cross_a_split_that_came_after() -> None:
 
 
 def test_a_lost_message_takes_its_connection_with_it_and_its_client_asks_again() -> None:
-    lost = Driven(scenario(actions.LostMessage(api="SyncGroup", sender="c2")))
+    lost = Compared(scenario(actions.LostMessage(api="SyncGroup", sender="c2")))
 
     assert lost.fired == [1]
     assert [each.verdict for each in lost.sent("SyncGroup", "c2")][:1] == ["lost"]
-    assert len(lost.sent("JoinGroup", "c2")) > len(Driven(scenario()).sent("JoinGroup", "c2"))
+    assert len(lost.sent("JoinGroup", "c2")) > len(Compared(scenario()).sent("JoinGroup", "c2"))
 
 
 def test_a_barrier_opens_when_enough_senders_are_there() -> None:
     """Heartbeats go each their own way; behind a barrier all three arrive within a latency of the last one."""
-    driven = Driven(scenario(actions.Barrier(api="Heartbeat", count=3), at_us=SETTLED))
+    driven = Compared(scenario(actions.Barrier(api="Heartbeat", count=3), at_us=SETTLED))
 
     ended = [seen.at_us for seen in driven.watcher.facts if type(seen.fact) is facts.FaultEnded]
     held = [each for each in driven.packets if each.verdict == "held" and each.api == "Heartbeat"]
@@ -130,7 +130,7 @@ def test_a_barrier_opens_when_enough_senders_are_there() -> None:
 
 
 def test_a_barrier_that_never_fills_ends_after_its_time() -> None:
-    driven = Driven(scenario(actions.Barrier(api="Heartbeat", count=4, for_us=5 * S), at_us=SETTLED))
+    driven = Compared(scenario(actions.Barrier(api="Heartbeat", count=4, for_us=5 * S), at_us=SETTLED))
 
     (ended,) = [seen.at_us for seen in driven.watcher.facts if type(seen.fact) is facts.FaultEnded]
     assert ended == SETTLED + 5 * S
@@ -140,7 +140,7 @@ def test_deliver_lets_the_first_go_and_keeps_the_others_in_order() -> None:
     """Of what all members send from their next heartbeat on; then all of it, when the hold ends."""
     given = scenario(actions.Hold(api="Heartbeat", for_us=9 * S), at_us=SETTLED)
     deliver = At(SETTLED + 6 * S, actions.Deliver(api="Heartbeat", count=1))
-    driven = Driven(attrs.evolve(given, plan=(*given.plan, deliver)))
+    driven = Compared(attrs.evolve(given, plan=(*given.plan, deliver)))
 
     assert driven.fired[1] == 1
     released = [each for each in driven.packets if each.verdict == "released"]
@@ -155,7 +155,7 @@ def test_deliver_lets_the_first_go_and_keeps_the_others_in_order() -> None:
 
 
 def test_deliver_without_anything_held_says_so() -> None:
-    driven = Driven(scenario(actions.Deliver(), at_us=SETTLED))
+    driven = Compared(scenario(actions.Deliver(), at_us=SETTLED))
 
     assert driven.fired == [0]
     assert "no effect, nothing of it is held" in driven.of(facts.FaultApplied)[0].text
@@ -164,7 +164,7 @@ def test_deliver_without_anything_held_says_so() -> None:
 def _orders(order: int, grain_us: int) -> tuple[str, ...]:
     """Who joined when, by a grain at which joins meet."""
     plan = (actions.TieOrder(order=order, grain_us=grain_us),)
-    driven = Driven(scenario(*plan, seconds=15), seed=3)
+    driven = Compared(scenario(*plan, seconds=15), seed=3)
     steps = [each for each in driven.recorder.records if isinstance(each, Step) and each.event[0] == RECEIVED]
     joins = {
         each.packet_id: each.sender for each in driven.packets if each.api == "JoinGroup" and host_of(each.to) == "b0"
@@ -182,7 +182,7 @@ def test_ties_have_an_order_of_their_own() -> None:
 
 
 def test_with_a_grain_packets_arrive_at_its_multiples_and_in_order() -> None:
-    driven = Driven(scenario(actions.TieOrder(order=1, grain_us=10 * MS)))
+    driven = Compared(scenario(actions.TieOrder(order=1, grain_us=10 * MS)))
 
     ends_us = driven.run.scenario.heal_at_us
     late = [each for each in driven.packets if each.verdict == "sent" and each.at_us < ends_us]
@@ -196,7 +196,7 @@ def test_with_a_grain_packets_arrive_at_its_multiples_and_in_order() -> None:
 
 def test_ties_without_a_grain_move_nothing_but_ties() -> None:
     """What the network draws stays: so do all packets until the first tie."""
-    plain, other = Driven(scenario()), Driven(scenario(actions.TieOrder(order=5)))
+    plain, other = Compared(scenario()), Compared(scenario(actions.TieOrder(order=5)))
 
     assert other.fired == [1]
     assert [took_us(each) for each in plain.packets[:20]] == [took_us(each) for each in other.packets[:20]]
@@ -204,7 +204,7 @@ def test_ties_without_a_grain_move_nothing_but_ties() -> None:
 
 @pytest.mark.parametrize("of", ["links", "hosts"])
 def test_priorities_make_some_links_come_behind_others_within_their_bound(of: str) -> None:
-    driven = Driven(scenario(actions.LinkPriorities(order=4, of=of, within_us=400 * MS), seconds=20))
+    driven = Compared(scenario(actions.LinkPriorities(order=4, of=of, within_us=400 * MS), seconds=20))
 
     sent = [each for each in driven.packets if each.verdict == "sent" and took_us(each) > 60]
     of_link: dict[tuple[str, str], set[int]] = {}
@@ -219,7 +219,7 @@ def test_priorities_make_some_links_come_behind_others_within_their_bound(of: st
 
 def test_a_change_point_moves_a_link_behind_all_others() -> None:
     plan = actions.LinkPriorities(order=4, within_us=400 * MS, changes=1, messages=200)
-    driven = Driven(scenario(plan, seconds=20))
+    driven = Compared(scenario(plan, seconds=20))
 
     late = [each for each in driven.packets if each.verdict == "sent" and took_us(each) >= 400 * MS]
     links = {(host_of(each.sender), host_of(each.to)) for each in late if each.at_us < 20 * S}
@@ -238,9 +238,9 @@ def test_a_change_point_moves_a_link_behind_all_others() -> None:
     ids=lambda action: type(action).__name__,
 )
 def test_a_schedule_is_a_line_of_the_plan_and_the_same_again(action: Action) -> None:
-    """Same scenario, same seed, same trace; and both drives."""
+    """Same scenario, same seed, same trace; and both loops."""
     given = scenario(action, seconds=20)
-    first, again = run(given, seed=7, drive="bare"), run(given, seed=7, drive="trio")
+    first, again = run(given, seed=7, loop="bare"), run(given, seed=7, loop="trio")
 
     assert first.digest == again.digest
     assert first.verdict == "holds"

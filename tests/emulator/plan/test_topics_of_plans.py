@@ -67,7 +67,7 @@ class Watched:
 
     def __init__(self, made: Scenario, seed: int = 1) -> None:
         self.watcher = Watcher()
-        self.result: RunResult = run(made, seed=seed, drive="bare", observers=(self.watcher,))
+        self.result: RunResult = run(made, seed=seed, loop="bare", observers=(self.watcher,))
         assert self.result.verdict == "holds", (self.result.broke, self.result.violations[:3])
         self.fired = [fault.fired for fault in self.result.faults]
 
@@ -356,7 +356,7 @@ def test_a_run_with_created_topics_replays(tmp_path: Path) -> None:
         At(20 * S, DeleteTopic(topic="new")),
     )
     path = tmp_path / "topics.kemu"
-    results = [run(scenario(*plan, seconds=25), seed=4, drive=drive, trace=path) for drive in ("trio", "bare")]
+    results = [run(scenario(*plan, seconds=25), seed=4, loop=loop, trace=path) for loop in ("trio", "bare")]
 
     assert results[0].digest == results[1].digest
     assert replay(read_trace(path)).difference is None

@@ -113,7 +113,7 @@ def test_each_member_names_the_assignors_of_its_own_release(older: str, voted: s
         profile="kafka-3.9",
     )
 
-    result = run(scenario, seed=1, drive="bare", observers=(watch,))
+    result = run(scenario, seed=1, loop="bare", observers=(watch,))
 
     assert (result.verdict == "holds") == bool(voted)
     assert voted == set(watch.protocols) or (not voted and len(set(watch.protocols)) == 1)
@@ -123,8 +123,8 @@ def test_the_scenario_s_profile_is_used_unless_another_is_asked_for() -> None:
     """A preset about a release names it."""
     scenario = scenario_from_toml(TEXT)
 
-    assert run(scenario, seed=1, drive="bare").profile == "kafka-2.4"
-    assert run(scenario, seed=1, drive="bare", profile="kafka-3.4").profile == "kafka-3.4"
+    assert run(scenario, seed=1, loop="bare").profile == "kafka-2.4"
+    assert run(scenario, seed=1, loop="bare", profile="kafka-3.4").profile == "kafka-3.4"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def upgraded(*more: At, hosts: tuple[str, ...] = (), every_us: int = 10 * S, dow
         plan=(At(20 * S, upgrade), *more),
     )
     watch = Reconfigured()
-    result = run(scenario, seed=1, drive="bare", observers=(watch,))
+    result = run(scenario, seed=1, loop="bare", observers=(watch,))
     assert result.verdict == "holds"
     return watch
 
@@ -229,7 +229,7 @@ def test_what_a_consumer_would_refuse_is_an_error_of_the_scenario() -> None:
     wrong = page.replace('"max.poll.records=5"', '"emulated.bytecode=old", "rebalance.protocol=cooperative"')
 
     with pytest.raises(ScenarioError, match=r"groups\.g: c1 .*does not know it"):
-        run(scenario_from_toml(wrong), seed=1, drive="bare")
+        run(scenario_from_toml(wrong), seed=1, loop="bare")
 
 
 def test_an_upgrade_in_words_says_who_becomes_what() -> None:

@@ -53,7 +53,7 @@ def patterns(*plan: At) -> Scenario:
 def test_a_group_reads_what_is_created_later_and_forgets_what_is_deleted() -> None:
     """Whoever hears of it first, at the next refresh of its metadata, makes the group rebalance."""
     watcher = Watcher()
-    result = run(patterns(At(45 * S, DeleteTopic(topic="orders-old"))), seed=1, drive="bare", observers=(watcher,))
+    result = run(patterns(At(45 * S, DeleteTopic(topic="orders-old"))), seed=1, loop="bare", observers=(watcher,))
 
     assert result.verdict == "holds", (result.reason, result.violations[:3])
     read = {seen.fact.topic for seen in watcher.facts if type(seen.fact) is Processed}
@@ -72,7 +72,7 @@ def test_a_member_changes_to_a_pattern() -> None:
     watcher = Watcher()
     change = At(10 * S, ChangeSubscription(host="c2", pattern="oth.r"))
     scenario = attrs.evolve(patterns(change), duration_us=18 * S, plan=(change,))
-    run(scenario, seed=1, drive="bare", observers=(watcher,))
+    run(scenario, seed=1, loop="bare", observers=(watcher,))
 
     assert any(
         "c2 subscribes to all that matches oth.r" in seen.fact.text

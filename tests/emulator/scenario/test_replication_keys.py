@@ -83,7 +83,7 @@ def test_a_replicated_run_replays_without_a_difference(tmp_path):
     """Every actor of it, the store and the controllers too, from what its trace holds."""
     scenario = scenario_from_dict({**given(session="6s"), "duration": "20s", "plan": [CRASH]})
     path = tmp_path / "run.kemu"
-    assert run(scenario, seed=2, drive="bare", trace=path).verdict == "holds"
+    assert run(scenario, seed=2, loop="bare", trace=path).verdict == "holds"
 
     outcome = replay(read_trace(path))
 

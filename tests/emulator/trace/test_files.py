@@ -56,7 +56,7 @@ def test_an_interrupted_run_leaves_all_its_steps(tmp_path: Path) -> None:
 
     path = tmp_path / "run.trace"
     with pytest.raises(KeyboardInterrupt):
-        run(steady(2, 4, 30), seed=1, drive="bare", trace=path, observers=(Impatient(),))
+        run(steady(2, 4, 30), seed=1, loop="bare", trace=path, observers=(Impatient(),))
 
     *records, end = read_trace(path).records()
     assert isinstance(end, Torn)

@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 
 from kemu.emulator.chance import Seeded
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import HostStarted
 from kemu.emulator.runner import Run
@@ -25,7 +25,7 @@ def test_memory_keeps_steps_packets_and_facts_in_order() -> None:
     for host in world.hosts.values():
         world.start(host)
     call(world, 7)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
 
     facts = [record.fact for record in recorder.records if isinstance(record, WorldFact)]
     assert facts == [HostStarted(host=name, life=1, kept_disk=True) for name in ("b0", "c1")]
@@ -41,7 +41,7 @@ def test_a_recorder_beside_the_trace_sees_what_the_file_holds(tmp_path: Path) ->
     """Both see one run of a whole cluster: the same records, the same facts as an observer."""
     recorder, watcher, sink = MemoryRecorder(), Watcher(), io.BytesIO()
     one = Run(steady(2, 4, 10), seed=3, sink=sink, observers=(watcher,), recorder=recorder)
-    one.drive(drive_bare)
+    one.run_with(run_plain)
     one.writer.finish("holds", one.world.now_us)
     path = tmp_path / "run.trace"
     path.write_bytes(sink.getvalue())
@@ -54,7 +54,7 @@ def test_a_recorder_beside_the_trace_sees_what_the_file_holds(tmp_path: Path) ->
 def test_several_recorders_are_told_the_same() -> None:
     first, second, writer = MemoryRecorder(), MemoryRecorder(), TraceWriter(None, HEADER)
     one = Run(steady(1, 1, 5), seed=1, recorder=RecorderOfAll(first, second, writer))
-    one.drive(drive_bare)
+    one.run_with(run_plain)
 
     assert first.records == second.records
     assert len(first.records) > 100

@@ -34,7 +34,7 @@ HEADER = Header(
     plan=[{"kind": "crash", "host": "c1", "at_us": 5}],
     seed=7,
     profile="kafka-3.9",
-    drive="bare",
+    loop="bare",
     package="0.1.0",
 )
 EVENT = event_row(TimerFired(("beat",)))
@@ -131,8 +131,8 @@ def test_a_file_may_hold_many_runs(tmp_path):
 
 
 def test_the_digest_depends_on_every_record_and_on_nothing_else():
-    def digest(*, drive="bare", sink=None, flushes=(), **change):
-        writer = TraceWriter(sink, Header({}, [], 1, "p", drive, "0"))
+    def digest(*, loop="bare", sink=None, flushes=(), **change):
+        writer = TraceWriter(sink, Header({}, [], 1, "p", loop, "0"))
         for seq in range(300):
             writer.step((seq, seq, "c1", 1, seq + change.get("drift", 0), EVENT, EFFECTS[: change.get("effects", 3)]))
             if seq in flushes:
@@ -144,7 +144,7 @@ def test_the_digest_depends_on_every_record_and_on_nothing_else():
     base = digest()
 
     assert len(base) == 32
-    assert {digest(drive="trio"), digest(sink=io.BytesIO()), digest(sink=io.BytesIO(), flushes=(3, 170))} == {base}
+    assert {digest(loop="trio"), digest(sink=io.BytesIO()), digest(sink=io.BytesIO(), flushes=(3, 170))} == {base}
     changed = [digest(drift=1), digest(effects=2), digest(verdict="lost"), digest(reason="broken")]
     assert len({base, *changed}) == 5
 

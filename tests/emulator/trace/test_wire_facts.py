@@ -8,7 +8,7 @@ import pytest
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers import checkers_for
-from kemu.emulator.engine.drive import drive_bare
+from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of, received, sent
 from kemu.emulator.judging import Judging
 from kemu.emulator.runner import Run
@@ -41,7 +41,7 @@ class Listener:
 
 
 def recorded(tmp_path: Path, one: Run, sink: io.BytesIO) -> Path:
-    one.drive(lambda world, until_us: drive_bare(world, min(until_us, 75 * S)))
+    one.run_with(lambda world, until_us: run_plain(world, min(until_us, 75 * S)))
     one.writer.finish("holds", one.world.now_us)
     path = tmp_path / "run.trace"
     path.write_bytes(sink.getvalue())
@@ -74,7 +74,7 @@ def test_only_what_is_asked_for_is_shown_and_nothing_of_it_is_recorded(tmp_path:
     watched = Run(steady(2, 4, 10), seed=3, sink=sink, observers=(listener, watcher))
     path = recorded(tmp_path, watched, sink)
     alone = Run(steady(2, 4, 10), seed=3)
-    alone.drive(drive_bare)
+    alone.run_with(run_plain)
 
     assert {kind_of(seen.fact) for seen in listener.seen} == {sent(Heartbeat), received(HeartbeatReply)}
     asked = [seen.fact.request_id for seen in listener.seen if seen.actor == "c1" and type(seen.fact) is Send]

@@ -28,7 +28,7 @@ def test_what_the_second_consumer_of_a_member_read_is_known_by_its_epoch() -> No
     """Else whatever became of the log would count as read from it."""
     panel = Panel()
     second = SecondConsumers(panel)
-    run(load_scenario("catch-up-crash"), seed=1, drive="bare", observers=(second,), panel=panel)
+    run(load_scenario("catch-up-crash"), seed=1, loop="bare", observers=(second,), panel=panel)
 
     assert len(second.known) > 5
     assert all(second.known)

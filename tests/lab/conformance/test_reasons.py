@@ -53,7 +53,7 @@ def test_groups_rebalance_for_the_reasons_that_kafka_logs(plan: str) -> None:
     """``GroupCoordinator.prepareRebalance`` (3.4.1), KIP-800: the words of its log."""
     ours = Reasons()
 
-    run(load_scenario(str(FOLDER / f"{plan}.toml")), seed=1, profile="kafka-3.4", drive="bare", observers=(ours,))
+    run(load_scenario(str(FOLDER / f"{plan}.toml")), seed=1, profile="kafka-3.4", loop="bare", observers=(ours,))
 
     kafkas = json.loads((FOLDER / f"{plan}.json").read_text())["rebalances"]
     assert [plain(row) for row in ours.rows] == [plain(row["reason"]) for row in kafkas]

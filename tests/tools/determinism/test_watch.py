@@ -32,13 +32,13 @@ def asked(scenario: Scenario, seed: int = 1) -> SweptRun:
 def swept(scenario: Scenario, runs: int, every: int = 20) -> tuple[SweepWatch, list[Differs]]:
     with SweepWatch(every) as watch:
         for seed in range(1, runs + 1):
-            watch.saw(asked(scenario, seed), run(scenario, seed=seed, drive="bare").digest)
+            watch.saw(asked(scenario, seed), run(scenario, seed=seed, loop="bare").digest)
         return watch, watch.differing()
 
 
 def test_every_twentieth_run_beginning_with_the_first_is_made_again_and_the_same() -> None:
     scenario = short()
-    digest = run(scenario, seed=1, drive="bare").digest
+    digest = run(scenario, seed=1, loop="bare").digest
 
     with SweepWatch() as watch:
         for _ in range(41):
@@ -101,7 +101,7 @@ def test_a_run_that_tells_its_draws_is_the_same_run() -> None:
     run_telling(scenario, 3, "kafka-3.4", told.append)
 
     steps = [entry for entry in told if entry[0] == "step"]
-    assert len(steps) == run(scenario, seed=3, drive="bare").steps
+    assert len(steps) == run(scenario, seed=3, loop="bare").steps
     assert {entry[0] for entry in told} >= {"draw", "step", "packet", "fact"}
 
 

@@ -78,7 +78,7 @@ def write_mixed(folder: Path, seeds: range) -> Path:
         middle_us = (low_us + high_us) // 2
         path = write_small(folder, name="mixed", duration="14s", within=f"{middle_us}us")
         scenario = load_scenario(path)
-        holding = sum(run(scenario, seed=seed, drive="bare").verdict == "holds" for seed in seeds)
+        holding = sum(run(scenario, seed=seed, loop="bare").verdict == "holds" for seed in seeds)
         if 0 < holding < len(seeds):
             return path
         low_us, high_us = (low_us, middle_us) if holding else (middle_us + 1, high_us)
@@ -112,7 +112,7 @@ def small_campaign(spark: "SparkSession", tmp_path_factory: pytest.TempPathFacto
     campaign = begin(root, Spec(cells, 1, 6, "all", fingerprint()), {0: 1.0, 1: 1.5}, 1)
     run_rest(spark, campaign, lambda lines, done: None)
     scenario = load_scenario(root / "small.toml")
-    run(scenario, seed=50, drive="bare", trace=root / "lone.kemu")
+    run(scenario, seed=50, loop="bare", trace=root / "lone.kemu")
     content = (root / "lone.kemu").read_bytes()
     (root / "torn.kemu").write_bytes(content[: len(content) * 2 // 3])
     (root / "foreign.kemu").write_text("not a trace", encoding="utf-8")

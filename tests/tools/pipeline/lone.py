@@ -52,7 +52,7 @@ def first_violating(folder: Path, name: str, of_seed: Callable[[int], Scenario],
     """The first seed that breaks a rule, with its trace."""
     path = folder / f"{name}.kemu"
     for seed in SEEDS:
-        live = run(of_seed(seed), seed=seed, profile=profile, drive="bare", trace=path)
+        live = run(of_seed(seed), seed=seed, profile=profile, loop="bare", trace=path)
         if live.violations:
             return Made(live, path)
     raise AssertionError(f"{name}: no seed of {SEEDS} breaks a rule")
@@ -72,7 +72,7 @@ def runs_of_replicas(folder: Path) -> Iterator[Made]:
     """Past bugs of replication and control switched on."""
     for issue in BUGS:
         scenario, path = load_scenario(issue), folder / f"{issue}.kemu"
-        live = run(scenario, seed=scenario.seed, drive="bare", trace=path)
+        live = run(scenario, seed=scenario.seed, loop="bare", trace=path)
         assert live.violations
         yield Made(live, path)
 
@@ -87,7 +87,7 @@ def broken_run(folder: Path) -> Made:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Consumer, "step", fail_later)
-        live = run(load_scenario("steady-group"), seed=1, drive="bare", trace=folder / "broken.kemu")
+        live = run(load_scenario("steady-group"), seed=1, loop="bare", trace=folder / "broken.kemu")
     return Made(live, folder / "broken.kemu")
 
 
@@ -97,7 +97,7 @@ def replicated_run(folder: Path, name: str) -> Made:
     if REPLICATED[name]:
         scenario = with_actions(scenario, REPLICATED[name])
     trace = folder / f"{name}.kemu"
-    return Made(run(scenario, seed=3, drive="bare", trace=trace), trace)
+    return Made(run(scenario, seed=3, loop="bare", trace=trace), trace)
 
 
 @frozen
@@ -119,9 +119,9 @@ class LoneRuns:
 def make_lone_runs(root: Path) -> LoneRuns:
     """Run them, a trace each."""
     wrong = (*runs_of_groups(root), *runs_of_replicas(root), broken_run(root))
-    moved = Made(run(load_scenario(MOVED), seed=5, drive="bare", trace=root / "moved.kemu"), root / "moved.kemu")
+    moved = Made(run(load_scenario(MOVED), seed=5, loop="bare", trace=root / "moved.kemu"), root / "moved.kemu")
     trace = root / "streams.kemu"
-    streams = Made(run(load_scenario(STREAMS), seed=1, drive="bare", trace=trace), trace)
+    streams = Made(run(load_scenario(STREAMS), seed=1, loop="bare", trace=trace), trace)
     return LoneRuns(root, wrong, {name: replicated_run(root, name) for name in REPLICATED}, moved, streams)
 
 

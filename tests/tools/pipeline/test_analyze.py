@@ -14,9 +14,9 @@ from kemu.tools.commands.analyze import as_dict as analysis_as_dict
 from kemu.tools.commands.analyze import as_table
 from kemu.tools.pipeline.campaign import Campaign, CampaignError
 from kemu.tools.pipeline.ingest import Tables
-from kemu.tools.pipeline.marts import MARTS
 from kemu.tools.pipeline.quality import check
 from kemu.tools.pipeline.run import Analysis, analyze, ask
+from kemu.tools.pipeline.summaries import SUMMARIES
 from kemu.tools.pipeline.tables import DERIVED
 from kemu.tools.pipeline.tables.schemas import RECORDED, RUNS
 from kemu.tools.report.run_report import as_dict
@@ -63,7 +63,7 @@ def test_the_numbers_are_those_of_kemu_run(small_campaign: Campaign, tables: Tab
 
     for run_id, row in rows.items():
         scenario = load_scenario(small_campaign.out / "small.toml")
-        result = as_dict(run(scenario, seed=row["seed"], profile=row["profile"], drive="bare"))
+        result = as_dict(run(scenario, seed=row["seed"], profile=row["profile"], loop="bare"))
         assert (row["digest"], row["verdict"]) == (result["digest"], result["verdict"])
         for name in ("steps", "messages", "virtual_us", "reprocessed", "lost", "skipped", "zombie_records"):
             assert row[name] == result[name], name
@@ -85,10 +85,10 @@ def test_tables_have_their_declared_schemas(tables: Tables, analysis: Analysis) 
         assert table.schema == schema.spark().add("campaign", "string"), schema.name
 
 
-def test_marts_are_exported_for_notebooks(small_campaign: Campaign, analysis: Analysis) -> None:
+def test_summaries_are_exported_for_notebooks(small_campaign: Campaign, analysis: Analysis) -> None:
     """CSV and JSON beside Parquet, the same rows."""
-    folder = small_campaign.out / "analysis" / "marts"
-    for name in MARTS:
+    folder = small_campaign.out / "analysis" / "summaries"
+    for name in SUMMARIES:
         rows = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             assert len(list(csv.DictReader(file))) == len(rows)
@@ -149,7 +149,7 @@ def test_a_constraint_that_does_not_hold_is_found(spark: "SparkSession", tables:
     assert found == {("(run_id) is unique", 1), ("a digest has 32 hexadecimal digits", 4)}
 
 
-def test_tables_and_marts_can_be_asked_in_sql(
+def test_tables_and_summaries_can_be_asked_in_sql(
     spark: "SparkSession", small_campaign: Campaign, analysis: Analysis
 ) -> None:
     """``kemu query``; a query that is wrong is one clear line."""
@@ -161,7 +161,7 @@ def test_tables_and_marts_can_be_asked_in_sql(
     assert (columns, rows, more) == (
         ["cell", "runs"], [{"cell": "small kafka-2.4", "runs": 6}, {"cell": "small kafka-3.4", "runs": 2}], True
     )  # fmt: skip
-    assert {row["table"] for row in listed} >= {*RECORDED, *DERIVED, *MARTS}
+    assert {row["table"] for row in listed} >= {*RECORDED, *DERIVED, *SUMMARIES}
     with pytest.raises(CampaignError, match=r"the query: .*headlines"):
         ask(spark, out, "select * from headlines", 0)
 

@@ -40,13 +40,13 @@ def spec_of(scenario: Path) -> Spec:
 
 
 def test_every_run_has_the_digest_of_kemu_run(small_campaign: Campaign) -> None:
-    """The bare drive on executors, the Trio drive here."""
+    """The bare loop on executors, the Trio loop here."""
     lines = small_campaign.lines()
 
     assert [(line.cell, line.seed) for line in lines] == [(cell, seed) for cell in (0, 1) for seed in range(1, 7)]
     for line in lines:
         cell = small_campaign.spec.cells[line.cell]
-        assert run(cell.build(), seed=line.seed, profile=cell.profile, drive="trio").digest == line.digest
+        assert run(cell.build(), seed=line.seed, profile=cell.profile, loop="trio").digest == line.digest
     assert differing(lines, sample_runs(small_campaign.spec)) == []
 
 

@@ -70,7 +70,7 @@ def test_actions_are_in_every_cells_plan_name_and_command(tmp_path: Path) -> Non
     words = shlex.split(cells[1].command(7))
     assert words[:5] == ["kemu", "run", path, "--seed", "7"]
     said = json.loads(CliRunner().invoke(run_command, [*words[2:], "--format", "json"]).stdout)
-    assert said["digest"] == run(cells[1].build(), seed=7, profile="kafka-2.4", drive="bare").digest
+    assert said["digest"] == run(cells[1].build(), seed=7, profile="kafka-2.4", loop="bare").digest
     assert said["digest"] != run(make_cells([path], ["kafka-2.4"], ["members=4"])[0].build(), seed=7).digest
 
 

@@ -38,7 +38,7 @@ END = 1 << 62
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Path]:
     folder = tmp_path_factory.mktemp("trace")
-    result = run(load_scenario(write_small(folder)), seed=1, drive="bare", trace=folder / "t.kemu")
+    result = run(load_scenario(write_small(folder)), seed=1, loop="bare", trace=folder / "t.kemu")
     return result, folder / "t.kemu"
 
 
@@ -212,7 +212,7 @@ def test_a_live_run_and_its_trace_make_equal_rows(tmp_path: Path) -> None:
     cell = Cell(scenario.name, DEFAULT_PROFILE, (), scenario.to_dict())
     run_id = f"{path}@16"  # of a lone trace: where its header lies
     notes, times = NoteRows(run_id), FaultTimes()
-    result = run(scenario, seed=3, drive="bare", trace=path, observers=(notes, times), checkers=(Speaks(),))
+    result = run(scenario, seed=3, loop="bare", trace=path, observers=(notes, times), checkers=(Speaks(),))
     live_run = run_row(
         run_id=run_id,
         cell=cell.name,

@@ -1,4 +1,4 @@
-"""Steps of reassignments as a table and a mart: a run's own figures, whichever door they come by."""
+"""Steps of reassignments as a table and a summary: a run's own figures, whichever door they come by."""
 
 from typing import TYPE_CHECKING
 
@@ -28,13 +28,13 @@ def test_steps_of_a_trace_are_those_of_the_run(spark: "SparkSession", lone_runs:
     assert sum(row[-1] for row in rows) == figure_columns(moved.live.figures)["moved_bytes"] > 100_000_000
 
 
-def test_the_mart_says_what_the_run_said(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
+def test_the_summary_says_what_the_run_said(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
     """One run is its own average, median and worst."""
     out, moved = lone.out, lone_runs.moved
     moves = moved.live.figures.reassignment
     assert moves is not None and moves.took_us is not None
-    mart = spark.read.parquet(str(out / "marts" / "reassignments.parquet"))
-    (row,) = mart.where(F.col("cell").startswith(MOVED)).collect()
+    summary = spark.read.parquet(str(out / "summaries" / "reassignments.parquet"))
+    (row,) = summary.where(F.col("cell").startswith(MOVED)).collect()
 
     assert (row["runs"], row["unfinished"], row["steps"], row["given_up"]) == (1, 0, len(moves.steps), 0)
     assert row["moved_mb"] == pytest.approx(moves.moved_bytes / 1e6)

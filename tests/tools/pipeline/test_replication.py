@@ -16,13 +16,13 @@ from kemu.protocol.notes.replication import (
     NodeWritten,
 )
 from kemu.tools.pipeline.ingest import Tables
-from kemu.tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause
 from kemu.tools.pipeline.quality import check
 from kemu.tools.pipeline.run import register
+from kemu.tools.pipeline.summaries.replication import isr_health, leader_changes, leaderless_by_cause
 from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 from kemu.tools.pipeline.tables.schemas import ISR_CHANGES, LEADERLESS, LEADERSHIPS, RUNS
 from tests.tools.pipeline.lone import REPLICATED, Analyzed, LoneRuns
-from tests.tools.pipeline.test_marts import columns_of, notes_of, run_rows, table
+from tests.tools.pipeline.test_summaries import columns_of, notes_of, run_rows, table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,7 +157,7 @@ def test_leaderless_time_is_parted_into_electing_and_taking_over(without: "DataF
     ]
 
 
-def test_marts_sum_it_up_per_partition(spark: "SparkSession", states: "DataFrame", without: "DataFrame") -> None:
+def test_summaries_sum_it_up_per_partition(spark: "SparkSession", states: "DataFrame", without: "DataFrame") -> None:
     """Times on average per run, changes of leaders by why, leaderless time by cause."""
     runs = table(spark, RUNS, [{**run_rows("a", [0])[0], "run_id": "r"}])
     tables = {"runs": runs, "isr_changes": states, "leaderless": without}

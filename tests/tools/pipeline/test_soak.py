@@ -118,7 +118,7 @@ def test_a_worker_killed_in_the_middle_costs_nothing_but_time(
     assert sorted(os.listdir(out / "chunks")) == [chunk.folder for chunk in done.chunks]
     for line in lines[::20]:
         cell = done.spec.cells[0]
-        assert run(cell.build(), seed=line.seed, profile=cell.profile, drive="bare").digest == line.digest
+        assert run(cell.build(), seed=line.seed, profile=cell.profile, loop="bare").digest == line.digest
     shipped = list((tmp_path / "w2").glob("app-*/*/kemu-*.zip"))
     assert shipped, "the archive reached the executor"
 
@@ -154,7 +154,7 @@ def test_a_driver_killed_in_the_middle_is_resumed_and_the_numbers_are_those_of_k
     campaign_spec = load(out).spec
     for row in rows:
         cell = campaign_spec.cells[int(row["run_id"].split("/")[1])]
-        result = as_dict(run(cell.build(), seed=row["seed"], profile=cell.profile, drive="bare"))
+        result = as_dict(run(cell.build(), seed=row["seed"], profile=cell.profile, loop="bare"))
         assert {**json.loads(row["result_json"]), "wall_s": 0} == json.loads(json.dumps({**result, "wall_s": 0}))
         assert row["downtime_us"] == sum(result["downtime_us"].values())
 

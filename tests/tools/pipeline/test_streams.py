@@ -1,4 +1,4 @@
-"""Tasks of Streams applications as tables and marts: a run's own figures, whichever door they come by."""
+"""Tasks of Streams applications as tables and summaries: a run's own figures, whichever door they come by."""
 
 from typing import TYPE_CHECKING
 
@@ -45,27 +45,27 @@ def test_what_no_running_copy_covers_is_the_downtime_of_tasks(
     )
 
 
-def test_the_marts_say_what_the_run_said(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
+def test_the_summaries_say_what_the_run_said(spark: "SparkSession", lone_runs: LoneRuns, lone: Analyzed) -> None:
     """One run is its own total and worst."""
     figures = lone_runs.streams.live.figures.streams["app"]
-    marts = (
-        spark.read.parquet(str(lone.out / "marts" / f"{name}.parquet"))
+    summaries = (
+        spark.read.parquet(str(lone.out / "summaries" / f"{name}.parquet"))
         for name in ("task_downtime_by_cause", "restores_by_role")
     )
-    down, read = (mart.where(F.col("cell").startswith(STREAMS)).collect() for mart in marts)
+    down, read = (summary.where(F.col("cell").startswith(STREAMS)).collect() for summary in summaries)
 
     assert {row["cause"]: row["intervals"] for row in down} == {"paused": 1, "given up": 2}
     assert sum(row["total_s"] for row in down) == pytest.approx(sum(figures.downtime_us.values()) / 1e6)
     assert all(row["detect"] + row["barrier"] + row["restore"] + row["pause"] == pytest.approx(1) for row in down)
     (head,) = (
-        spark.read.parquet(str(lone.out / "marts" / "headline.parquet"))
+        spark.read.parquet(str(lone.out / "summaries" / "headline.parquet"))
         .where(F.col("cell").startswith(STREAMS))
         .collect()
     )
     assert (head["tasks_moved"], head["task_learning_s"]) == (2, pytest.approx(figures.learner_us / 1e6))
     assert head["join_wait_s"] == pytest.approx(sum(figures.join_waits_us.values()) / 1e6) and head["join_wait_s"] > 1
     others = (
-        spark.read.parquet(str(lone.out / "marts" / "headline.parquet"))
+        spark.read.parquet(str(lone.out / "summaries" / "headline.parquet"))
         .where(~F.col("cell").startswith(STREAMS))
         .collect()
     )

@@ -53,9 +53,9 @@ def test_a_chunk_holds_the_runs_that_kemu_run_would_make(tmp_path: Path) -> None
     rows = pq.read_table(folder / "runs.parquet").to_pylist()
     traces = list(read_runs(folder / "traces.kemu"))
     for seed, row, trace in zip((3, 4, 5), rows, traces, strict=True):
-        alone = as_dict(run(cell.build(), seed=seed, profile="kafka-3.4", drive="trio"))
+        alone = as_dict(run(cell.build(), seed=seed, profile="kafka-3.4", loop="trio"))
         told = json.loads(row["result_json"])
-        for own in ("wall_s", "drive"):
+        for own in ("wall_s", "loop"):
             del alone[own], told[own]
         assert told == json.loads(json.dumps(alone))
         footer = list(trace.records())[-1]

@@ -63,7 +63,7 @@ async def test_members_are_those_that_a_new_coordinator_loads(kemu: EmulatedClus
 
 
 async def test_others_in_the_loop_have_their_turns_meanwhile(kemu: EmulatedCluster) -> None:
-    """The drive is a task among others, as everything in Trio."""
+    """The loop is a task among others, as everything in Trio."""
     ticks = 0
 
     async def tick() -> None:

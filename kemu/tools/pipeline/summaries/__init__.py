@@ -1,19 +1,19 @@
-"""What tables answer. A mart is a small table over all runs, made anew by every analysis; ``MARTS`` lists them."""
+"""Summaries: small tables over all runs. Every analysis computes them again; ``SUMMARIES`` lists them."""
 
 from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 
-from kemu.tools.pipeline.marts.comparison import differences, headline, quantiles
-from kemu.tools.pipeline.marts.coverage import first_violations, refusals, transitions
-from kemu.tools.pipeline.marts.faults import fault_effects
-from kemu.tools.pipeline.marts.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons
-from kemu.tools.pipeline.marts.replication import isr_health, leader_changes, leaderless_by_cause, reassignments
-from kemu.tools.pipeline.marts.streams import restores_by_role, task_downtime_by_cause
+from kemu.tools.pipeline.summaries.comparison import differences, headline, quantiles
+from kemu.tools.pipeline.summaries.coverage import first_violations, refusals, transitions
+from kemu.tools.pipeline.summaries.faults import fault_effects
+from kemu.tools.pipeline.summaries.rebalancing import balance, downtime_by_cause, moves, rebalance_reasons
+from kemu.tools.pipeline.summaries.replication import isr_health, leader_changes, leaderless_by_cause, reassignments
+from kemu.tools.pipeline.summaries.streams import restores_by_role, task_downtime_by_cause
 
 Tables = Mapping[str, DataFrame]
 
-MARTS: Mapping[str, Callable[[Tables], DataFrame]] = {
+SUMMARIES: Mapping[str, Callable[[Tables], DataFrame]] = {
     "headline": headline,
     "quantiles": quantiles,
     "differences": differences,

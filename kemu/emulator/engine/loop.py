@@ -1,4 +1,4 @@
-"""The drives: who takes the turns. All take the same turns in the same order, so their traces are equal.
+"""The loops: who takes the turns. All take the same turns in the same order, so their traces are equal.
 
 Bare: a loop. For sweeps.
 
@@ -20,7 +20,7 @@ from kemu.emulator.engine.shell import run_actor
 from kemu.emulator.engine.world import World
 
 
-def drive_bare(world: World, until_us: int) -> None:
+def run_plain(world: World, until_us: int) -> None:
     """Take turns until nothing is due by then, or the world stopped."""
     next_turn, take_turn = world.next_turn, world.take_turn
     while (turn := next_turn(until_us)) is not None:
@@ -31,7 +31,7 @@ def drive_bare(world: World, until_us: int) -> None:
 class Outside:
     """The door into a driven world: what others in the same Trio loop (a socket's task, a test) do to it.
 
-    What is done is done between two turns, at the world's present time: under a live drive that is the time of the
+    What is done is done between two turns, at the world's present time: under a live loop that is the time of the
     Trio loop, and the dispatcher wakes for it; else it is the time of the last turn.
     """
 
@@ -138,7 +138,7 @@ class _Dispatcher:
             raise self.failure
 
     async def take_turns(self, until_us: int, outside: Outside | None, live: bool) -> None:
-        """Take turns until nothing is due by then; see ``drive_in``."""
+        """Take turns until nothing is due by then; see ``run_in_trio``."""
         world = self.world
         next_turn, hand_over = world.next_turn, self.hand_over
         clock = _Clock(world.now_us) if live else None
@@ -181,14 +181,14 @@ class _Clock:
 
 
 @trio.lowlevel.enable_ki_protection
-async def drive_in(world: World, until_us: int, *, live: bool = False, outside: Outside | None = None) -> None:
+async def run_in_trio(world: World, until_us: int, *, live: bool = False, outside: Outside | None = None) -> None:
     """Take turns in the running Trio loop, so that an async test or a server can have a world inside its own.
 
     Args:
-        world: whose turns; one drive at a time.
+        world: whose turns; one loop at a time.
         until_us: the virtual time to stop at, unless the world stops before.
         live: no entry before its time on the loop's clock (which a test may fake); else as fast as it goes.
-            A live drive stays until ``until_us``, also when nothing is due any more.
+            A live loop stays until ``until_us``, also when nothing is due any more.
         outside: what others in this loop do to the world meanwhile.
 
     Raises:
@@ -216,24 +216,24 @@ Beside: TypeAlias = Callable[[Outside], Awaitable[None]]
 """What runs in the same Trio loop as a driven world, and acts on it."""
 
 
-async def _drive(world: World, until_us: int, live: bool, beside: Beside | None) -> None:
+async def _run(world: World, until_us: int, live: bool, beside: Beside | None) -> None:
     if beside is None:
-        await drive_in(world, until_us, live=live)
+        await run_in_trio(world, until_us, live=live)
         return
     outside = Outside()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(beside, outside)
-        await drive_in(world, until_us, live=live, outside=outside)
+        await run_in_trio(world, until_us, live=live, outside=outside)
         nursery.cancel_scope.cancel()
 
 
-def drive_trio(world: World, until_us: int, *, live: bool = False, beside: Beside | None = None) -> None:
-    """As ``drive_bare``, with every actor a Trio task; ``live``: no entry before its time on the wall clock.
+def run_trio(world: World, until_us: int, *, live: bool = False, beside: Beside | None = None) -> None:
+    """As ``run_plain``, with every actor a Trio task; ``live``: no entry before its time on the wall clock.
 
-    ``beside``: a task in the same loop that acts on the world, until the drive is over.
+    ``beside``: a task in the same loop that acts on the world, until the loop is over.
     """
     try:
-        trio.run(_drive, world, until_us, live, beside)
+        trio.run(_run, world, until_us, live, beside)
     except BaseExceptionGroup as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

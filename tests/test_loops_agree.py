@@ -1,4 +1,4 @@
-"""Same scenario and seed, same trace: whatever the drive, the process, the hash seed."""
+"""Same scenario and seed, same trace: whatever the loop, the process, the hash seed."""
 
 import os
 import subprocess
@@ -19,26 +19,26 @@ import sys
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 for name in sys.argv[1:]:
-    print(name, run(load_scenario(name), seed=1, drive="bare").digest)
+    print(name, run(load_scenario(name), seed=1, loop="bare").digest)
 """
 
 
 @pytest.mark.parametrize("name", by_preset(every=5))
-def test_both_drives_give_the_same_digest(name: str) -> None:
+def test_both_loops_give_the_same_digest(name: str) -> None:
     """Every fifth preset; the sweep below has all of them, and this seed."""
     bare, trio = preset_run(name, 1), preset_run(name, 1, "trio")
 
     assert bare.steps == trio.steps > 100
-    assert bare.digest == trio.digest, f"kemu run {name} --seed 1 --drive bare, and --drive trio"
+    assert bare.digest == trio.digest, f"kemu run {name} --seed 1 --loop bare, and --loop trio"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", PRESETS)
-def test_both_drives_give_the_same_digest_for_fifty_seeds(name: str) -> None:
+def test_both_loops_give_the_same_digest_for_fifty_seeds(name: str) -> None:
     scenario = load_scenario(name)
     for seed in range(1, SOAK_SEEDS + 1):
-        bare, trio = run(scenario, seed=seed, drive="bare"), run(scenario, seed=seed, drive="trio")
-        assert bare.digest == trio.digest, f"kemu run {name} --seed {seed} --drive bare, and --drive trio"
+        bare, trio = run(scenario, seed=seed, loop="bare"), run(scenario, seed=seed, loop="trio")
+        assert bare.digest == trio.digest, f"kemu run {name} --seed {seed} --loop bare, and --loop trio"
 
 
 @pytest.mark.parametrize("names", by_part()[::4])

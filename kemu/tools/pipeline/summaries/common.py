@@ -1,4 +1,4 @@
-"""What marts share."""
+"""What summaries share."""
 
 from collections.abc import Mapping
 

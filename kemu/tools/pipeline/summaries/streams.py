@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.tools.pipeline.marts.common import CELL, time_by_cause, with_cell
+from kemu.tools.pipeline.summaries.common import CELL, time_by_cause, with_cell
 
 PARTS = ("detect", "barrier", "restore", "pause")
 

@@ -3,7 +3,7 @@
 Source: the issues named, in Apache Kafka's history; KIP-341, KIP-429, KIP-792.
 """
 
-from kemu.emulator.museum.bug import Past, PastBug, Where
+from kemu.emulator.past_bugs.bug import Past, PastBug, Where
 from kemu.protocol.assign.cooperative import (
     COOPERATIVE_STICKY,
     COOPERATIVE_STICKY_2_8,

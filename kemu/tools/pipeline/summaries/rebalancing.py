@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from kemu.emulator.watching.interruptions import Cause
-from kemu.tools.pipeline.marts.common import CELL, time_by_cause, with_cell
+from kemu.tools.pipeline.summaries.common import CELL, time_by_cause, with_cell
 
 _MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
 """A member's id as coordinators make it: client, broker and epoch, number."""

@@ -1,4 +1,4 @@
-"""The museum: every past bug by its issue, and the scenario that shows it.
+"""the past bugs: every past bug by its issue, and the scenario that shows it.
 
 ``bugs = ["KAFKA-1211"]`` in a scenario, ``kemu bugs`` and ``kemu describe bugs`` read this one table.
 """
@@ -10,11 +10,11 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from kemu.emulator.museum.bug import PastBug
-from kemu.emulator.museum.controller import CONTROLLER
-from kemu.emulator.museum.groups import ASSIGNORS, CONSUMER, COORDINATOR
-from kemu.emulator.museum.replication import REPLICATION
-from kemu.emulator.museum.streams import STREAMS
+from kemu.emulator.past_bugs.bug import PastBug
+from kemu.emulator.past_bugs.controller import CONTROLLER
+from kemu.emulator.past_bugs.groups import ASSIGNORS, CONSUMER, COORDINATOR
+from kemu.emulator.past_bugs.replication import REPLICATION
+from kemu.emulator.past_bugs.streams import STREAMS
 
 PAST_BUGS: Mapping[str, PastBug] = MappingProxyType(
     {bug.issue: bug for bug in (*COORDINATOR, *CONSUMER, *ASSIGNORS, *STREAMS, *CONTROLLER, *REPLICATION)}
@@ -35,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 def scenario_text(issue: str) -> str:
     """The TOML of the scenario that shows a bug. Its ``seed`` is one that does."""
-    return (files("kemu.emulator") / "museum" / "scenarios" / f"{issue.lower()}.toml").read_text(encoding="utf-8")
+    return (files("kemu.emulator") / "past_bugs" / "scenarios" / f"{issue.lower()}.toml").read_text(encoding="utf-8")
 
 
 @cache

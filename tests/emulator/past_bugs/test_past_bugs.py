@@ -1,4 +1,4 @@
-"""The museum: each past bug is caught when its rule is on, and today's rule holds under the same scenario and seed."""
+"""Each past bug is caught when its rule is on; today's rule holds under the same scenario and seed."""
 
 import pytest
 from attrs import evolve
@@ -8,9 +8,9 @@ from kemu.actors.controller.rules import RULES
 from kemu.actors.coordinator.rules import GROUP_RULES
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.findings import KINDS
-from kemu.emulator.museum import applying
-from kemu.emulator.museum.bug import PastBug
-from kemu.emulator.museum.registry import PAST_BUGS, bug_named, scenario_data
+from kemu.emulator.past_bugs import applying
+from kemu.emulator.past_bugs.bug import PastBug
+from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, scenario_data
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario, TopicSpec
@@ -25,7 +25,7 @@ BUGS = pytest.mark.parametrize("bug", PAST_BUGS.values(), ids=list(PAST_BUGS))
 def found(bug: PastBug, seed: int, *, on: bool) -> set[tuple[str, str]]:
     """What checkers find in a bug's scenario, as (checker, kind)."""
     scenario = load_scenario(bug.issue)
-    result = run(scenario if on else without(scenario, bug.issue), seed=seed, drive="bare")
+    result = run(scenario if on else without(scenario, bug.issue), seed=seed, loop="bare")
     assert not result.broke, result.broke
     return {(violation.checker, violation.kind) for violation in result.violations}
 
@@ -68,7 +68,7 @@ def test_an_exhibit_is_complete(bug):
 def test_a_topic_that_is_created_again_is_lost_to_members_before_2_8(release: str, holds: bool):
     """KAFKA-12257 with no bug switched on: clients before 2.8.2 look at no topic ids, nor do their brokers tell any."""
     scenario = without(load_scenario("KAFKA-12257"), "KAFKA-12257")
-    result = run(scenario, seed=1, profile=release, drive="bare")
+    result = run(scenario, seed=1, profile=release, loop="bare")
 
     assert [violation.kind for violation in result.violations] == ([] if holds else ["not-at-rest"])
 
@@ -80,7 +80,7 @@ def test_issues_and_rules_are_named_once():
 
 
 def test_without_bugs_rules_are_what_they_were():
-    """A run without bugs pays nothing for the museum: the very same values reach its machines."""
+    """A run without bugs pays nothing for the past bugs: the very same values reach its machines."""
     profile = PROFILES[DEFAULT_PROFILE]
 
     assert applying.replica_rules(TODAY, ()) is TODAY

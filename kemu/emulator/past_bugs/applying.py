@@ -16,7 +16,7 @@ from kemu.actors.controller.rules import (
     ControllerRules,
 )
 from kemu.actors.coordinator.rules import GROUP_RULES, GroupRules
-from kemu.emulator.museum.registry import PAST_BUGS
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.metadata_rules import MetadataRules

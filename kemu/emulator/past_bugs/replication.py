@@ -4,7 +4,7 @@ Source: the issues named, in Apache Kafka's history; KIP-101, KIP-279, KIP-320, 
 """
 
 from kemu.actors.broker.rules import StopEpoch
-from kemu.emulator.museum.bug import Past, PastBug, Where
+from kemu.emulator.past_bugs.bug import Past, PastBug, Where
 from kemu.protocol.replication import IsrPath, Truncation
 
 _OLD_ISRS = {"isr_path": IsrPath.STORE}

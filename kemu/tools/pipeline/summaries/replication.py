@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kemu.tools.pipeline.marts.common import CELL, time_by_cause, with_cell
+from kemu.tools.pipeline.summaries.common import CELL, time_by_cause, with_cell
 
 
 def _plain(why: Column) -> Column:

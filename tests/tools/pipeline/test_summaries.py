@@ -1,4 +1,4 @@
-"""Tables and marts over rows written here."""
+"""Tables and summaries over rows written here."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -7,11 +7,11 @@ import pytest
 
 from kemu.emulator.watching.interruptions import Cause
 from kemu.tools.intervals import median_ranks
-from kemu.tools.pipeline.marts.comparison import differences, headline, quantiles
-from kemu.tools.pipeline.marts.coverage import edges, first_violations
-from kemu.tools.pipeline.marts.faults import fault_effects
-from kemu.tools.pipeline.marts.rebalancing import moves, plain_reason
 from kemu.tools.pipeline.rows import note_row
+from kemu.tools.pipeline.summaries.comparison import differences, headline, quantiles
+from kemu.tools.pipeline.summaries.coverage import edges, first_violations
+from kemu.tools.pipeline.summaries.faults import fault_effects
+from kemu.tools.pipeline.summaries.rebalancing import moves, plain_reason
 from kemu.tools.pipeline.tables.groups import ownership, unowned
 from kemu.tools.pipeline.tables.schemas import (
     DOWNTIME,

@@ -3,7 +3,7 @@
 Source: the issues named, in Apache Kafka's history; KIP-380.
 """
 
-from kemu.emulator.museum.bug import Past, PastBug, Where
+from kemu.emulator.past_bugs.bug import Past, PastBug, Where
 
 CONTROLLER = (
     PastBug(

@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from kemu.emulator.engine.drive import Outside, drive_bare, drive_in, drive_trio
+from kemu.emulator.engine.loop import Outside, run_in_trio, run_plain, run_trio
 from kemu.emulator.engine.world import MachineBroke, World
 from kemu.emulator.facts import Seen
 from kemu.emulator.runner import Run
@@ -39,12 +39,12 @@ def test_a_drive_in_a_running_loop_takes_the_same_turns() -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tick)
-            await drive_in(inside, SECOND)
+            await run_in_trio(inside, SECOND)
             nursery.cancel_scope.cancel()
         assert ticks > 100, "others in the loop have their turns too"
 
     in_trio(main)
-    drive_bare(alone, SECOND)
+    run_plain(alone, SECOND)
 
     assert digest(inside) == digest(alone)
 
@@ -55,7 +55,7 @@ def test_a_live_world_is_woken_from_outside_and_acts_at_that_virtual_time() -> N
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: drive_in(world, 10 * SECOND, live=True, outside=outside))
+            nursery.start_soon(lambda: run_in_trio(world, 10 * SECOND, live=True, outside=outside))
             began_s = trio.current_time()
             for number in (1, 2):
                 await trio.sleep(2.5)
@@ -86,7 +86,7 @@ def test_an_async_test_drives_a_cluster_and_talks_to_it() -> None:
     async def main() -> None:
         one.cluster.begin()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: drive_in(one.world, 30 * SECOND, live=True, outside=outside))
+            nursery.start_soon(lambda: run_in_trio(one.world, 30 * SECOND, live=True, outside=outside))
             await stable.wait()
             outside.call(lambda: one.world.tell("c2", Close()))
 
@@ -103,7 +103,7 @@ def test_a_call_without_live_comes_between_two_turns_at_the_worlds_time() -> Non
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: drive_in(world, SECOND, outside=outside))
+            nursery.start_soon(lambda: run_in_trio(world, SECOND, outside=outside))
             while world.steps < 10:
                 await trio.lowlevel.checkpoint()
             outside.call(lambda: called_us.append(world.now_us))
@@ -122,14 +122,14 @@ def test_a_cancelled_drive_leaves_a_world_that_goes_on_as_if_nothing_was(turns: 
     async def main() -> None:
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(lambda: drive_in(stopped, SECOND))
+                nursery.start_soon(lambda: run_in_trio(stopped, SECOND))
                 while stopped.steps < turns:
                     await trio.lowlevel.checkpoint()
                 scope.cancel()
         assert scope.cancelled_caught
 
     in_trio(main)
-    drive_trio(whole, SECOND)
+    run_trio(whole, SECOND)
 
     assert turns <= stopped.steps < whole.steps
 
@@ -140,7 +140,7 @@ def test_a_drive_that_is_cancelled_by_the_world_it_drives_ends_quietly() -> None
     async def main() -> None:
         with trio.CancelScope() as scope:
             world.at(500_000, scope.cancel)
-            await drive_in(world, SECOND)
+            await run_in_trio(world, SECOND)
         assert scope.cancelled_caught
 
     in_trio(main)
@@ -159,7 +159,7 @@ def test_a_broken_machine_is_raised_without_a_group_around_it() -> None:
 
     async def main() -> None:
         with pytest.raises(MachineBroke, match="no more"):
-            await drive_in(world, SECOND)
+            await run_in_trio(world, SECOND)
 
     in_trio(main)
 
@@ -173,7 +173,7 @@ def test_an_interrupt_ends_a_trio_drive_between_two_turns(request: pytest.Fixtur
         world = stormy_world(2)
         _interrupt_in(world, turn)
         with pytest.raises(KeyboardInterrupt):
-            drive_trio(world, SECOND)
+            run_trio(world, SECOND)
         assert world.steps == turn
 
 

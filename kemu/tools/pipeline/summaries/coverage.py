@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kemu.actors.consumer.state import MAY_FOLLOW as MEMBER_EDGES
 from kemu.actors.coordinator.state import MAY_FOLLOW as GROUP_EDGES
-from kemu.tools.pipeline.marts.common import CELL, with_cell
+from kemu.tools.pipeline.summaries.common import CELL, with_cell
 
 
 def edges() -> list[tuple[str, str, str]]:

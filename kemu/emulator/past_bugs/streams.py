@@ -3,7 +3,7 @@
 Source: the issues named, in Apache Kafka's history; KIP-441.
 """
 
-from kemu.emulator.museum.bug import Past, PastBug, Where
+from kemu.emulator.past_bugs.bug import Past, PastBug, Where
 from kemu.protocol.streams.registry import TASK_ASSIGNORS_FROM_NOTHING
 from kemu.protocol.streams.releases import TaskRules
 

@@ -1,4 +1,4 @@
-"""Two drives, one order."""
+"""Two loops, one order."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ import time
 import pytest
 
 from kemu.emulator.chance import Seeded
-from kemu.emulator.engine.drive import drive_bare, drive_trio
 from kemu.emulator.engine.hosts import Condition
+from kemu.emulator.engine.loop import run_plain, run_trio
 from kemu.emulator.engine.rules import LossyRule
 from kemu.emulator.engine.world import World
 from tests.emulator.engine.toys import digest, small_world
@@ -31,10 +31,10 @@ def stormy_world(seed: int) -> World:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_both_drives_write_the_same_trace(seed: int) -> None:
+def test_both_loops_write_the_same_trace(seed: int) -> None:
     bare, trio = stormy_world(seed), stormy_world(seed)
-    drive_bare(bare, SECOND)
-    drive_trio(trio, SECOND)
+    run_plain(bare, SECOND)
+    run_trio(trio, SECOND)
 
     assert bare.steps == trio.steps > 100
     assert digest(bare) == digest(trio)
@@ -44,7 +44,7 @@ def test_different_seeds_give_different_traces() -> None:
     digests = set()
     for seed in range(10):
         world = stormy_world(seed)
-        drive_bare(world, SECOND)
+        run_plain(world, SECOND)
         digests.add(digest(world))
 
     assert len(digests) == 10
@@ -52,9 +52,9 @@ def test_different_seeds_give_different_traces() -> None:
 
 def test_a_run_driven_in_parts_is_the_run_driven_at_once() -> None:
     whole, parts = stormy_world(3), stormy_world(3)
-    drive_bare(whole, SECOND)
+    run_plain(whole, SECOND)
     for until in range(0, SECOND + 1, 50_000):
-        drive_trio(parts, until)
+        run_trio(parts, until)
 
     assert digest(whole) == digest(parts)
 
@@ -63,7 +63,7 @@ def test_the_trace_is_the_same_in_other_processes_with_other_hash_seeds() -> Non
     program = (
         "from tests.emulator.engine.test_drive import *\n"
         "world = stormy_world(7)\n"
-        "drive_trio(world, SECOND)\n"
+        "run_trio(world, SECOND)\n"
         "print(digest(world))"
     )
     digests = {
@@ -78,16 +78,16 @@ def test_the_trace_is_the_same_in_other_processes_with_other_hash_seeds() -> Non
     }
 
     world = stormy_world(7)
-    drive_bare(world, SECOND)
+    run_plain(world, SECOND)
     assert digests == {digest(world) + "\n"}
 
 
 def test_live_mode_waits_for_the_wall_clock_and_keeps_the_order() -> None:
     live, virtual = stormy_world(2), stormy_world(2)
     began = time.monotonic()
-    drive_trio(live, 300_000, live=True)
+    run_trio(live, 300_000, live=True)
     took_s = time.monotonic() - began
-    drive_bare(virtual, 300_000)
+    run_plain(virtual, 300_000)
 
     assert took_s >= 0.3
     assert digest(live) == digest(virtual)
