@@ -17,6 +17,7 @@ from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Effect, Event, Machine
 from kemu.emulator.chance import Seeded
 from kemu.emulator.cluster.kinds import cluster_class
+from kemu.emulator.cluster.releases import BrokerRelease
 from kemu.emulator.engine.raised import LIVELOCK
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import BrokerHostAdded, BrokerReconfigured, MemberHostAdded, MemberReconfigured
@@ -213,14 +214,13 @@ class _Player:
                 else:
                     self._packets.lost(packet_id)
             case WorldFact(fact=MemberHostAdded(host=host, group=group)):
-                self._cluster.adopt(host, group)
+                self._cluster.members.add(host, group)
             case WorldFact(fact=BrokerHostAdded(host=host)):
                 self._cluster.adopt_broker(host)
             case WorldFact(fact=MemberReconfigured(host=host, profile=profile, assignors=assignors, settings=settings)):
-                member = upgraded_to(profile, assignors, settings)
-                self._cluster.reconfigure(host, member)
+                self._cluster.members.set_spec(host, upgraded_to(profile, assignors, settings))
             case WorldFact(fact=BrokerReconfigured(host=host, profile=profile, protocol=protocol)):
-                self._cluster.reconfigure_broker(host, profile, protocol)
+                self._cluster.releases.set_broker(host, BrokerRelease(profile, protocol))
             case Broken():
                 self._broken(record)
 

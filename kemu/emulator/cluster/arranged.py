@@ -71,15 +71,17 @@ class ArrangedCluster(Cluster):
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         def broker(life: int) -> Broker:
             draws = Drawn(self.world.choices, self.draws, f"{name}/life {life}")
-            return Broker(name, node, self.config_of_broker(name), draws, self.release_of_broker(name).versions, life)
+            return Broker(
+                name, node, self.releases.config_of(name), draws, self.releases.of_broker(name).versions, life
+            )
 
         def coordinator(life: int) -> Coordinator:
             return Coordinator(
                 coordinator_on(name),
                 node,
-                self.config_of_broker(name),
-                rules=self.rules_of_coordinator(name),
-                versions=self.release_of_broker(name).versions,
+                self.releases.config_of(name),
+                rules=self.releases.coordinator_rules_of(name),
+                versions=self.releases.of_broker(name).versions,
             )
 
         return {name: broker, coordinator_on(name): coordinator}
@@ -110,7 +112,7 @@ class ArrangedCluster(Cluster):
         if not host.running:
             return self.not_started_after_all(name)
         if name not in self.brokers:
-            return self._told_to_close(name)
+            return self._ask_to_close(name)
         node = self.brokers.index(name)
         for partition, leader in enumerate(self._offsets_leaders):
             if leader == node:
@@ -191,9 +193,9 @@ class ArrangedCluster(Cluster):
         self._take_over(node)
         self._tell_view()
 
-    def hours_pass(self) -> None:
+    def announce_long_uptime(self) -> None:
         """See ``Cluster``; brokers are told, too, where records may expire."""
-        super().hours_pass()
+        super().announce_long_uptime()
         if any(topic.settings() for topic in self.scenario.topics.values()):
             for name in self.brokers:
                 self.world.tell(name, HoursPass())

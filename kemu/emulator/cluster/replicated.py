@@ -178,25 +178,25 @@ class ReplicatedCluster(Cluster):
             return ReplicatedBroker(
                 name,
                 node,
-                self.config_of_broker(name),
+                self.releases.config_of(name),
                 replication,
                 topics=settings,
                 chance=chance,
                 draws=Drawn(self.world.choices, self.draws, f"{name}/life {life}"),
                 rules=spec.replica_rules(
-                    self.release_of_broker(name), self.protocol_of_broker(name), bugs, self.scenario.mended
+                    self.releases.of_broker(name), self.releases.protocol_of(name), bugs, self.scenario.mended
                 ),
                 store=STORE,
                 session_timeout_ms=control.zookeeper_session_timeout_ms,
                 max_in_flight=control.zookeeper_max_in_flight_requests,
                 log_dirs=self.scenario.brokers.log_dirs_of(name),
-                versions=self.release_of_broker(name).versions,
+                versions=self.releases.of_broker(name).versions,
                 makes_offsets_topic=spec.new_cluster,
                 life=life,
             )
 
         def coordinator(life: int) -> Coordinator:
-            config = self.config_of_broker(name)
+            config = self.releases.config_of(name)
             draws = self.group_draws(f"{coordinator_on(name)}/life {life}")
             return Coordinator(
                 coordinator_on(name),
@@ -209,13 +209,13 @@ class ReplicatedCluster(Cluster):
                     draws,
                     commit_timeout_us=replication.offsets_commit_timeout_ms * US_PER_MS,
                 ),
-                self.rules_of_coordinator(name),
-                self.release_of_broker(name).versions,
+                self.releases.coordinator_rules_of(name),
+                self.releases.of_broker(name).versions,
                 life,
             )
 
         def controller(life: int) -> Controller:
-            release = self.release_of_broker(name)
+            release = self.releases.of_broker(name)
             return Controller(
                 controller_on(name),
                 node,
@@ -223,7 +223,7 @@ class ReplicatedCluster(Cluster):
                 rack=rack,
                 min_insync_replicas=replication.min_insync_replicas,
                 store=STORE,
-                rules=spec.controller_rules(release, self.protocol_of_broker(name), bugs, self.scenario.mended),
+                rules=spec.controller_rules(release, self.releases.protocol_of(name), bugs, self.scenario.mended),
                 draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),
                 versions=release.versions,
             )
@@ -251,9 +251,9 @@ class ReplicatedCluster(Cluster):
         log = restored(records)
         return log.end_offset - log.start_offset if log is not None else 0
 
-    def hours_pass(self) -> None:
+    def announce_long_uptime(self) -> None:
         """See ``Cluster``; brokers and their controller parts are told, too."""
-        super().hours_pass()
+        super().announce_long_uptime()
         for name in self.brokers:
             self.world.tell(name, HoursPass())
             self.world.tell(controller_on(name), HoursPass())
@@ -335,7 +335,7 @@ class ReplicatedCluster(Cluster):
 
     def close(self, name: str) -> bool:
         """End a host cleanly: also a broker ends by itself, after a controlled shutdown."""
-        return self._told_to_close(name) if self.world.hosts[name].running else self.not_started_after_all(name)
+        return self._ask_to_close(name) if self.world.hosts[name].running else self.not_started_after_all(name)
 
     def revive(self) -> None:
         """Start the store, and every broker that is down."""
@@ -439,7 +439,7 @@ class ReplicatedCluster(Cluster):
     @property
     def reassigns_by_store(self) -> bool:
         """Whether the brokers' release knows reassignments by a list in the store only."""
-        return self.replication.reassigns(self.profile) is ReassignmentAlgorithm.ALL_AT_ONCE
+        return self.replication.reassigns(self.releases.own) is ReassignmentAlgorithm.ALL_AT_ONCE
 
     def reassign_in_store(
         self, topic: str, targets: tuple[tuple[int, tuple[int, ...]], ...], brokers: tuple[int, ...]
