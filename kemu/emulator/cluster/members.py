@@ -14,8 +14,9 @@ from kemu.emulator.cluster.releases import Releases
 from kemu.emulator.draws import Drawn
 from kemu.emulator.engine.world import World
 from kemu.emulator.plan.actions import RollingUpgrade
+from kemu.emulator.scenario.groups import EARLIEST, GroupSpec
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, upgraded_to
-from kemu.emulator.scenario.scenario import EARLIEST, GroupSpec, Scenario
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.streams import StreamsSpec
 from kemu.emulator.text.custom_assignors import find_task_assignor, is_custom, load_assignor
 from kemu.emulator.text.kafka_keys import configured

@@ -11,10 +11,12 @@ from attrs import frozen
 
 from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
 from kemu.emulator.plan.actions import ACTIONS, Heal
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.kafka_keys import NOT_EMULATED, fields_of
 from kemu.emulator.text.tables import Path as KeyPath
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest

@@ -11,6 +11,9 @@ _THROUGHPUT = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB)?(?:\s*/\s*s)?")
 _BYTES = {"B": 1, "kB": 1_000, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 _RATE = re.compile(r"(\d+)\s*(?:/\s*(s|m))?")
 
+LONGEST_US = 7 * 24 * 3_600_000_000
+"""No duration of a scenario may be longer: a week."""
+
 DURATION = r"^\s*(0|(\d+(\.\d+)?\s*(us|ms|s|m|h))+)\s*$"
 RATE = r"^\s*\d+\s*(/\s*[sm])?\s*$"
 THROUGHPUT = r"^\s*\d+(\.\d+)?\s*(B|kB|KB|MB|GB)?(\s*/\s*s)?\s*$"

@@ -8,7 +8,8 @@ from kemu.emulator.plan.actions import ChangeSubscription, DeleteTopic
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.notes.groups import GroupBecame, PartitionsAssigned, Processed
 from tests.emulator.engine.toys import Watcher

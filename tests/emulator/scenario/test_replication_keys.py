@@ -4,11 +4,13 @@ import pytest
 
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.profiles import PROFILES
