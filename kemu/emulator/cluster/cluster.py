@@ -451,4 +451,4 @@ class Cluster(ABC):
     @property
     @abstractmethod
     def replicated(self) -> ReplicatedOperators:
-        """What operators can do beside, where brokers replicate."""
+        """Further operations of a replicated cluster; see ``ReplicatedOperators``."""

@@ -23,32 +23,31 @@ def _broker_settings(given: Mapping[str, Any] | Settings) -> Settings:
 
 @frozen(kw_only=True)
 class BrokerSpec:
-    """What one broker has other than the others; what is None is as they have it.
+    """Settings of one broker that differ from those of ``BrokersSpec``; None or "" takes the value there.
 
-    ``bandwidth_bytes_per_s``, ``disk_bytes_per_s``, ``log_dirs``: as ``BrokersSpec`` says. ``profile``: its release, a
-    name of ``PROFILES``. What brokers say to each other is as the lowest of their releases has it, until the plan
-    raises it ("upgrade-brokers"): Kafka's ``inter.broker.protocol.version``.
+    ``profile`` is the broker's release, a name of ``PROFILES``. The inter-broker protocol is that of the oldest release
+    until the action "upgrade-brokers" raises it, as with Kafka's ``inter.broker.protocol.version``.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
     bandwidth_bytes_per_s: int | None = field(
         default=None,
         converter=optional(throughput),
-        metadata=key("bytes a second through its network card, each way", at_least=1, shown="as all have it"),
+        metadata=key("network bandwidth in bytes per second, each way", at_least=1, shown="as in brokers"),
     )
     disk_bytes_per_s: int | None = field(
         default=None,
         converter=optional(throughput),
-        metadata=key("bytes a second onto its disk", at_least=1, shown="as all have it"),
+        metadata=key("disk bandwidth in bytes per second", at_least=1, shown="as in brokers"),
     )
     log_dirs: int | None = field(
-        default=None, metadata=key("how many log directories it has", at_least=1, at_most=100, shown="as all have it")
+        default=None, metadata=key("number of log directories", at_least=1, at_most=100, shown="as in brokers")
     )
     profile: str = field(
         default="",
-        metadata=key("another release", choices=lambda: ("", *PROFILES), what="profile", shown="the scenario's"),
+        metadata=key("release of the broker", choices=lambda: ("", *PROFILES), what="profile", shown="the scenario's"),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -57,39 +56,42 @@ class BrokerSpec:
 
 @frozen(kw_only=True)
 class BrokersSpec:
-    """The brokers b0, b1, ...; ``racks``: they take turns. ``replication``: None = a partition lives on one broker.
+    """The brokers b0, b1, and so on.
 
-    ``bandwidth_bytes_per_s``: what carries records (appends and fetched batches, at the size that topics give their
-    records) takes its time through each broker's network card, in and out, and shares it with what goes there at the
-    time. ``disk_bytes_per_s``: so does what is written. None: both take no time but latency. ``log_dirs``: how many
-    directories of ``log.dirs`` each has, each on a disk that can fail (where brokers replicate). ``overrides``: broker
-    -> what it has otherwise.
+    ``racks`` are assigned to brokers in turn. Without ``replication`` each partition lives on one broker.
+    ``bandwidth_bytes_per_s`` limits the network card of each broker, in each direction: appends and fetched batches,
+    at the record size of their topics, share it. ``disk_bytes_per_s`` limits writes likewise. None means no limit.
+    ``log_dirs`` is the number of directories in ``log.dirs``; each is on a disk of its own that can fail (with
+    ``replication``). ``overrides`` has settings of single brokers.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
-    count: int = field(default=3, metadata=key("b0, b1, ...", at_least=1, at_most=MOST_BROKERS, always=True))
-    racks: tuple[str, ...] = field(default=(), converter=words, metadata=key("brokers take turns"))
+    count: int = field(
+        default=3,
+        metadata=key("number of brokers; hosts are b0, b1, ...", at_least=1, at_most=MOST_BROKERS, always=True),
+    )
+    racks: tuple[str, ...] = field(default=(), converter=words, metadata=key("racks, assigned to brokers in turn"))
     replication: ReplicationSpec | None = field(
-        default=None, metadata=key("brokers replicate, with a controller and a metadata store")
+        default=None, metadata=key("replication, with a controller and a metadata store")
     )
     bandwidth_bytes_per_s: int | None = field(
         default=None,
         converter=optional(throughput),
-        metadata=key("bytes a second through each broker's network card, each way", at_least=1, shown="no limit"),
+        metadata=key("network bandwidth of each broker in bytes per second, each way", at_least=1, shown="no limit"),
     )
     disk_bytes_per_s: int | None = field(
         default=None,
         converter=optional(throughput),
-        metadata=key("bytes a second onto each broker's disk", at_least=1, shown="no limit"),
+        metadata=key("disk bandwidth of each broker in bytes per second", at_least=1, shown="no limit"),
     )
     log_dirs: int = field(
-        default=1, metadata=key("how many log directories each broker has; they can fail", at_least=1, at_most=100)
+        default=1, metadata=key("number of log directories of each broker; each can fail", at_least=1, at_most=100)
     )
     overrides: Mapping[str, BrokerSpec] = field(
         factory=dict,
-        metadata=key("tables by broker (overrides.b2): its own profile, bandwidth, disk, log_dirs", shown="none"),
+        metadata=key("settings of single brokers, by host: [overrides.b2]", shown="none"),
     )
     config: Settings = field(
         default=(), converter=_broker_settings, metadata=key("Kafka's keys of a broker", config=BrokerConfig)
@@ -98,12 +100,12 @@ class BrokersSpec:
     def __attrs_post_init__(self) -> None:
         refuse(problems_of(self))
         if self.replication is not None and self.replication.factor > self.count:
-            text = f"must not be more than there are brokers ({self.count})"
+            text = f"must not exceed the number of brokers ({self.count})"
             raise ScenarioError([Problem(("replication", "factor"), text)])
         if self.replication is not None and not self.replication.new_cluster:
             copies = self.replication.replica_config().offsets_topic_replication_factor
             if copies > self.count:
-                text = f"must not be more than there are brokers ({self.count}), but in a new_cluster"
+                text = f"must not exceed the number of brokers ({self.count}), except with new_cluster"
                 raise ScenarioError([Problem(("replication", "config", "offsets.topic.replication.factor"), text)])
         several = [name for name, own in self.overrides.items() if (own.log_dirs or 1) > 1]
         if self.replication is None and (self.log_dirs > 1 or several):
@@ -111,32 +113,32 @@ class BrokersSpec:
             raise ScenarioError([Problem(path, "needs brokers that replicate: add [brokers.replication]")])
 
     def log_dirs_of(self, host: str) -> int:
-        """How many log directories a broker has."""
+        """Return the number of a broker's log directories."""
         own = self.overrides.get(host)
         return (own.log_dirs if own is not None else None) or self.log_dirs
 
     def bandwidth_of(self, host: str) -> int:
-        """Bytes a second through a broker's network card; 0: no limit."""
+        """Return a broker's network bandwidth in bytes per second; 0 means no limit."""
         own = self.overrides.get(host)
         return (own.bandwidth_bytes_per_s if own is not None else None) or self.bandwidth_bytes_per_s or 0
 
     def disk_of(self, host: str) -> int:
-        """Bytes a second onto a broker's disk; 0: no limit."""
+        """Return a broker's disk bandwidth in bytes per second; 0 means no limit."""
         own = self.overrides.get(host)
         return (own.disk_bytes_per_s if own is not None else None) or self.disk_bytes_per_s or 0
 
     def profile_of(self, host: str) -> str:
-        """The release of a broker; "" is the scenario's."""
+        """Return the name of a broker's release; "" stands for the scenario's."""
         own = self.overrides.get(host)
         return own.profile if own is not None else ""
 
     def rack_of(self, number: int) -> str:
-        """The rack of a broker, "" without racks."""
+        """Return the rack of the broker with this number; "" without racks."""
         return self.racks[number % len(self.racks)] if self.racks else ""
 
 
 def _with_factor(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without a replication factor there are as many replicas as brokers, up to the default."""
+    """Set the replication factor, if none is given, to the number of brokers, but at most to the default."""
     replication, count = given.get("replication"), given.get("count", BrokersSpec().count)
     if not isinstance(replication, Mapping) or "factor" in replication or type(count) is not int or count < 1:
         return given

@@ -10,33 +10,33 @@ from kemu.emulator.text.units import LONGEST_US, microseconds
 
 @frozen(kw_only=True)
 class ChecksSpec:
-    """When everything is healed, and how soon after that all must be well again.
+    """The end of all faults, and the time for recovery after it.
 
-    ``heal_after_us``: time of the world; None = at the scenario's ``duration_us``. From then on every group must get
-    Stable (or Empty without members) with every partition owned within ``stable_within_us``; None = the longest that
-    Kafka's own timeouts may keep a group waiting (see ``Scenario.stable_within_us``). ``away``: who is not healed, nor
-    waited for.
+    Every fault ends at ``heal_after_us`` of virtual time; None means at the end of the plan and the load. Within
+    ``stable_within_us`` after that every group must be Stable, or Empty without members, and every partition must have
+    an owner. None means the longest time that Kafka's own timeouts allow (``Scenario.stable_within_us``). Hosts in
+    ``away`` stay faulty, and recovery does not wait for them.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
     heal_after_us: int | None = field(
         default=None,
         converter=optional(microseconds),
-        metadata=key("when everything is healed", at_least=0, at_most=LONGEST_US, shown="at the end of duration"),
+        metadata=key("time at which all faults end", at_least=0, at_most=LONGEST_US, shown="at the end of duration"),
     )
     stable_within_us: int | None = field(
         default=None,
         converter=optional(microseconds),
         metadata=key(
-            "how soon after that all must be well",
+            "time for recovery after that",
             at_least=1,
             at_most=LONGEST_US,
-            shown="what the members' timeouts may take",
+            shown="as long as the members' timeouts allow",
         ),
     )
-    away: AwaySpec | None = field(default=None, metadata=key("who stays away then; all others must get well"))
+    away: AwaySpec | None = field(default=None, metadata=key("hosts that stay faulty; all others must recover"))
 
     def __attrs_post_init__(self) -> None:
         refuse(problems_of(self))

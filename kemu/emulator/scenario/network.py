@@ -11,7 +11,7 @@ from kemu.emulator.text.units import LONGEST_US, microseconds
 
 
 def _latency(given: int | str | Iterable[int | str]) -> tuple[int, int]:
-    """A latency as a field takes it: one duration, or the least and the most."""
+    """Return the least and the most latency in us, from one duration or from two."""
     bounds = [given] if isinstance(given, int | str) else list(given)
     found = tuple(microseconds(bound) for bound in bounds)
     return (found[0], found[0]) if len(found) == 1 else cast(tuple[int, int], found)
@@ -19,15 +19,15 @@ def _latency(given: int | str | Iterable[int | str]) -> tuple[int, int]:
 
 @frozen(kw_only=True)
 class LinkSpec:
-    """Latency between two hosts, both ways, where it differs from the network's.
+    """Latency between two hosts, in both directions, that differs from the network's.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
     a: str = field(metadata=key("a host"))
     b: str = field(metadata=key("another host"))
-    latency_us: tuple[int, int] = field(converter=_latency, metadata=key("one way, the least and the most"))
+    latency_us: tuple[int, int] = field(converter=_latency, metadata=key("one-way latency, least and most"))
 
     def __attrs_post_init__(self) -> None:
         refuse(problems_of(self))
@@ -35,21 +35,21 @@ class LinkSpec:
 
 @frozen(kw_only=True)
 class NetworkSpec:
-    """How long a packet takes one way: drawn for each between these bounds; None = as ``network.latency`` is drawn.
+    """One-way latency, drawn for each packet between these bounds; None takes the draw ``network.latency``.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
     latency_us: tuple[int, int] | None = field(
         default=None,
         converter=optional(_latency),
-        metadata=key("one way, the least and the most", at_most=LONGEST_US, shown="drawn: network.latency"),
+        metadata=key("one-way latency, least and most", at_most=LONGEST_US, shown="drawn: network.latency"),
     )
     links: tuple[LinkSpec, ...] = field(
         default=(),
         converter=tuple,
-        metadata=key("a list of tables with a, b, latency: two hosts for which it differs"),
+        metadata=key("links between two hosts with a latency of their own: tables with a, b and latency"),
     )
 
     def __attrs_post_init__(self) -> None:

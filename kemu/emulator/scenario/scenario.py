@@ -1,8 +1,8 @@
-"""A scenario: what the cluster is, what disturbs it, and what must hold. The same in Python and in a TOML file.
+"""A scenario: a cluster, its load, the faults, and the checks. A TOML file and Python build the same value.
 
-A ``Scenario`` is a frozen value; ``to_dict`` gives the plain form that files are written in and traces record, and
-``emulator.scenario.reading`` reads it back to an equal value. Each key is declared once, with its field
-(``emulator.scenario.keys``); whatever is built, from a file or in Python, is checked when it is made.
+A ``Scenario`` is frozen. ``to_dict`` gives the plain form for files and traces, and ``emulator.scenario.reading`` reads
+the plain form back to an equal value. Each key is declared once, with its field (``emulator.scenario.keys``). Every
+scenario is checked when it is built.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,7 +45,7 @@ from kemu.protocol.names import OFFSETS_TOPIC, broker_host, consumer_host, produ
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 JOIN_US = 10_000_000
-"""How long after the last restart of a plan a run lasts at least: until that member has joined, as a rule."""
+"""Shortest time from the last restart of a plan to the end of the run; a member joins within it, as a rule."""
 MINUTE_US = 60_000_000
 TAKES_TIME = (
     DrawName.MEMBER_START,
@@ -55,9 +55,9 @@ TAKES_TIME = (
     DrawName.CALLBACK_LOST,
     DrawName.CALLBACK_ASSIGNED,
 )
-"""Draws that keep a group waiting, each once in a rebalance."""
+"""Draws that delay a rebalance, each at most once."""
 STARTS_OF_A_CONTROLLER = (DrawName.CONTROLLER_START, DrawName.CONTROLLER_START)
-"""Where brokers replicate, a controller's failover comes first."""
+"""With replicated brokers a failover of the controller may come before the rebalance."""
 LARGEST_SEED = 2**63 - 1
 
 
@@ -69,36 +69,35 @@ DEFAULT_DRAWS = "life"
 
 
 def draws_of(given: DrawSet | str | Mapping[str, Any]) -> DrawSet:
-    """What a scenario says of its draws as a field takes it; what is none of these is left as it is."""
+    """Convert the name of a set of draws, or a table of draws; other values stay for the later check."""
     return cast(DrawSet, DrawsKey().take(given)) if isinstance(given, str | Mapping) else given
 
 
 def _entries(given: Iterable[Entry | Mapping[str, Any]]) -> Plan:
-    """A plan as a field takes it: entries, or rows as a file has them."""
+    """Convert a plan of entries, or of tables as in a file, to a tuple."""
     return cast(Plan, tuple(given))
 
 
 @frozen(kw_only=True)
 class Scenario:
-    """One experiment. Members are hosts c1, c2, ... over all groups in order; brokers b0, b1, ...
+    """One experiment. Hosts of members are c1, c2 and so on over all groups in order, hosts of brokers b0, b1, ...
 
-    ``duration_us``: how long the plan and the load run. ``expect``: violations that it is to bring about (a scenario
-    that shows a known weakness); the verdict of every other violation stands. ``profile``: the release it is about, a
-    name of ``PROFILES``; "" = whatever is asked for.
-    ``bugs``: issues of ``PAST_BUGS``; machines and assignors decide as they did before these were fixed. ``mended``: of
-    those that a release has by itself, which ones it has not here.
-    ``draws``: "life" or "calm", or a table of single draws, perhaps with its ``set``.
+    ``duration_us`` is the length of the plan and of the load. ``expect`` has the violations that the scenario shows on
+    purpose; any other violation fails the run. ``profile`` is the release, a name of ``PROFILES``; "" leaves the choice
+    to the caller. ``bugs`` are issues of ``PAST_BUGS`` that machines and assignors have in this run. ``mended`` are
+    past bugs of the release that are fixed in this run. ``draws`` is "life", "calm", or a table of single draws that
+    may name its ``set``.
 
     Raises:
-        ScenarioError: everything that is wrong with it, entries of the plan and names of hosts, groups and topics too.
+        ScenarioError: lists every mistake, in the plan and in names of hosts, groups and topics, too.
     """
 
-    name: str = field(metadata=key("what reports call it", shown="the file's name", always=True))
-    summary: str = field(default="", metadata=key("one line for lists"))
+    name: str = field(metadata=key("name of the scenario in reports", shown="the file's name", always=True))
+    summary: str = field(default="", metadata=key("one line for lists of scenarios"))
     profile: str = field(
         default="",
         metadata=key(
-            "which release everybody is",
+            "release of brokers and clients",
             choices=lambda: ("", *PROFILES),
             what="profile",
             shown=DEFAULT_PROFILE,
@@ -108,16 +107,14 @@ class Scenario:
     duration_us: int = field(
         default=60_000_000,
         converter=microseconds,
-        metadata=key("how long the plan and the load run", at_least=1, at_most=LONGEST_US, always=True, short=True),
+        metadata=key("length of the plan and of the load", at_least=1, at_most=LONGEST_US, always=True, short=True),
     )
-    seed: int = field(
-        default=1, metadata=key("the seed when none is given", at_least=0, at_most=LARGEST_SEED, short=True)
-    )
+    seed: int = field(default=1, metadata=key("default seed", at_least=0, at_most=LARGEST_SEED, short=True))
     bugs: tuple[str, ...] = field(
         default=(),
         converter=words,
         metadata=key(
-            'bugs of Kafka\'s past that everybody has here ("kemu bugs" lists them)',
+            'past bugs of Kafka that this run has ("kemu bugs" lists them)',
             choices=lambda: PAST_BUGS,
             what="past bug",
             short=True,
@@ -127,25 +124,23 @@ class Scenario:
         default=(),
         converter=words,
         metadata=key(
-            "past bugs of its release that nobody has here",
+            "past bugs of the release that are fixed in this run",
             choices=applying.bugs_of_releases,
-            what="bug that a release has by itself",
+            what="past bug of a release",
             short=True,
         ),
     )
     expect: tuple[Expectation, ...] = field(
         default=(),
         converter=expectations,
-        metadata=key(
-            "violations that must come: tables of checker, kind, subject, may", choices=lambda: KINDS, short=True
-        ),
+        metadata=key("expected violations: tables of checker, kind, subject, may", choices=lambda: KINDS, short=True),
     )
     brokers: BrokersSpec = field(default=BrokersSpec(), metadata=key("the brokers", always=True))
     draws: DrawSet = field(
         default=DrawSet(DEFAULT_DRAWS),
         converter=draws_of,
         metadata=key(
-            'what is left to chance: "life", "calm" (an exact rhythm), or a table of draws ("kemu describe draws")',
+            'random times: "life", "calm" (exact intervals), or a table of draws ("kemu describe draws")',
             always=True,
             short=True,
             shown=DEFAULT_DRAWS,
@@ -157,11 +152,11 @@ class Scenario:
         default=(), converter=_producer_settings, metadata=key("Kafka's keys of a producer", config=ProducerConfig)
     )
     network: NetworkSpec = field(default=NetworkSpec(), metadata=key("the network"))
-    checks: ChecksSpec = field(default=ChecksSpec(), metadata=key("what must hold, and when"))
+    checks: ChecksSpec = field(default=ChecksSpec(), metadata=key("end of the faults, and time for recovery"))
     plan: Plan = field(
         default=(),
         converter=_entries,
-        metadata=key('a list of tables with at or when, do, and what "kemu describe ACTION" shows'),
+        metadata=key('actions: tables with at or when, do, and the keys that "kemu describe ACTION" shows'),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -176,7 +171,7 @@ class Scenario:
         refuse(problems)
 
     def _after_the_end(self) -> Iterator[Problem]:
-        """Entries of the plan that would never happen, because the run is over before."""
+        """Yield a problem for each entry of the plan that is due after the end of the run."""
         for index, entry in enumerate(self.plan):
             if isinstance(entry, At) and entry.at_us > self.runs_us:
                 ends = duration_text(self.runs_us)
@@ -185,20 +180,20 @@ class Scenario:
 
     @property
     def heal_at_us(self) -> int:
-        """When every fault that still lasts is ended."""
+        """Time at which every fault ends that still lasts, in us."""
         return self.runs_us if self.checks.heal_after_us is None else self.checks.heal_after_us
 
     @property
     def runs_us(self) -> int:
-        """How long the plan and the load run: ``duration_us``, or longer if a part of the plan is due later.
+        """Length of the plan and of the load in us: ``duration_us``, or more if a restart of the plan ends later.
 
-        A rolling restart takes as long as it has members; of a group that grows, those that the plan adds count too.
+        The length of a rolling restart depends on the number of members, those that the plan adds included.
         """
         ends_us = [self._ends_us(entry) for entry in self.plan if isinstance(entry, At)]
         return max([self.duration_us, *ends_us])
 
     def _ends_us(self, entry: At) -> int:
-        """When the last member of a rolling restart is up and has had time to join; 0 for anything else."""
+        """Return the time by which the last member of a rolling restart should have joined; 0 for other entries."""
         action = entry.action
         if isinstance(action, BrokersUpgrade):
             count = len(action.hosts) or self.brokers.count
@@ -214,11 +209,11 @@ class Scenario:
 
     @property
     def timeouts_us(self) -> int:
-        """How long Kafka's own timeouts may keep a group from its work, whatever happened.
+        """Longest time in us that Kafka's own timeouts may keep a group from its work.
 
-        The longest session a dead member can hold on to, plus the longest ``max.poll.interval.ms`` a rebalance then
-        waits for members that do not come back, plus a minute for everything else; more, if starts, work and callbacks
-        may take longer than that.
+        It is the sum of the longest session timeout (a crashed member stays in the group), the longest
+        ``max.poll.interval.ms`` (a rebalance waits for its members), and a minute. If starts, work and callbacks may
+        take longer than a minute, their sum replaces the minute.
         """
         configs = self._member_configs()
         waits_ms = max(config.session_timeout_ms for config in configs)
@@ -233,7 +228,7 @@ class Scenario:
 
     @property
     def metadata_max_age_us(self) -> int:
-        """When a member hears at the latest what no error makes it ask for: the longest ``metadata.max.age.ms``."""
+        """Longest ``metadata.max.age.ms`` of all members in us: a member refreshes its metadata at least this often."""
         return max(config.metadata_max_age_ms for config in self._member_configs()) * 1_000
 
     def _member_configs(self) -> list[ConsumerConfig]:
@@ -242,44 +237,44 @@ class Scenario:
 
     @property
     def stable_within_us(self) -> int:
-        """How long groups may take to get well after the healing: ``timeouts_us``, unless set."""
+        """Time for groups to recover after the end of the faults, in us: ``timeouts_us``, unless ``checks`` sets it."""
         within_us = self.checks.stable_within_us
         return self.timeouts_us if within_us is None else within_us
 
     @property
     def ends_us(self) -> int:
-        """When the run is over at the latest: the load has run, and the time to get well again has passed."""
+        """Latest end of the run in us: after the load, and after the time for recovery."""
         return max(self.runs_us, self.heal_at_us + self.stable_within_us)
 
     def broker_names(self) -> tuple[str, ...]:
-        """b0, b1, ... (the number is the node id): those that are there at the start."""
+        """Return the hosts of the initial brokers, b0, b1 and so on; the number is the node id."""
         return tuple(broker_host(number) for number in range(self.brokers.count))
 
     def added_broker_names(self) -> tuple[str, ...]:
-        """Brokers that the plan adds."""
+        """Return the hosts of brokers that the plan adds."""
         actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
         count = sum(action.count for action in actions if isinstance(action, AddBroker))
         return tuple(broker_host(self.brokers.count + number) for number in range(count))
 
     @property
     def mixes_releases(self) -> bool:
-        """Whether brokers are of several releases, or become it."""
+        """Whether brokers have several releases at some time."""
         return any(self.other_broker_profiles())
 
     def other_broker_profiles(self) -> tuple[str, ...]:
-        """The releases that single brokers are of, or brokers become by the plan."""
+        """Return the releases of single brokers, and those to which the plan upgrades brokers."""
         actions = (entry.action for entry in self.plan if isinstance(entry, At | When))
         named = [own.profile for own in self.brokers.overrides.values()]
         named += [action.profile for action in actions if isinstance(action, BrokersUpgrade)]
         return tuple(dict.fromkeys(name for name in named if name))
 
     def member_names(self) -> tuple[tuple[str, str, int], ...]:
-        """(host, group, number within the group) of every member there is at the start; c1 is the first."""
+        """Return (host, group, number within the group) of every initial member."""
         numbered = [(group, number) for group, spec in self.groups.items() for number in range(spec.members)]
         return tuple((consumer_host(index), group, number) for index, (group, number) in enumerate(numbered, start=1))
 
     def created_topics(self) -> dict[str, TopicSpec]:
-        """Topics that are not there at the start: the plan creates them."""
+        """Return the topics that the plan creates."""
         created: dict[str, TopicSpec] = {}
         for action in (entry.action for entry in self.plan if isinstance(entry, At | When)):
             if isinstance(action, CreateTopic) and action.topic not in self.topics:
@@ -288,28 +283,28 @@ class Scenario:
         return created
 
     def producer_names(self) -> tuple[tuple[str, str], ...]:
-        """(host, topic) of every producer: p1, p2, ... by topic, those that the plan creates behind the others."""
+        """Return (host, topic) of every producer: p1, p2 and so on by topic, topics that the plan creates last."""
         topics = (*self.topics, *self.created_topics())
         return tuple((producer_host(index), topic) for index, topic in enumerate(topics, start=1))
 
     def producer_config(self, topic: str, defaults: ProducerConfig | None = None) -> ProducerConfig:
-        """The configuration of a topic's producer, at its rate."""
+        """Return the configuration of a topic's producer, with the topic's rate."""
         spec = self.topics.get(topic) or self.created_topics()[topic]
         rate = ("emulated_records_per_s", spec.records_per_s)
         return configured(defaults or ProducerConfig(), (*self.producers, rate))
 
     def to_dict(self) -> dict[str, Any]:
-        """The plain form: what a TOML file would say, defaults left out; keys in a fixed order."""
+        """Return the plain form, as in a TOML file: keys in a fixed order, without defaults."""
         return plain_form(self)
 
 
 def _members_of(group: GroupSpec) -> Iterable[MemberSpec]:
-    """A member as all are, and those that are otherwise."""
+    """Return the default member, and the members with settings of their own."""
     return (AS_ITS_GROUP, *group.overrides.values())
 
 
 def known_names(scenario: Scenario) -> Known:
-    """What a plan may speak of in this scenario."""
+    """Return the names that a plan of this scenario may use."""
     profile = PROFILES.get(scenario.profile, PROFILES[DEFAULT_PROFILE])
     offsets = configured(profile.broker, scenario.brokers.config).offsets_topic_num_partitions
     return Known(
@@ -328,7 +323,7 @@ def known_names(scenario: Scenario) -> Known:
 
 
 def _row(entry: object, index: int, problems: list[Problem]) -> Mapping[str, Any]:
-    """An entry as a file has it; one way in for both, so that both are checked alike."""
+    """Return an entry as a table, so that entries from Python and from files get the same checks."""
     if isinstance(entry, At | When):
         return entry_to_dict(entry)
     if not isinstance(entry, Mapping):
@@ -338,7 +333,7 @@ def _row(entry: object, index: int, problems: list[Problem]) -> Mapping[str, Any
 
 
 def _contradictions(scenario: Scenario) -> Iterator[Problem]:
-    """What no single part of a scenario shows: names that nobody has, more replicas than brokers."""
+    """Yield mistakes that concern several parts of a scenario: unknown names, more replicas than brokers."""
     if not scenario.topics:
         yield Problem(("topics",), "needs at least one topic")
     rows = [entry for entry in scenario.plan if isinstance(entry, Mapping)]
@@ -372,7 +367,7 @@ def _contradictions(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _of_those_away(scenario: Scenario) -> Iterator[Problem]:
-    """Who stays away is there at the start; brokers can only where others have their replicas, and not all of them."""
+    """Yield mistakes in ``checks.away``: hosts must exist at the start, and one broker must stay healthy."""
     if scenario.checks.away is None:
         return
     path = ("checks", "away", "hosts")
@@ -383,13 +378,13 @@ def _of_those_away(scenario: Scenario) -> Iterator[Problem]:
         )
     away = [host for host in brokers if host in hosts]
     if away and scenario.brokers.replication is None:
-        yield Problem(path, f"{away[0]} is a broker, and nobody else has its partitions: add [brokers.replication]")
+        yield Problem(path, f"{away[0]} is a broker, and no other broker has its partitions: add [brokers.replication]")
     elif len(away) == len(brokers):
-        yield Problem(path, "must leave a broker")
+        yield Problem(path, "must leave out at least one broker")
 
 
 def _refused_sessions(scenario: Scenario) -> Iterator[Problem]:
-    """A coordinator answers a JoinGroup with INVALID_SESSION_TIMEOUT outside of its bounds: the member would fail."""
+    """Yield session timeouts outside of the brokers' bounds: JoinGroup would fail with INVALID_SESSION_TIMEOUT."""
     profile = PROFILES.get(scenario.profile, PROFILES[DEFAULT_PROFILE])
     broker = configured(profile.broker, scenario.brokers.config)
     bounds = (
@@ -420,7 +415,7 @@ def _unknown(path: tuple[str | int, ...], name: str, known: Iterable[str], what:
 
 
 def _of_streams(path: tuple[str | int, ...], group: GroupSpec, topics: Mapping[str, TopicSpec]) -> Iterator[Problem]:
-    """A topology's topics are the group's, each changelog has a partition for each task, instances can run."""
+    """Yield mistakes of a Streams group: its topics, the partitions of its changelogs, its settings."""
     for host, member in group.overrides.items():
         if member.streams and group.streams is None:
             yield Problem((*path, "overrides", host, "streams"), "needs [groups.NAME.streams] of its group")
@@ -432,12 +427,14 @@ def _of_streams(path: tuple[str | int, ...], group: GroupSpec, topics: Mapping[s
     where = (*path, "streams", "subtopologies")
     topology = group.streams.topology
     if set(topology.topics) != set(group.topics):
-        yield Problem((*path, "topics"), f"must be those of the topology, {', '.join(topology.topics)}; leave it out")
+        yield Problem(
+            (*path, "topics"), f"must be the topics of the topology, {', '.join(topology.topics)}; leave the key out"
+        )
     for index, each in enumerate(topology.subtopologies):
         needed = max((topics[topic].partitions for topic in each.topics if topic in topics), default=0)
         if each.changelog and each.changelog not in topics:
             yield Problem(
-                (*where, index), f'the changelog "{each.changelog}" is no topic: add [topics.{each.changelog}]'
+                (*where, index), f'the changelog "{each.changelog}" is not a topic: add [topics.{each.changelog}]'
             )
         elif each.changelog and topics[each.changelog].partitions != needed:
             has = topics[each.changelog].partitions
@@ -447,7 +444,7 @@ def _of_streams(path: tuple[str | int, ...], group: GroupSpec, topics: Mapping[s
 
 
 def _of_replicas(path: tuple[str | int, ...], topic: TopicSpec, brokers: BrokersSpec) -> Iterator[Problem]:
-    """What a topic says about replicas needs brokers that replicate, and enough of them."""
+    """Yield mistakes in a topic's replicas: they need replication, and enough brokers."""
     said = {"replication_factor": topic.replication_factor, "min_isr": topic.min_isr, "unclean": topic.unclean}
     given = [name for name, value in said.items() if value is not None]
     given += ["assignment"] if topic.assignment else []
@@ -463,6 +460,6 @@ def _of_replicas(path: tuple[str | int, ...], topic: TopicSpec, brokers: Brokers
             yield Problem((*path, "assignment"), f"{unknown[0]} is no broker; there are 0 to {brokers.count - 1}")
             return
     if factor > brokers.count:
-        yield Problem((*path, "replication_factor"), f"must not be more than there are brokers ({brokers.count})")
+        yield Problem((*path, "replication_factor"), f"must not exceed the number of brokers ({brokers.count})")
     if (topic.min_isr or 1) > factor:
-        yield Problem((*path, "min_isr"), f"must not be more than the replication factor ({factor})")
+        yield Problem((*path, "min_isr"), f"must not exceed the replication factor ({factor})")

@@ -15,70 +15,76 @@ MOST_PARTITIONS = 100_000
 
 @frozen(kw_only=True)
 class TopicSpec:
-    """A topic, and the load its producer puts on it (over all partitions; 0 = no producer).
+    """A topic and the load of its producer.
 
-    ``replication_factor``, ``min_isr``, ``unclean``: where brokers replicate; None = as they do (``ReplicationSpec``).
-    ``initial_records``: what is in each of its partitions' logs, and committed, before anybody starts.
-    ``retention_us``, ``retention_bytes``, ``segment_us``, ``segment_bytes``: what of it brokers delete, and in which
-    pieces; None = as they have it (``log.retention.ms`` and so on of ``brokers.config``).
-    ``assignment``: there, too: one text per partition, its brokers' ids, the preferred leader first; () = they are
-    placed as Kafka places them.
+    ``records_per_s`` is the sum over all partitions; 0 means no producer. ``replication_factor``, ``min_isr`` and
+    ``unclean`` apply to replicated brokers; None takes the value of ``ReplicationSpec``. ``initial_records`` are in
+    each partition's log, and committed, before the run starts. ``retention_us``, ``retention_bytes``, ``segment_us``
+    and ``segment_bytes`` are the topic's own retention settings; None takes the brokers' ``log.retention.ms`` and so
+    on. ``assignment`` has one text per partition with the ids of its replicas, the preferred leader first; () places
+    the replicas as Kafka does.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
-    partitions: int = field(metadata=key("how many", at_least=1, at_most=MOST_PARTITIONS, always=True, short=True))
+    partitions: int = field(
+        metadata=key("number of partitions", at_least=1, at_most=MOST_PARTITIONS, always=True, short=True)
+    )
     records_per_s: int = field(
         default=10,
         converter=rate_per_s,
-        metadata=key("records per second over all partitions", at_least=0, at_most=10_000_000, always=True, short=True),
+        metadata=key(
+            "records per second, summed over all partitions", at_least=0, at_most=10_000_000, always=True, short=True
+        ),
     )
     record_bytes: int = field(
-        default=1_000, metadata=key("size of a record", at_least=1, at_most=1_000_000_000, short=True)
+        default=1_000, metadata=key("size of a record in bytes", at_least=1, at_most=1_000_000_000, short=True)
     )
     replication_factor: int | None = field(
         default=None,
-        metadata=key("its replicas, where brokers replicate", at_least=1, at_most=MOST_BROKERS, shown="theirs"),
+        metadata=key("number of replicas", at_least=1, at_most=MOST_BROKERS, shown="brokers.replication.factor"),
     )
     min_isr: int | None = field(
         default=None,
         metadata=key(
-            "its own min.insync.replicas, where brokers replicate", at_least=1, at_most=MOST_BROKERS, shown="theirs"
+            "min.insync.replicas of the topic", at_least=1, at_most=MOST_BROKERS, shown="brokers.replication.min_isr"
         ),
     )
     unclean: bool | None = field(
         default=None,
-        metadata=key("its own unclean.leader.election.enable, where brokers replicate", shown="theirs"),
+        metadata=key("unclean.leader.election.enable of the topic", shown="brokers.replication.unclean"),
     )
     initial_records: int = field(
         default=0,
-        metadata=key("records in each partition's log before the run", at_least=0, at_most=(1 << 31) - 1, short=True),
+        metadata=key(
+            "records in each partition's log before the run starts", at_least=0, at_most=(1 << 31) - 1, short=True
+        ),
     )
     retention_us: int | None = field(
         default=None,
         converter=optional(microseconds),
-        metadata=key("its own retention.ms: how long its records are kept", at_least=1_000, shown="a week"),
+        metadata=key("retention.ms of the topic", at_least=1_000, shown="a week"),
     )
     retention_bytes: int | None = field(
         default=None,
-        metadata=key("its own retention.bytes, of each partition", at_least=0, shown="without a limit"),
+        metadata=key("retention.bytes of the topic, per partition", at_least=0, shown="no limit"),
     )
     segment_us: int | None = field(
         default=None,
         converter=optional(microseconds),
         metadata=key(
-            "its own segment.ms: after how long a log goes on in another segment", at_least=1_000, shown="a week"
+            "segment.ms of the topic: longest time until a log starts a new segment", at_least=1_000, shown="a week"
         ),
     )
     segment_bytes: int | None = field(
         default=None,
-        metadata=key("its own segment.bytes", at_least=14, at_most=(1 << 31) - 1, shown="1 GiB"),
+        metadata=key("segment.bytes of the topic", at_least=14, at_most=(1 << 31) - 1, shown="1 GiB"),
     )
     assignment: tuple[str, ...] = field(
         default=(),
         converter=words,
-        metadata=key('the brokers of each partition, where brokers replicate: ["0 1 2", "1 2 3"]', shown="placed"),
+        metadata=key('broker ids of each partition\'s replicas: ["0 1 2", "1 2 3"]', shown="Kafka's placement"),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -87,7 +93,7 @@ class TopicSpec:
             refuse(self._misplaced())
 
     def _misplaced(self) -> list[Problem]:
-        """What is wrong with the assignment by itself."""
+        """Return the mistakes in ``assignment``, without a look at the brokers."""
         rows = self.assignment
         if not all(part.isdecimal() for row in rows for part in row.split()):
             return [Problem(("assignment",), 'must be the broker ids of each partition, as in ["0 1 2", "1 2 3"]')]
@@ -101,7 +107,7 @@ class TopicSpec:
         return []
 
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """What it has of its own that every broker heeds, by Kafka's keys."""
+        """Return the topic's own retention settings as (Kafka's key, value)."""
         given = (
             (RETENTION_MS, None if self.retention_us is None else self.retention_us // 1_000),
             (RETENTION_BYTES, self.retention_bytes),
@@ -111,5 +117,5 @@ class TopicSpec:
         return tuple((name, str(value)) for name, value in given if value is not None)
 
     def placed(self) -> tuple[tuple[int, ...], ...]:
-        """The brokers of each partition as the scenario says; () if it does not."""
+        """Return the broker ids in ``assignment`` by partition; () if the scenario gives none."""
         return tuple(tuple(int(broker) for broker in row.split()) for row in self.assignment)

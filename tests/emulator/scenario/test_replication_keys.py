@@ -52,8 +52,8 @@ def test_an_empty_table_asks_for_replication_with_defaults():
 @pytest.mark.parametrize(
     ("replication", "text"),
     [
-        ({"factor": 4}, "must not be more than there are brokers"),
-        ({"factor": 2, "min_isr": 3}, "must not be more than the replication factor"),
+        ({"factor": 4}, "must not exceed the number of brokers"),
+        ({"factor": 2, "min_isr": 3}, "must not exceed the replication factor"),
         ({"config": {"replica.lag": 1}}, "is no key of ReplicaConfig"),
         ({"lagg": "1s"}, "lagg"),
         ({"controller": {"reassignment.max.concurrent.leader.movements": 0}}, "must be at least 1, not 0"),

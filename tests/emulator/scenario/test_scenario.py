@@ -424,7 +424,7 @@ do = "crsh"
         ("members = true", "groups.g.members: must be a whole number, not true or false (True)"),
         (
             "topics = []",
-            'groups.g.topics: needs at least one topic, or "pattern" says what its members subscribe to',
+            'groups.g.topics: needs at least one topic, or a "pattern" for the names of topics',
         ),
         ("config = 3", "groups.g.config: must be a table, not a number (3)"),
         ("config.group.id = 'x'", "groups.g.config.group.id: cannot be set: the group's name is its id"),
