@@ -264,7 +264,7 @@ UNHEARD_ISR = "unheard-isr"
 FORGOTTEN_INSTANCE = "forgotten-instance"
 FORGOTTEN_REBALANCE = "forgotten-rebalance"
 
-STAYS_SO: Mapping[str, str] = MappingProxyType(
+STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
     {
         LEFT_OVER_LOG: "the order to delete it was lost with its controller or its broker's registration, and no"
         " controller asks what is on a broker's disk",
@@ -277,7 +277,7 @@ STAYS_SO: Mapping[str, str] = MappingProxyType(
 )
 """Reason -> why something is not well for good, and no controller sees to it: all works, with less than it should."""
 
-STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
+STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("liveness", UNTOLD_COORDINATOR): "the order to stop its replica was lost with the controller: the broker still"
         " takes itself for the leader of the group's log, where nobody follows it, and members ask for another"
@@ -317,7 +317,7 @@ No run holds in which that is, unless it is expected; sweeps over random faults 
 
 @frozen
 class Unmended:
-    """Something did not get well after the faults, for a reason of ``STAYS_SO``: what, and for how long it was so."""
+    """Something did not get well after the faults, for a reason of ``STAYS_DEGRADED``: what, and for how long it was so."""
 
     at_us: int
     what: str

@@ -48,14 +48,14 @@ ALLOWANCES: tuple[Allowance, ...] = (
         "The controller wrote an ISR to the store and lost the answer; its leader waits for another leader epoch.",
         "Kafka 3.4 KafkaController.processAlterPartition, Partition.submitAlterPartition",
         (
-            "kemu.emulator.watching.unheard_isrs",
+            "kemu.emulator.watching.unknown_isrs",
             "kemu.emulator.checkers.liveness:Liveness._unheard_isr",
             "kemu.emulator.checkers.replica_duties:ReplicaDuties._can_ask",
             "kemu.emulator.checkers.group_progress:GroupDuties._is_unheard",
         ),
-        "tests/emulator/checkers/test_unheard_isrs.py::"
+        "tests/emulator/checkers/test_unknown_isrs.py::"
         "test_a_group_whose_log_has_too_few_in_sync_while_its_leader_waits_stands_still",
-        "tests/emulator/checkers/test_unheard_isrs.py::test_a_lost_answer_excuses_no_group_whose_log_can_be_written",
+        "tests/emulator/checkers/test_unknown_isrs.py::test_a_lost_answer_excuses_no_group_whose_log_can_be_written",
     ),
     Allowance(
         "instance-that-the-log-does-not-have",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of
-from kemu.emulator.findings import KINDS, STAYS_SO, Loss, Unmended, Violation
+from kemu.emulator.findings import KINDS, STAYS_DEGRADED, Loss, Unmended, Violation
 from kemu.emulator.watching.panel import Panel
 
 NEVER_US = 1 << 62
@@ -115,9 +115,9 @@ class Checker:
     def finish(self, at_us: int) -> None:
         """The run is over at this time of the world."""
 
-    def stays_so(self, at_us: int, what: str, why: str, text: str) -> None:
-        """Say that something did not get well, for a reason of ``STAYS_SO``."""
-        assert why in STAYS_SO, f"no reason: {why}"
+    def stays_degraded(self, at_us: int, what: str, why: str, text: str) -> None:
+        """Say that something did not get well, for a reason of ``STAYS_DEGRADED``."""
+        assert why in STAYS_DEGRADED, f"no reason: {why}"
         self.unmended.append(Unmended(at_us, what, why, text))
 
     def violation(self, seen: Seen, kind: str, entities: tuple[str, ...], text: str, *, liveness: bool = False) -> None:

@@ -251,7 +251,7 @@ class CatchUpChecker(Checker):
         for owner, owned in self._ownerships.items():
             if owner[2] == at:
                 owned.due = min(owned.due, self.panel.readable.end(at))
-        if self.panel.logs.cut is not None:
+        if self.panel.logs.truncated_at is not None:
             if fact.topic == OFFSETS_TOPIC:
                 self._writers.clear()
             else:

@@ -299,9 +299,9 @@ class ControllerDuties(Duties):
         """Brokers follow whom the store names, and tell clients so."""
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
         leader, now = broker_host(state.leader), (state.leader, state.leader_epoch, state.isr, there.replicas)
-        unheard = panel.unheard.of(at)
-        if unheard is not None and unheard.outlived_us is None:
-            now = (*now[:2], unheard.told, there.replicas)
+        unknown = panel.unknown_isrs.of(at)
+        if unknown is not None and unknown.outlived_us is None:
+            now = (*now[:2], unknown.told, there.replicas)
         for host in map(broker_host, panel.registered):
             known = self._caches.get(host, {}).get(at)
             if known == now or plane.registration(host) < 0:

@@ -356,9 +356,9 @@ class GroupDuties(Checker):
         return None if since_us is None else max(since_us, self._changed_us.get(at, 0))
 
     def _is_unheard(self, at: TopicPartition) -> bool:
-        """Whether the leader waits for an ISR that the store has already: see ``unheard_isrs``."""
-        unheard = self.panel.unheard.of(at)
-        return unheard is not None and unheard.leader_waits
+        """Whether the leader waits for an ISR that the store has already: see ``unknown_isrs``."""
+        unknown = self.panel.unknown_isrs.of(at)
+        return unknown is not None and unknown.leader_waits
 
     # --- rules -------------------------------------------------------------------------------------------------
 
@@ -463,7 +463,7 @@ class GroupDuties(Checker):
             return
         self._not_in.pop(actor, None)
         holding = self.panel.holdings.get(actor)
-        if group.state == "Stable" and progress.state == MEMBER and holding is not None and not holding.gone:
+        if group.state == "Stable" and progress.state == MEMBER and holding is not None and not holding.has_left:
             self._look_at_work(seen, name, group, holding, times, max(group.since_us, progress.since_us))
 
     def _look_at_ousted(

@@ -5,7 +5,7 @@ kind                 obligation, from ``Healed`` on
 ===================  =================================================================================================
 not-at-rest          at some moment the group is Stable, and running members own each partition of their topics once
 member-failed        no member fails for good, at any time; an error that the plan injected excuses one failure by it
-forgotten-instance   not-at-rest or member-failed in a way of Kafka's own: see ``findings.STANDS_STILL``
+forgotten-instance   not-at-rest or member-failed in a way of Kafka's own: see ``findings.STAYS_BLOCKED``
 to untold-coordinator
 ===================  =================================================================================================
 
@@ -256,7 +256,7 @@ class Liveness(Checker):
 
     def _owners(self, name: GroupId) -> Counter[TopicPartition]:
         """How many members that run and do not stay away own each partition."""
-        there = [each for each in self.panel.holdings.values() if each.group == name and not each.gone]
+        there = [each for each in self.panel.holdings.values() if each.group == name and not each.has_left]
         return Counter(at for each in there if host_of(each.actor) not in self.panel.away for at in each.owned)
 
     def _wrong(self, name: GroupId) -> str:
@@ -365,13 +365,13 @@ class Liveness(Checker):
         at, watched = self.panel.log_of(name), self.panel.groups[name]
         if at is None or watched.state not in ("PreparingRebalance", "CompletingRebalance"):
             return ""
-        unheard, state = self.panel.unheard.of(at), self.panel.states.get(at)
-        if unheard is None or not unheard.leader_waits or state is None:
+        unknown, state = self.panel.unknown_isrs.of(at), self.panel.states.get(at)
+        if unknown is None or not unknown.leader_waits or state is None:
             return ""
         leader, least = broker_host(state.leader), self.panel.min_insync.of(at)
-        if host_of(watched.coordinator) != leader or len(unheard.told) >= least:
+        if host_of(watched.coordinator) != leader or len(unknown.told) >= least:
             return ""
         return (
-            f"{leader} leads {at[0]}-{at[1]} with {list(unheard.told)} as the ISR, of which min.insync.replicas asks"
+            f"{leader} leads {at[0]}-{at[1]} with {list(unknown.told)} as the ISR, of which min.insync.replicas asks"
             f" {least}, and waits for another leader epoch; the store has {list(state.isr)}"
         )

@@ -155,7 +155,7 @@ class NoLostRecord(Checker):
     def satisfied(self) -> bool:
         """Whether members know of what logs lost: who waits for the answer of a leader that is away commits on."""
         return not any(
-            progress.was_cut and self.panel.running_members(group) and self._untold(at, progress).total
+            progress.was_truncated and self.panel.running_members(group) and self._untold(at, progress).total
             for group, at, progress in self.panel.progress
         )
 
@@ -193,4 +193,4 @@ class NoLostRecord(Checker):
 
     def _still_to_learn(self, group: GroupId, progress: GroupProgress) -> bool:
         """Whether nobody may ever tell its members what the log lost."""
-        return bool(self.panel.unrecoverable and progress.was_cut and self.panel.running_members(group))
+        return bool(self.panel.unrecoverable and progress.was_truncated and self.panel.running_members(group))

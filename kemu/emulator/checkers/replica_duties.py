@@ -182,8 +182,8 @@ class ReplicaDuties(Duties):
             yield Duty("unanswered", (name,), hosts, (state, undecided), self._request_us + ISR_US, text)
         counted = {*state.isr, *proposed} - {state.leader}
         least = min([own, *[self._end(broker_host(broker), at) for broker in counted]])
-        unheard = panel.unheard.of(at)  # its leader counts the ISR that it knows (KAFKA-15583)
-        known = unheard.told if unheard is not None and unheard.leader_waits else state.isr
+        unknown = panel.unknown_isrs.of(at)  # its leader counts the ISR that it knows (KAFKA-15583)
+        known = unknown.told if unknown is not None and unknown.leader_waits else state.isr
         if watermark < least and len(known) >= panel.min_insync.of(at):
             text = f"{leader} has {watermark} as the high watermark of {name}; all in sync have records to {least}"
             hosts = (leader, *map(broker_host, sorted(counted)))
@@ -204,8 +204,8 @@ class ReplicaDuties(Duties):
 
     def _can_ask(self, at: TopicPartition) -> bool:
         """Whether a leader can have an ISR changed: there is a controller, and no refusal that lasts."""
-        unheard = self.panel.unheard.of(at)
-        return bool(self.plane.controller) and (unheard is None or not unheard.leader_waits)
+        unknown = self.panel.unknown_isrs.of(at)
+        return bool(self.plane.controller) and (unknown is None or not unknown.leader_waits)
 
     def _answered_from_us(self, leader: str) -> int:
         """From when on a leader must get answers: a request to a former controller waits until its socket times out."""

@@ -5,7 +5,7 @@ them or the links between them, and nothing about the condition changes. ``contr
 ``kept_logs`` say which duties there are now; this module has the clocks.
 
 A run may end early when nothing is owed (``satisfied``). What Kafka itself leaves as it is for good is named at the end
-of a run that was healed: ``findings.STAYS_SO`` where the rest works, ``findings.STANDS_STILL`` where nobody leads.
+of a run that was healed: ``findings.STAYS_DEGRADED`` where the rest works, ``findings.STAYS_BLOCKED`` where nobody leads.
 """
 
 from collections.abc import Iterator
@@ -166,7 +166,7 @@ class ReplicationDuties(Checker):
             self._name(seen, at, state)
         for host, at in self._kept_logs.left_over():
             name = f"{at[0]}-{at[1]}"
-            self.stays_so(at_us, name, LEFT_OVER_LOG, f"{name} has a log on {host}, which is no replica of it")
+            self.stays_degraded(at_us, name, LEFT_OVER_LOG, f"{name} has a log on {host}, which is no replica of it")
 
     def _name(self, seen: Seen, at: TopicPartition, state: PartitionState) -> None:
         name, leader = f"{at[0]}-{at[1]}", broker_host(state.leader)
@@ -180,12 +180,12 @@ class ReplicationDuties(Checker):
         for reason, brokers in out.items():
             if reason:
                 text = f"{name} has replicas {brokers} out of its ISR {state.isr}"
-                self.stays_so(seen.at_us, name, reason, text)
-        unheard = self.panel.unheard.of(at)
+                self.stays_degraded(seen.at_us, name, reason, text)
+        unknown = self.panel.unknown_isrs.of(at)
         end, watermark = self._of_replicas.end_and_watermark(leader, at)
-        if unheard is not None and unheard.leader_waits and watermark < end:
+        if unknown is not None and unknown.leader_waits and watermark < end:
             text = f"{name} has records to {end - 1}; its high watermark does not pass them"
-            self.stays_so(seen.at_us, name, UNHEARD_ISR, text)
+            self.stays_degraded(seen.at_us, name, UNHEARD_ISR, text)
 
     def _out_of_isr(self, at: TopicPartition, state: PartitionState) -> Iterator[tuple[int, str]]:
         """Replicas that run and are out of the ISR, a leader that stays away, and why that may stay so; "" if not."""
@@ -196,8 +196,8 @@ class ReplicationDuties(Checker):
             return  # its last in-sync replica does not run
         if broker_host(state.leader) in panel.away:
             yield state.leader, ""
-        unheard = panel.unheard.of(at)
-        waits = UNHEARD_ISR if unheard is not None and unheard.leader_waits else ""
+        unknown = panel.unknown_isrs.of(at)
+        waits = UNHEARD_ISR if unknown is not None and unknown.leader_waits else ""
         unled = self._of_another_topic(broker_host(state.leader), at, state)
         for broker in replicas:
             if broker not in state.isr:

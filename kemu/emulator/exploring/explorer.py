@@ -12,7 +12,7 @@ from attrs import frozen
 from kemu.emulator.exploring.coverage import Coverage
 from kemu.emulator.exploring.schedules import STRATEGIES, OrderStrategy, Ran, SentMessages, StrategyOptions
 from kemu.emulator.exploring.trial import Signature, Trials, Tried
-from kemu.emulator.findings import STANDS_STILL, Violation
+from kemu.emulator.findings import STAYS_BLOCKED, Violation
 from kemu.emulator.plan.entries import Plan
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
@@ -63,7 +63,7 @@ class Explorer:
         seeds: each has a strategy of its own; they take turns.
         trials: runs it.
         keep: "CHECKER" or "CHECKER:KIND", what is looked for; "": what makes a verdict, but not what stands still as it
-            would in Kafka (``STANDS_STILL``).
+            would in Kafka (``STAYS_BLOCKED``).
         tell: told each run.
 
     Raises:
@@ -148,7 +148,7 @@ class Explorer:
 
     def _wanted(self, tried: Tried) -> Signature | None:
         if not self._keep:
-            found = {each: told for each, told in tried.found.items() if (each.checker, each.kind) not in STANDS_STILL}
+            found = {each: told for each, told in tried.found.items() if (each.checker, each.kind) not in STAYS_BLOCKED}
             return attrs.evolve(tried, found=found).worst()
         checker, _, kind = self._keep.partition(":")
         return next((each for each in tried.found if each.checker == checker and kind in ("", each.kind)), None)

@@ -450,11 +450,11 @@ class History:
             if held.offset >= 0
             and (holding := panel.holdings.get(actor)) is not None
             and at in holding.owned
-            and not holding.gone
+            and not holding.has_left
             and (host := panel.hosts.get(host_of(actor))) is not None
             and host.runs
         ]
-        return min(held) if held else reading.account.rests_on
+        return min(held) if held else reading.account.committed_in_log
 
     def _tell(
         self,

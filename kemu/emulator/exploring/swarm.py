@@ -155,7 +155,7 @@ def swarm_case(
     """What a seed draws.
 
     Args:
-        seed: of all draws, and of the run. What stands still as it would in Kafka is expected of it (``STANDS_STILL``).
+        seed: of all draws, and of the run. What stands still as it would in Kafka is expected of it (``STAYS_BLOCKED``).
         scenario: the cluster and the load; None: drawn, too.
         profile: of a drawn one; None: the default.
         replicated: whether a drawn cluster's brokers replicate; None: every other one's.

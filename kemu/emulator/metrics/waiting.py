@@ -180,8 +180,8 @@ class Waiting:
         """What comes at the offsets that it lost is new; of what it has instead nobody knows since when."""
         at = (fact.topic, fact.partition)
         log, logs = self._log(at), self._panel.logs
-        if logs.cut is not None:
-            log.cut(logs.cut)
+        if logs.truncated_at is not None:
+            log.cut(logs.truncated_at)
         log.end = logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
@@ -227,7 +227,7 @@ class Waiting:
         queue.last_us = now_us
         if queue.since_us < 0:
             queue.since_us = now_us
-        for first, last in self._panel.progress.there:
+        for first, last in self._panel.progress.in_log:
             if last > queue.frontier:
                 self._got_on(group, queue, max(first, queue.frontier), last, now_us)
 
@@ -238,7 +238,7 @@ class Waiting:
         if behind is None:
             return
         highest = queue.fresh.highest
-        for first, last in self._panel.progress.there:
+        for first, last in self._panel.progress.in_log:
             for piece in behind.take(first, last):
                 self._delayed(fact.group, queue, *piece, seen.at_us)
                 if piece[0] < highest:

@@ -67,7 +67,7 @@ class WatchedLogs:
         """What members read, by the terms that appended it."""
         self.lost: list[Run] = []
         """What the log that the last fact was about lost, as another copy counts now."""
-        self.back: list[Run] = []
+        self.returned: list[Run] = []
         """What it has now and had not just before: perhaps it had lost that earlier."""
         self.appended_to = WatchedLog()
         """The log that the last append was about, and ..."""
@@ -94,14 +94,14 @@ class WatchedLogs:
         return log
 
     @property
-    def cut(self) -> int | None:
+    def truncated_at(self) -> int | None:
         """From where on the log that the last fact was about lost its records; None: it did not."""
         return self.lost[0][0] if self.lost else None
 
     @property
     def changed(self) -> bool:
         """Whether the log that the last fact was about may have other records than before."""
-        return bool(self.lost or self.back)
+        return bool(self.lost or self.returned)
 
     def deleted(self, at: TopicPartition) -> None:
         """The partition is deleted: if it comes again it is another one."""
@@ -111,7 +111,7 @@ class WatchedLogs:
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         log = self.of(at)
-        self.lost, self.back = [], []
+        self.lost, self.returned = [], []
         if fact.leader_epoch >= log.epoch and not self._former.has(seen.actor, at):
             log.leader = seen.actor
             self._replaced(log, seen, at, fact.leader_epoch)
@@ -124,7 +124,7 @@ class WatchedLogs:
         """The log that counts is this broker's copy now."""
         before, now = log.records, self._copies.on_host(host_of(seen.actor), at).log
         log.epoch, log.life, log.records = epoch, seen.life, now
-        self.lost, self.back = before.without(now), now.without(before)
+        self.lost, self.returned = before.without(now), now.without(before)
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         at = (fact.topic, fact.partition)

@@ -41,7 +41,7 @@ from kemu.emulator.watching.min_insync import MinInsync
 from kemu.emulator.watching.progress import WatchedProgress
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.emulator.watching.readable import ReadableEnds
-from kemu.emulator.watching.unheard_isrs import UnheardIsrs
+from kemu.emulator.watching.unknown_isrs import UnknownIsrs
 from kemu.protocol.names import (
     OFFSETS_TOPIC,
     ActorName,
@@ -85,7 +85,7 @@ class Holding:
 
     __slots__ = (
         *("actor", "life", "group", "member_id", "generation", "received", "assignment"),
-        *("owned", "gone", "paused"),
+        *("owned", "has_left", "paused"),
     )
 
     def __init__(self, actor: ActorName, life: int, group: GroupId) -> None:
@@ -100,7 +100,7 @@ class Holding:
         """The last one that was taken over (one with topics that are not subscribed any more is not)."""
         self.owned: dict[TopicPartition, None] = {}
         """In the order in which it got them."""
-        self.gone = False
+        self.has_left = False
         """It closed, or failed for good."""
         self.paused = False
         """Its host stands still."""
@@ -217,7 +217,7 @@ class Panel:
         self._paused: set[str] = set()
         self._spoke: dict[ActorName, None] = {}
         """Members that ever said anything."""
-        self._gone: dict[ActorName, None] = {}
+        self._departed: dict[ActorName, None] = {}
         self._on = self._handlers()
 
     def _add_parts(self) -> None:
@@ -240,7 +240,7 @@ class Panel:
         """Who is in a group by its coordinator."""
         self.forgotten_rebalances = ForgottenRebalances(self.holdings)
         """What generations withheld, and nobody gives out any more."""
-        self.unheard = UnheardIsrs(self.states)
+        self.unknown_isrs = UnknownIsrs(self.states)
         """ISRs in the store of which the controller that wrote them does not know."""
         self.min_insync = MinInsync(lambda: self.assigned)
         """How many replicas partitions ask for."""
@@ -291,7 +291,14 @@ class Panel:
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
         """What the parts take, in their order."""
         of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.progress, self.forgotten_rebalances)
-        others = (self.unheard, self.min_insync, self.disturbances, self.readable, self.applications, self.memberships)
+        others = (
+            self.unknown_isrs,
+            self.min_insync,
+            self.disturbances,
+            self.readable,
+            self.applications,
+            self.memberships,
+        )
         return tuple(part.on for part in (self.former, self.copies, *of_groups, *others))
 
     def see(self, seen: Seen) -> None:
@@ -363,7 +370,7 @@ class Panel:
         known = self.groups.get(group)
         if known is None:
             return []
-        running = sorted(actor for actor in known.members if actor not in self._gone and self.runs(host_of(actor)))
+        running = sorted(actor for actor in known.members if actor not in self._departed and self.runs(host_of(actor)))
         return [actor for actor in running if host_of(actor) not in self.away] if self.away else running
 
     # --- hosts -------------------------------------------------------------------------------------------------
@@ -422,8 +429,8 @@ class Panel:
         """Whoever lived on it lives no more."""
         for actor in [actor for actor in self.holdings if host_of(actor) == host]:
             self._end(actor)
-        for actor in [actor for actor in self._gone if host_of(actor) == host]:
-            del self._gone[actor]
+        for actor in [actor for actor in self._departed if host_of(actor) == host]:
+            del self._departed[actor]
 
     def _stands_still(self, seen: Seen, fact: HostPaused) -> None:
         self._host(fact.host).paused = True
@@ -505,7 +512,7 @@ class Panel:
     def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
         """A new one of the same name has nothing yet."""
         actor = part_on(fact.instance, fact.thread)
-        self._gone.pop(actor, None)
+        self._departed.pop(actor, None)
         if actor in self.holdings:
             self._end(actor)
 
@@ -513,11 +520,11 @@ class Panel:
         self._leave(seen)
 
     def _leave(self, seen: Seen) -> None:
-        self._gone[seen.actor] = None
+        self._departed[seen.actor] = None
         holding = self.holdings.get(seen.actor)
-        if holding is not None and not holding.gone and holding.life == seen.life:
+        if holding is not None and not holding.has_left and holding.life == seen.life:
             self._cease(holding, holding.owned)
-            holding.gone = True
+            holding.has_left = True
             self.left = holding
 
     def _alive(self, seen: Seen) -> Holding:
@@ -536,11 +543,11 @@ class Panel:
         self.ended.append(holding)
 
     def _begin(self, holding: Holding, partitions: Iterable[TopicPartition]) -> None:
-        if not (holding.paused or holding.gone):
+        if not (holding.paused or holding.has_left):
             self.began += [(holding.group, partition) for partition in partitions]
 
     def _cease(self, holding: Holding, partitions: Iterable[TopicPartition]) -> None:
-        if not (holding.paused or holding.gone):
+        if not (holding.paused or holding.has_left):
             self.ceased += [(holding.group, partition) for partition in partitions]
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
@@ -633,7 +640,7 @@ class Panel:
             self._depose(at)
             for first, last, _ in self.logs.lost:
                 self._forget_generations(at, first, last)
-            if self.logs.cut is not None:
+            if self.logs.truncated_at is not None:
                 self._forget_generations(at, self.logs.of(at).records.end, sys.maxsize)
         state = self.states.get(at)
         # A broker that learns late of an office it has lost leads nobody.

@@ -127,8 +127,19 @@ class GroupProgress:
     """One group on one partition."""
 
     __slots__ = (
-        *("_committed", "began", "cut", "done", "held", "highest", "last_commit", "skipped", "start", "untold"),
-        "was_cut",
+        *(
+            "_committed",
+            "began",
+            "truncated_at",
+            "done",
+            "held",
+            "highest",
+            "last_commit",
+            "skipped",
+            "start",
+            "undetected",
+        ),
+        "was_truncated",
     )
 
     def __init__(self, committed: Callable[[], int | None]) -> None:
@@ -136,12 +147,12 @@ class GroupProgress:
         self.done = Records()
         self.skipped: dict[str, Records] = {}
         """By reason."""
-        self.untold = Records()
+        self.undetected = Records()
         """Of what was done: what the log had lost already as a member went on behind it at an offset that was committed
         without a leader epoch. No leader can tell that member (KIP-320)."""
-        self.cut: int | None = None
+        self.truncated_at: int | None = None
         """Where the log ended if it was shorter than the last commit says, then or since; None: it never was."""
-        self.was_cut = False
+        self.was_truncated = False
         """The log lost records at some time since the group began."""
         self.start: int | None = None
         """The group's first position in this run."""
@@ -158,10 +169,10 @@ class GroupProgress:
         return self._committed()
 
     @property
-    def rests_on(self) -> int:
+    def committed_in_log(self) -> int:
         """Up to where the last commit is about records that are there: a reset skips from here on."""
         committed = self.committed or 0
-        return committed if self.cut is None else min(committed, self.cut)
+        return committed if self.truncated_at is None else min(committed, self.truncated_at)
 
     def skip(self, first: int, last: int, why: str, log: EpochLog) -> None:
         """Leave records out; what the log has deleted, or does not have yet, is left out whoever wrote or writes it."""
@@ -196,7 +207,10 @@ class GroupProgress:
         for first, last, epoch in latest:
             if epoch >= piece[2][0]:
                 found.add(first, last)
-        for records in (self.untold, *self.skipped.values()):  # a position that was chosen or reset has no leader epoch
+        for records in (
+            self.undetected,
+            *self.skipped.values(),
+        ):  # a position that was chosen or reset has no leader epoch
             for first, last, _ in records.lost(log, piece[0]):
                 found.add(first, last)
         return found.within(*piece[:2])
@@ -241,9 +255,9 @@ class WatchedProgress:
 
     def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
-        self.again = 0
+        self.reprocessed = 0
         """How many records of the last ``Processed`` or ``RangeProcessed`` had been done before, and ..."""
-        self.there: list[tuple[int, int]] = []
+        self.in_log: list[tuple[int, int]] = []
         """... which of its records the log has."""
         self.kept_in_log = ""
         """Why the member whose ``PositionSet`` was the last fact had no reason to leave its position; "": it had one,
@@ -258,7 +272,7 @@ class WatchedProgress:
         """The only broker that ever led, and what could be read when it began; "": there were several."""
         self._epochs: dict[tuple[ActorName, TopicPartition], int] = {}
         """The leader epoch that came with a member's committed offset; -1: none did."""
-        self._cut_us: dict[TopicPartition, int] = {}
+        self._truncated_us: dict[TopicPartition, int] = {}
         """When the log lost its end, for the last time."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             Processed: self._processed,
@@ -287,7 +301,7 @@ class WatchedProgress:
 
     def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
         """Records that the last commit is about and that are neither done nor skipped."""
-        return self._left_below(progress.rests_on, progress, at)
+        return self._left_below(progress.committed_in_log, progress, at)
 
     def to_be_passed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
         """Those, and records that came into the log below the committed offset since that was committed."""
@@ -298,7 +312,7 @@ class WatchedProgress:
         if not end:
             return []
         pieces = pieces_of(log.records, 0, offset)
-        if not log.leader and not progress.was_cut and log.records.end < end:
+        if not log.leader and not progress.was_truncated and log.records.end < end:
             pieces.append((log.records.end, end, ANY))
         return progress.left(pieces)
 
@@ -325,7 +339,7 @@ class WatchedProgress:
         """
         self._acknowledged.pop(at, None)
         for progress in self.all.get(at, {}).values():
-            progress.done, progress.skipped, progress.untold, progress.cut = Records(), {}, Records(), None
+            progress.done, progress.skipped, progress.undetected, progress.truncated_at = Records(), {}, Records(), None
             progress.skip(0, max([held.offset for held in progress.held.values()], default=0), RECREATED, EpochLog())
 
     def _committed(self, group: GroupId, at: TopicPartition) -> int | None:
@@ -341,14 +355,14 @@ class WatchedProgress:
         log = self._logs.of(at).records
         pieces = self._identified(seen, fact, at, log)
         progress = self.of(fact.group, at)
-        self.again, self.there = 0, []
+        self.reprocessed, self.in_log = 0, []
         for first, last, term in pieces:
-            self.again += progress.done.add(first, last, term)
+            self.reprocessed += progress.done.add(first, last, term)
             start, end = (first, last) if term == ANY else log.span_of(term)
             if last <= log.start:
                 start, end = first, last  # what is deleted was there
             if max(first, start) < min(last, end):
-                self.there.append((max(first, start), min(last, end)))
+                self.in_log.append((max(first, start), min(last, end)))
         if type(fact) is Processed:
             self._holds(progress, seen, fact.last, pieces[-1][2] if pieces else None)
 
@@ -402,18 +416,18 @@ class WatchedProgress:
         self.kept_in_log, self.not_the_end = "", ""
         if fact.why == COMMITTED and self._epochs.get((seen.actor, at), 0) < 0:
             for first, last, term in progress.done.lost(log, 0):
-                progress.untold.add(first, min(last, fact.offset), term)
+                progress.undetected.add(first, min(last, fact.offset), term)
         if fact.why in (COMMITTED, JUMPED):
             tokens = self._ranges.of(fact.group, at).tokens if fact.why == JUMPED else ()
             if not progress.began and (tokens or progress.highest is None):  # committed before this run began
                 progress.skip(0, tokens[-1].start if tokens else fact.offset, BEGAN, log)
         elif fact.why == SEEK:
-            progress.skip(progress.rests_on, fact.offset, SOUGHT, log)
+            progress.skip(progress.committed_in_log, fact.offset, SOUGHT, log)
         else:
             self.kept_in_log = self._kept_in_log(progress, seen, at)
             self.not_the_end = self._not_the_end(progress, seen, at, fact.offset)
             if fact.why != TRUNCATED and not self.kept_in_log:
-                progress.skip(progress.rests_on, fact.offset, RESET, log)
+                progress.skip(progress.committed_in_log, fact.offset, RESET, log)
         progress.began = progress.began or fact.why != TRUNCATED  # then a jump may follow (KIP-333)
         if progress.start is None:
             progress.start = fact.offset
@@ -428,7 +442,7 @@ class WatchedProgress:
         held, log = progress.held.get(seen.actor), self._logs.of(at).records
         if held is None or held.life != seen.life or held.offset != NOTHING:
             return ""
-        if self._cut_us.get(at, NEVER_US) >= held.since_us:
+        if self._truncated_us.get(at, NEVER_US) >= held.since_us:
             return ""
         if offset > log.end:
             return f"the log ends at {log.end}"
@@ -442,7 +456,7 @@ class WatchedProgress:
         if held is None or held.life != seen.life or held.offset == NOTHING:
             return ""
         log = self._logs.of(at).records
-        if not log.start <= held.offset <= log.end or self._cut_us.get(at, NEVER_US) >= held.before_us:
+        if not log.start <= held.offset <= log.end or self._truncated_us.get(at, NEVER_US) >= held.before_us:
             return ""
         if held.term not in (None, ANY) and log.start < held.offset and log.term_at(held.offset - 1) != held.term:
             return ""
@@ -455,13 +469,13 @@ class WatchedProgress:
         progress, log = self.of(fact.group, at), self._logs.of(at).records
         if fact.generation == NO_GENERATION:
             before = max(self._commits.before, 0)
-            first = before if progress.cut is None else min(before, progress.cut)
+            first = before if progress.truncated_at is None else min(before, progress.truncated_at)
             if self._ranges.uses(fact.group):  # what was left of ranges ends with it
                 first = min(first, self._ranges.before_commit(fact.group, at))
             progress.skip(first, fact.offset, OPERATOR, log)
         progress.last_commit = seen
         progress.highest = max(progress.highest or 0, fact.offset)
-        progress.cut = log.end if fact.offset > log.end else None
+        progress.truncated_at = log.end if fact.offset > log.end else None
 
     def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         at, last = (fact.topic, fact.partition), fact.base_offset + fact.count
@@ -471,13 +485,13 @@ class WatchedProgress:
         records.add(max(fact.base_offset, log.end), last, ANY)
 
     def _another_log(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
-        end, at = self._logs.cut, (fact.topic, fact.partition)
+        end, at = self._logs.truncated_at, (fact.topic, fact.partition)
         readable = fact.high_watermark if isinstance(fact, BecameLeader) else fact.end_offset
         before = self._led_by.get(at, (seen.actor, 0))[0]
         self._led_by[at] = (seen.actor if before == seen.actor else "", readable)
         if end is None:
             return
-        self._cut_us[at] = seen.at_us
+        self._truncated_us[at] = seen.at_us
         for progress in self.all.get(at, {}).values():
-            progress.was_cut = True
-            progress.cut = end if progress.cut is None else min(progress.cut, end)
+            progress.was_truncated = True
+            progress.truncated_at = end if progress.truncated_at is None else min(progress.truncated_at, end)

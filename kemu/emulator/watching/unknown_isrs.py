@@ -32,7 +32,7 @@ from kemu.protocol.notes.replication import (
 )
 
 
-class UnheardIsr:
+class UnknownIsr:
     """One of them, in one leader epoch."""
 
     __slots__ = ("leader_waits", "outlived_us", "told")
@@ -46,12 +46,12 @@ class UnheardIsr:
         """Whether the leader was answered INVALID_UPDATE_VERSION."""
 
 
-class UnheardIsrs:
+class UnknownIsrs:
     """``states``: the panel's; its handlers run before the panel takes the fact."""
 
     def __init__(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         self._states = states
-        self._of: dict[TopicPartition, UnheardIsr] = {}
+        self._of: dict[TopicPartition, UnknownIsr] = {}
         self._controller_epoch = 0
         """Of the newest controller."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -63,7 +63,7 @@ class UnheardIsrs:
             NodeWritten: self._written,
         }
 
-    def of(self, at: TopicPartition) -> UnheardIsr | None:
+    def of(self, at: TopicPartition) -> UnknownIsr | None:
         """The partition's, if there is one now."""
         return self._of.get(at)
 
@@ -72,24 +72,24 @@ class UnheardIsrs:
         at = (fact.topic, fact.partition)
         asked = PartitionState(fact.leader, fact.leader_epoch, fact.isr, fact.controller_epoch)
         if fact.controller_epoch >= self._controller_epoch and self._states.get(at) == asked:
-            self._of[at] = UnheardIsr(fact.known_isr)
+            self._of[at] = UnknownIsr(fact.known_isr)
 
     def _pending(self, seen: Seen, fact: IsrChangePending) -> None:
-        unheard, state = self._of.get((fact.topic, fact.partition)), self._states.get((fact.topic, fact.partition))
-        if unheard is not None and state is not None and fact.leader_epoch == state.leader_epoch:
-            unheard.leader_waits = fact.why == ErrorCode.INVALID_UPDATE_VERSION.name
+        unknown, state = self._of.get((fact.topic, fact.partition)), self._states.get((fact.topic, fact.partition))
+        if unknown is not None and state is not None and fact.leader_epoch == state.leader_epoch:
+            unknown.leader_waits = fact.why == ErrorCode.INVALID_UPDATE_VERSION.name
 
     def _known(self, seen: Seen, fact: IsrChanged | BecameLeader) -> None:
         """The leader knows of an ISR that was written, or begins anew: it waits no more."""
-        unheard = self._of.get((fact.topic, fact.partition))
-        if unheard is not None:
-            unheard.leader_waits = False
+        unknown = self._of.get((fact.topic, fact.partition))
+        if unknown is not None:
+            unknown.leader_waits = False
 
     def _elected(self, seen: Seen, fact: BecameController) -> None:
         self._controller_epoch = max(self._controller_epoch, fact.controller_epoch)
-        for unheard in self._of.values():
-            if unheard.outlived_us is None:
-                unheard.outlived_us = seen.at_us
+        for unknown in self._of.values():
+            if unknown.outlived_us is None:
+                unknown.outlived_us = seen.at_us
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         if self._of:

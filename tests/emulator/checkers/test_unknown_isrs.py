@@ -1,4 +1,4 @@
-"""Groups whose log has too few in sync because a controller does not know the ISR it wrote (``UnheardIsrs``)."""
+"""Groups whose log has too few in sync because a controller does not know the ISR it wrote (``UnknownIsrs``)."""
 
 import pytest
 
