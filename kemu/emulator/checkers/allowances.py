@@ -272,7 +272,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         " acts on that error.",
         "Kafka 3.4 ReplicaManager.becomeLeaderOrFollower (INCONSISTENT_TOPIC_ID), KIP-516",
         (
-            "kemu.emulator.watching.control_plane:ControlPlane._kept_out",
+            "kemu.emulator.watching.control_plane:ControlPlane._log_of_another_topic",
             "kemu.emulator.checkers.replication_duties:ReplicationDuties._of_another_topic",
         ),
         "tests/emulator/checkers/test_takeover.py::"

@@ -254,7 +254,7 @@ class ControllerDuties(Duties):
         is_live = state.leader in panel.registered
         is_named = is_live and (leader, at) not in plane.unusable
         epoch, leads = panel.roles.get((leader, at), (-1, False))
-        if (is_named and leads and epoch >= state.leader_epoch) or (is_live and (leader, at) in plane.kept_out):
+        if (is_named and leads and epoch >= state.leader_epoch) or (is_live and (leader, at) in plane.of_another_topic):
             return
         hosts = [leader] if is_named else list(map(broker_host, state.isr))
         hosts = [host for host in hosts if plane.registration(host) >= 0 and not panel.former.has(host, at)]
@@ -300,8 +300,8 @@ class ControllerDuties(Duties):
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
         leader, now = broker_host(state.leader), (state.leader, state.leader_epoch, state.isr, there.replicas)
         unknown = panel.unknown_isrs.of(at)
-        if unknown is not None and unknown.outlived_us is None:
-            now = (*now[:2], unknown.told, there.replicas)
+        if unknown is not None and unknown.controller_replaced_us is None:
+            now = (*now[:2], unknown.believed_isr, there.replicas)
         for host in map(broker_host, panel.registered):
             known = self._caches.get(host, {}).get(at)
             if known == now or plane.registration(host) < 0:

@@ -28,7 +28,7 @@ class Idempotence(Checker):
         self.on = {RecordsAppended: self._appended, NodeWritten: self._written}
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if fact.producer_id < 0 or not self.panel.logs.counts:
+        if fact.producer_id < 0 or not self.panel.logs.appended_to_log:
             return  # it is deposed and does not know it, or its topic is deleted
         at, log, end = (fact.topic, fact.partition), self.panel.logs.appended_to.records, fact.base_offset + fact.count
         batches = self._batches.setdefault(at, {}).setdefault((fact.producer_id, fact.producer_epoch), {})

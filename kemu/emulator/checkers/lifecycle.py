@@ -144,7 +144,7 @@ class Lifecycle(Checker):
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         self._free.clear()
-        if self.panel.ran_already:
+        if self.panel.was_running:
             self.violation(seen, "started-twice", (fact.host,), f"{fact.host} started while it ran")
         for ended in (self._closed, self._failed):
             for actor in [actor for actor in ended if host_of(actor) == fact.host]:

@@ -369,9 +369,9 @@ class Liveness(Checker):
         if unknown is None or not unknown.leader_waits or state is None:
             return ""
         leader, least = broker_host(state.leader), self.panel.min_insync.of(at)
-        if host_of(watched.coordinator) != leader or len(unknown.told) >= least:
+        if host_of(watched.coordinator) != leader or len(unknown.believed_isr) >= least:
             return ""
         return (
-            f"{leader} leads {at[0]}-{at[1]} with {list(unknown.told)} as the ISR, of which min.insync.replicas asks"
+            f"{leader} leads {at[0]}-{at[1]} with {list(unknown.believed_isr)} as the ISR, of which min.insync.replicas asks"
             f" {least}, and waits for another leader epoch; the store has {list(state.isr)}"
         )

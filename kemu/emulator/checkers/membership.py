@@ -227,8 +227,8 @@ class MembershipRules(Checker):
         for member_id in [each for each in request.leaves if each in group.members]:
             self._say(seen, "members", group.name, f"the leave of {member_id} is answered, and it is still a member")
         if request.api == "SyncGroup":
-            given = [each[request.member_id] for each in group.given if request.member_id in each]
-            if group.given and fact.assignment not in (given or [b""]):
+            given = [each[request.member_id] for each in group.assignments if request.member_id in each]
+            if group.assignments and fact.assignment not in (given or [b""]):
                 text = f"{request.member_id} is given {len(fact.assignment)} bytes that the leader did not send for it"
                 self._say(seen, "assignment", group.name, text)
         elif request.api == "JoinGroup":
@@ -275,7 +275,7 @@ class MembershipRules(Checker):
             self._say(seen, "members", fact.group, f"{fact.member_id} was removed, but is no member ({fact.why})")
         else:
             named = (fact.group, fact.member_id) in step.left or (fact.group, member.instance or " ") in step.left
-            if group.wired and not named and not self._timed_out(seen, group, member):
+            if group.has_requests and not named and not self._timed_out(seen, group, member):
                 step.removed.append((seen, group, member))
             elif not named and group.state in (COMPLETING, STABLE) and self._syncs_late(seen, group, member):
                 text = f"{fact.member_id} was removed {(seen.at_us - group.began_us) / 1e6:.1f} s after its generation"
@@ -313,7 +313,7 @@ class MembershipRules(Checker):
         group = self._shadows.of(seen, fact.group)
         self._judge_generation(seen, fact, group)
         self._shadows.completed(seen, fact)
-        if not group.wired:
+        if not group.has_requests:
             return
         for member_id, member in group.members.items():
             if member.protocols and fact.protocol not in [name for name, _ in member.protocols]:
@@ -323,11 +323,11 @@ class MembershipRules(Checker):
         step = self._at(seen)
         group = self._shadows.of(seen, fact.group)
         self._judge_transition(seen, fact, group)
-        if fact.old == PREPARING and fact.new != DEAD and group.wired:
+        if fact.old == PREPARING and fact.new != DEAD and group.has_requests:
             self._judge_phase(seen, group, step)
         if group.unsynced and self._over(seen, group.began_us, group.rebalance_us):
             step.causes.add(fact.group)
-        if fact.new == PREPARING and group.wired and fact.group not in step.causes:
+        if fact.new == PREPARING and group.has_requests and fact.group not in step.causes:
             self._say(seen, "no-cause", fact.group, f"a join phase begins in {fact.old} without a cause ({fact.why})")
         if fact.new == PREPARING:
             step.causes.discard(fact.group)
@@ -341,7 +341,7 @@ class MembershipRules(Checker):
             self._say(seen, "transition", fact.group, f"{became}, but it was {group.state}")
         if fact.old not in MAY_FOLLOW.get(fact.new, ()):
             self._say(seen, "transition", fact.group, f"{became}, which is no legal transition ({fact.why})")
-        rises = fact.new in (COMPLETING, EMPTY) and not group.begun
+        rises = fact.new in (COMPLETING, EMPTY) and not group.has_begun
         if not group.generation and fact.generation == group.former_generation + rises:
             group.generation = group.former_generation
         if fact.generation != group.generation + rises:

@@ -80,7 +80,7 @@ class NoLostRecord(Checker):
         log, end = self._log(fact.topic, fact.partition), fact.base_offset + fact.count
         if end > log.longest:
             log.longest = end
-        if not self.panel.logs.counts:
+        if not self.panel.logs.appended_to_log:
             return
         if fact.base_offset != log.end:
             name = f"{fact.topic}-{fact.partition}"
@@ -165,7 +165,7 @@ class NoLostRecord(Checker):
         for piece in self.panel.progress.unprocessed(progress, at):
             left.add(*piece[:2])
             for part in self._read_past(at, progress, piece):
-                left.take(*part)
+                left.remove(*part)
         return left
 
     def _read_past(self, at: TopicPartition, progress: GroupProgress, piece: Run) -> list[tuple[int, int]]:
@@ -174,7 +174,7 @@ class NoLostRecord(Checker):
         for part in self.panel.progress.read_past(progress, at, piece):
             found.add(*part)
         for part in self._unexplained.get(at, ()):
-            found.take(*part)
+            found.remove(*part)
         return list(found)
 
     def finish(self, at_us: int) -> None:

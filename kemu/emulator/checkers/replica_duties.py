@@ -183,7 +183,7 @@ class ReplicaDuties(Duties):
         counted = {*state.isr, *proposed} - {state.leader}
         least = min([own, *[self._end(broker_host(broker), at) for broker in counted]])
         unknown = panel.unknown_isrs.of(at)  # its leader counts the ISR that it knows (KAFKA-15583)
-        known = unknown.told if unknown is not None and unknown.leader_waits else state.isr
+        known = unknown.believed_isr if unknown is not None and unknown.leader_waits else state.isr
         if watermark < least and len(known) >= panel.min_insync.of(at):
             text = f"{leader} has {watermark} as the high watermark of {name}; all in sync have records to {least}"
             hosts = (leader, *map(broker_host, sorted(counted)))

@@ -89,7 +89,7 @@ class PartitionTruth:
         """A leader has all that is committed but for these: the rest is, and what stands in its log before that."""
         there = minus(self.committed.runs_from(0), missing)
         end = max([last for _, last, _ in there], default=0)
-        self.committed.cut(missing[0][0])
+        self.committed.truncate(missing[0][0])
         self.committed.grow_from(log, min(end, log.end))
 
     def promise(self, first: int, last: int, logs: Iterable[EpochLog]) -> None:

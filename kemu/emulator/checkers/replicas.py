@@ -183,8 +183,8 @@ class Replicas(Checker):
         log = self._leaders_log(seen.actor, at)
         if log is None or fact.why == "high-watermark" or self.panel.former.has(seen.actor, at):
             return
-        cut_off = self.panel.copies.on_host(seen.actor, at).cut_off
-        needless = minus(cut_off, minus(cut_off, log.runs_from(0)))
+        truncated = self.panel.copies.on_host(seen.actor, at).truncated
+        needless = minus(truncated, minus(truncated, log.runs_from(0)))
         if needless:
             text = (
                 f"{seen.actor} cuts its log of {name} at {fact.end_offset}, and its leader has record {needless[0][0]}"
@@ -306,7 +306,7 @@ class Replicas(Checker):
             ours, theirs = log.term_at(same)[0], committed.term_at(same)[0]
             text = f"{seen.actor} shows record {same} of {name} from epoch {ours}; readers had it from epoch {theirs}"
             self.violation(seen, "another-record", (name, seen.actor), f"{text} (I8)")
-            committed.cut(same)
+            committed.truncate(same)
         if watermark > committed.end:
             committed.grow_from(log, watermark)
         truth.committed_epoch = max(truth.committed_epoch, fact.leader_epoch)

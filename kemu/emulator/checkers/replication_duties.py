@@ -205,7 +205,7 @@ class ReplicationDuties(Checker):
 
     def _of_another_topic(self, host: str, at: TopicPartition, state: PartitionState) -> str:
         """Why a broker takes no part in a topic that was created again; "" if nothing of the first one is why."""
-        if (host, at) in self._plane.kept_out:
+        if (host, at) in self._plane.of_another_topic:
             return LOG_OF_ANOTHER_TOPIC
         epoch, _ = self.panel.roles.get((host, at), (-1, False))
         is_former = epoch > state.leader_epoch and self.panel.former.has(host, at)

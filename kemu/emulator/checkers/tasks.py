@@ -228,12 +228,12 @@ class Tasks(Checker):
         applications = self.panel.applications
         copy = applications.changed
         assert copy is not None, "the panel takes it first"
-        if applications.finds is not None:
-            self._begins(seen, copy, *applications.finds)
+        if applications.disk_found is not None:
+            self._begins(seen, copy, *applications.disk_found)
         if not copy.works or (applications.role_before, applications.state_before) == (ACTIVE, RUNNING):
             return
         for other in applications.of(copy.application).of(copy.task):
-            still = other.stood_still or self.panel.hosts[other.instance].paused
+            still = other.was_paused or self.panel.hosts[other.instance].paused
             if other.instance == copy.instance or not other.works or still:
                 continue
             if self.panel.memberships.has(copy.application, other.actor):  # who is none may not know it yet
@@ -263,7 +263,7 @@ class Tasks(Checker):
         for copy in self.panel.applications.ended:
             written_us = self._written_us(seen, copy.application)
             had = [applied for at_us, applied in self._had.pop(copy.number, []) if at_us < written_us]
-            if had and fact.how != CLOSED_HOST and not copy.stood_still and fact.host not in self._unwritten:
+            if had and fact.how != CLOSED_HOST and not copy.was_paused and fact.host not in self._unwritten:
                 self._checkpointed[copy.application, copy.instance, copy.task] = had[-1]
 
     def _written_us(self, seen: Seen, application: GroupId) -> int:

@@ -324,10 +324,10 @@ class History:
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         at, logs = (fact.topic, fact.partition), self._panel.logs
         log = logs.of(at)
-        epoch = log.epoch if logs.counts else self._panel.roles.get((seen.actor, at), (0, True))[0]
+        epoch = log.epoch if logs.appended_to_log else self._panel.roles.get((seen.actor, at), (0, True))[0]
         term = max(epoch, 0), seen.life
         self._written_in.setdefault(at, {})[fact.base_offset] = term
-        if fact.producer_id < 0 or not logs.counts:
+        if fact.producer_id < 0 or not logs.appended_to_log:
             return
         batches = self._batches.setdefault(at, {})
         key = (fact.producer_id, fact.producer_epoch, fact.sequence)
@@ -492,7 +492,7 @@ def _explained(piece: tuple[int, int], excuses: Iterable[tuple[int, int, str]]) 
     left = Ranges()
     left.add(*piece)
     for first, last, why in excuses:
-        yield from ((*part, why) for part in left.take(first, last))
+        yield from ((*part, why) for part in left.remove(first, last))
     yield from ((*part, "") for part in left)
 
 

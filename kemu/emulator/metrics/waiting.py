@@ -52,7 +52,7 @@ class _Log:
             queue.frontier = min(queue.frontier, end)
             queue.index = bisect_left(self.ends, queue.frontier + 1)
             if queue.behind is not None:
-                queue.behind.cut(end)
+                queue.behind.truncate(end)
 
     def forget(self) -> None:
         """Every group has these behind it."""
@@ -166,11 +166,11 @@ class Waiting:
         return log
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if not self._panel.logs.counts:
+        if not self._panel.logs.appended_to_log:
             return
         log, first = self._log((fact.topic, fact.partition)), fact.base_offset
         if first < log.end:
-            log.cut(first)
+            log.truncate(first)
         log.end = end = first + fact.count
         log.firsts.append(first)
         log.ends.append(end)
@@ -181,7 +181,7 @@ class Waiting:
         at = (fact.topic, fact.partition)
         log, logs = self._log(at), self._panel.logs
         if logs.truncated_at is not None:
-            log.cut(logs.truncated_at)
+            log.truncate(logs.truncated_at)
         log.end = logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
@@ -189,7 +189,7 @@ class Waiting:
         at = self._panel.written
         if at is not None and at not in self._panel.states and at in self._logs:
             log = self._logs[at]
-            log.cut(0)
+            log.truncate(0)
             log.end = 0
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:

@@ -1,18 +1,18 @@
-"""ISRs in the store of which the controller that wrote them does not know (a part of the panel).
+"""ISRs in the store that the controller wrote and does not know (part of the panel).
 
-A controller that is asked for an ISR (AlterIsr) writes the state node. If the answer is lost with its connection, it
-writes again, and is refused for the version that its own first write made. Kafka's controller does not read then what
-is there: it goes on with what it knew, tells brokers that, and answers INVALID_UPDATE_VERSION. The leader waits then,
-with both outcomes possible, until it leads in another epoch; it asks for nothing any more.
+A controller that receives AlterIsr writes the state node. If the connection loses the answer, the controller writes
+again and is refused, because its own first write changed the version. Kafka's controller does not read the node then.
+It keeps its old state, sends that to brokers, and answers INVALID_UPDATE_VERSION. The leader then waits, with both
+outcomes possible, until it leads in another epoch.
 
-* What the controller tells of the ISR is wrong until another one is elected, which reads all states.
-* The ISR stays as it is until the controller writes the state again (an election, a broker that goes, a step of a
-  reassignment: these read first), or the leader hears from another controller that its ISR is there already.
+- The controller reports a wrong ISR until another controller is elected, which reads all states.
+- The ISR in the store stays until the controller writes the state again (an election, a broker that stops, a step of a
+  reassignment: all of these read first), or until a new controller tells the leader that its ISR is in the store.
 
-Source: Kafka 2.7 to 3.9: ``KafkaController.processAlterIsr`` (since 3.2 ``tryProcessAlterPartition``: only partitions
-that were written are read again), ``KafkaZkClient.updateLeaderAndIsr`` and ``retryRequestsUntilConnected`` (a retried
-write), ``Partition.handleAlterIsrResponse`` (since 3.2 ``handleAlterPartitionError``), ``ReplicaManager``
-(a LeaderAndIsr of the same leader epoch is ignored).
+Source: Kafka 2.7 to 3.9 ``KafkaController.processAlterIsr`` (since 3.2 ``tryProcessAlterPartition``: only partitions
+that were written are read again); ``KafkaZkClient.updateLeaderAndIsr`` and ``retryRequestsUntilConnected`` (a retried
+write); ``Partition.handleAlterIsrResponse`` (since 3.2 ``handleAlterPartitionError``); ``ReplicaManager`` (ignores a
+LeaderAndIsr of the same leader epoch).
 """
 
 from collections.abc import Callable, Mapping
@@ -33,27 +33,31 @@ from kemu.protocol.notes.replication import (
 
 
 class UnknownIsr:
-    """One of them, in one leader epoch."""
+    """An ISR, in one leader epoch, that its controller does not know."""
 
-    __slots__ = ("leader_waits", "outlived_us", "told")
+    __slots__ = ("believed_isr", "controller_replaced_us", "leader_waits")
 
-    def __init__(self, told: tuple[int, ...]) -> None:
-        self.told = told
-        """The ISR that the controller takes for the one in the store."""
-        self.outlived_us: int | None = None
-        """When another controller was elected, which knows better; None: not yet."""
+    def __init__(self, believed_isr: tuple[int, ...]) -> None:
+        self.believed_isr = believed_isr
+        """The ISR that the controller believes to be in the store."""
+        self.controller_replaced_us: int | None = None
+        """Time at which another controller was elected, which read the store, in us; None: not yet."""
         self.leader_waits = False
         """Whether the leader was answered INVALID_UPDATE_VERSION."""
 
 
 class UnknownIsrs:
-    """``states``: the panel's; its handlers run before the panel takes the fact."""
+    """All such ISRs. Its handlers run before the panel takes the fact.
+
+    Args:
+        states: the panel's partition states.
+    """
 
     def __init__(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         self._states = states
         self._of: dict[TopicPartition, UnknownIsr] = {}
         self._controller_epoch = 0
-        """Of the newest controller."""
+        """Epoch of the newest controller."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             IsrWriteRefused: self._refused,
             IsrChangePending: self._pending,
@@ -64,11 +68,11 @@ class UnknownIsrs:
         }
 
     def of(self, at: TopicPartition) -> UnknownIsr | None:
-        """The partition's, if there is one now."""
+        """The unknown ISR of a partition; None if there is none now."""
         return self._of.get(at)
 
     def _refused(self, seen: Seen, fact: IsrWriteRefused) -> None:
-        """If the store has just what was to be written, this controller wrote it: states tell their controller."""
+        """A write was refused. If the store has exactly the state to be written, this controller wrote it before."""
         at = (fact.topic, fact.partition)
         asked = PartitionState(fact.leader, fact.leader_epoch, fact.isr, fact.controller_epoch)
         if fact.controller_epoch >= self._controller_epoch and self._states.get(at) == asked:
@@ -80,7 +84,7 @@ class UnknownIsrs:
             unknown.leader_waits = fact.why == ErrorCode.INVALID_UPDATE_VERSION.name
 
     def _known(self, seen: Seen, fact: IsrChanged | BecameLeader) -> None:
-        """The leader knows of an ISR that was written, or begins anew: it waits no more."""
+        """The leader learned of a written ISR, or began another epoch: it no longer waits."""
         unknown = self._of.get((fact.topic, fact.partition))
         if unknown is not None:
             unknown.leader_waits = False
@@ -88,8 +92,8 @@ class UnknownIsrs:
     def _elected(self, seen: Seen, fact: BecameController) -> None:
         self._controller_epoch = max(self._controller_epoch, fact.controller_epoch)
         for unknown in self._of.values():
-            if unknown.outlived_us is None:
-                unknown.outlived_us = seen.at_us
+            if unknown.controller_replaced_us is None:
+                unknown.controller_replaced_us = seen.at_us
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         if self._of:

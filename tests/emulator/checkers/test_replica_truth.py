@@ -40,7 +40,7 @@ def test_logs_are_the_same_up_to_the_first_record_that_differs(some, others):
 @given(RUNS, st.integers(0, 30))
 def test_a_log_that_is_cut_has_what_is_below_the_cut(runs, end):
     log, records = log_of(runs)
-    log.cut(end)
+    log.truncate(end)
 
     assert [log.term_at(offset) for offset in range(-1, len(records) + 1)] == [
         NO_TERM,
@@ -116,7 +116,7 @@ def lost_promises(promised: list[tuple[int, int]], leaders: list[int], committed
     for offset, epoch in enumerate(leaders):
         leader.append(offset, 1, of(epoch))
     truth.committed = leader.copy()
-    truth.committed.cut(committed)
+    truth.committed.truncate(committed)
     for first, count in promised:
         truth.promise(first, first + count, [leader])
     following = EpochLog()
