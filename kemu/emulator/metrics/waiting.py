@@ -170,7 +170,7 @@ class Waiting:
             return
         log, first = self._log((fact.topic, fact.partition)), fact.base_offset
         if first < log.end:
-            log.truncate(first)
+            log.cut(first)
         log.end = end = first + fact.count
         log.firsts.append(first)
         log.ends.append(end)
@@ -181,7 +181,7 @@ class Waiting:
         at = (fact.topic, fact.partition)
         log, logs = self._log(at), self._panel.logs
         if logs.truncated_at is not None:
-            log.truncate(logs.truncated_at)
+            log.cut(logs.truncated_at)
         log.end = logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
@@ -189,7 +189,7 @@ class Waiting:
         at = self._panel.written
         if at is not None and at not in self._panel.states and at in self._logs:
             log = self._logs[at]
-            log.truncate(0)
+            log.cut(0)
             log.end = 0
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
@@ -239,7 +239,7 @@ class Waiting:
             return
         highest = queue.fresh.highest
         for first, last in self._panel.progress.in_log:
-            for piece in behind.take(first, last):
+            for piece in behind.remove(first, last):
                 self._delayed(fact.group, queue, *piece, seen.at_us)
                 if piece[0] < highest:
                     queue.fresh.reordered(highest - 1 - piece[0], piece[1] - piece[0])
@@ -253,7 +253,7 @@ class Waiting:
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
         queue = self.queue(fact.group, (fact.topic, fact.partition))
         if queue.behind is not None:
-            queue.behind.take(fact.first, fact.last)
+            queue.behind.remove(fact.first, fact.last)
             self._freshened(queue, seen.at_us)
 
     def _delayed(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:

@@ -5,18 +5,17 @@ Together they give one ``Cause`` for each moment, so any interval is a chain of 
 not well decides: the leader, the owner, the group, the host of the last owner. Callbacks are reported when they
 return, and take precedence.
 
-A rule of a checker bounds each wait.
+A checker's rule bounds each wait:
 
-=======================================================  ================================================ cause
-bounded by =======================================================  ================================================ a
-leader's session, an election                          ``duties``: no-leader, session-kept a member's session
-``group-progress``: member-kept a member to join, the join phase                         ``group-progress``:
-join-unfinished the assignment of the group's leader                     ``group-progress``: sync-unfinished members to
-find the coordinator                          ``group-progress``: not-rejoined an owner to take its assignment
-``group-progress``: not-taken a position                                               ``group-progress``: no-position
-the first records                                        ``group-progress``: records-unread a task to restore
-``tasks``: not-restored =======================================================
-================================================
+- a leader's session, an election: ``duties`` (no-leader, session-kept)
+- a member's session: ``group-progress`` (member-kept)
+- a member to join, the join phase: ``group-progress`` (join-unfinished)
+- the assignment of the group's leader: ``group-progress`` (sync-unfinished)
+- members to find the coordinator: ``group-progress`` (not-rejoined)
+- an owner to take its assignment: ``group-progress`` (not-taken)
+- a position: ``group-progress`` (no-position)
+- the first records: ``group-progress`` (records-unread)
+- a task to restore: ``tasks`` (not-restored)
 """
 
 from bisect import bisect_left, bisect_right

@@ -138,4 +138,4 @@ class WatchedLogs:
         self.reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)
 
     def _read_epoch(self, seen: Seen, fact: EpochRead | RangeEpochRead) -> None:
-        self.reads.told(seen.actor, (fact.topic, fact.partition), fact.offset, (fact.leader_epoch, fact.life))
+        self.reads.read_from(seen.actor, (fact.topic, fact.partition), fact.offset, (fact.leader_epoch, fact.life))

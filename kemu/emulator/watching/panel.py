@@ -4,7 +4,7 @@ The panel is built from facts alone. It takes each fact once, before the checker
 it. Each reader therefore keeps only the state of its own rule or figure. Besides the state, the panel says what the
 last fact changed (``gained``, ``ceased``, ``led``, ...).
 
-A member is identified by its actor, not by its host: several members may live on one host, and a pause or a power cut
+A member is identified by its actor, not by its host. Several members may live on one host, and a pause or a power cut
 of the host hits all of them.
 
 A member *owns* a partition from its assigned callback until its revoked or lost callback. A member *serves* its

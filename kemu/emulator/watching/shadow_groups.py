@@ -428,7 +428,8 @@ class ShadowGroups:
             join_data = self._joined_with.get(member_id) or _JoinData(0, 0, ())
             member = group.members[member_id] = ShadowMember(member_id, join_data, seen.at_us)
             member.synced = True
-            member.protocols = ()  # The log has the member's metadata for the chosen protocol only, perhaps of an older join.
+            # The log has the member's metadata for the chosen protocol only, perhaps of an older join.
+            member.protocols = ()
             if join_data.instance is not None:
                 group.static[join_data.instance] = member_id
                 group.former[join_data.instance] = (member_id,)

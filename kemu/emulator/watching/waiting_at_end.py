@@ -21,7 +21,7 @@ _DOES = {JOINING: "joins", SYNCING: "waits for its assignment"}
 
 @frozen
 class StillWaiting:
-    """One thing that waits: its name ("member c1 of g", "orders-0"), the start of the wait, and the step it waits for."""
+    """One thing that waits: its name ("member c1 of g", "orders-0"), its start, and the step it waits for."""
 
     what: str
     since_us: int
