@@ -58,9 +58,9 @@ def test_a_lost_answer_to_the_controllers_isr_write_is_kafkas_own_disagreement(p
     result = run(made, seed=1, loop="bare", panel=panel)
 
     assert not result.broke and not result.violations
-    unheard = panel.unknown_isrs.of(("orders", 0))
-    assert unheard is not None and unheard.leader_waits
-    assert unheard.told != panel.states["orders", 0].isr
+    unknown = panel.unknown_isrs.of(("orders", 0))
+    assert unknown is not None and unknown.leader_waits
+    assert unknown.believed_isr != panel.states["orders", 0].isr
 
 
 @pytest.mark.parametrize("plan", [LOST_ANSWERS, UNDECIDED_EXPAND])

@@ -122,8 +122,8 @@ class HeldPosition:
         self.since_us = self.before_us = at_us
         """Times of this position and of the one before, in us."""
         self.readable = 0
-        """The end of the log for readers when the member came to own the partition. 0 if several brokers led it: a deposed
-        leader may answer with less."""
+        """The end of the log for readers when the member came to own the partition. 0 if several brokers led it: a
+        deposed leader may answer with less."""
 
 
 class GroupProgress:

@@ -84,7 +84,7 @@ def test_a_reader_reads_from_the_epoch_it_named_last_at_or_before_each_record(po
     reads, model = ReadEpochs(), dict.fromkeys(range(position, 40), NO_TERM)
     reads.positioned("c1", AT, position)
     for offset, epoch in told:
-        reads.told("c1", AT, offset, (epoch, 0))
+        reads.read_from("c1", AT, offset, (epoch, 0))
         model = {at: each for at, each in model.items() if at < offset} | dict.fromkeys(range(offset, 40), (epoch, 0))
     pieces = reads.pieces("c1", AT, first, first + count)
 
@@ -100,7 +100,7 @@ def test_a_reader_that_has_no_position_is_not_known():
 def test_a_new_position_forgets_what_was_read_before():
     reads = ReadEpochs()
     reads.positioned("c1", AT, 0)
-    reads.told("c1", AT, 3, (7, 1))
+    reads.read_from("c1", AT, 3, (7, 1))
     reads.positioned("c1", AT, 2)
 
     assert reads.pieces("c1", AT, 2, 6) == []
