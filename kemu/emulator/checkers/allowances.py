@@ -51,7 +51,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
             "kemu.emulator.watching.unknown_isrs",
             "kemu.emulator.checkers.liveness:Liveness._unheard_isr",
             "kemu.emulator.checkers.replica_duties:ReplicaDuties._can_ask",
-            "kemu.emulator.checkers.group_progress:GroupDuties._is_unheard",
+            "kemu.emulator.checkers.group_progress:GroupDuties._is_unknown_isr",
         ),
         "tests/emulator/checkers/test_unknown_isrs.py::"
         "test_a_group_whose_log_has_too_few_in_sync_while_its_leader_waits_stands_still",
@@ -416,7 +416,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         (
             "kemu.emulator.checkers.commits:CommitsChecker._lost_tail",
             "kemu.emulator.checkers.commits:CommitsChecker._led",
-            "kemu.emulator.checkers.commits:CommitsChecker._start_anywhere",
+            "kemu.emulator.checkers.commits:CommitsChecker._may_start_before",
         ),
         "tests/emulator/checkers/test_legal_runs.py::test_a_log_that_lost_its_tail_explains_what_was_forgotten",
         "tests/emulator/checkers/test_illegal_runs.py::test_a_log_that_lost_other_commits_is_no_excuse",
@@ -444,7 +444,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("commits: removed-too-early",),
         "The group was in a state that let the offset expire when the removal was decided; its record takes its time.",
         "Kafka 3.4 GroupMetadataManager.cleanupGroupMetadata",
-        ("kemu.emulator.checkers.commits:CommitsChecker._spells_before",),
+        ("kemu.emulator.checkers.commits:CommitsChecker._periods_before",),
         "tests/emulator/checkers/test_legal_runs.py::"
         "test_offsets_of_a_group_that_was_empty_for_long_may_expire_while_it_comes_back",
         "tests/emulator/checkers/test_illegal_runs.py::"
@@ -633,7 +633,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("catch-up: range-left-open",),
         "The groups' log lost the commit of an owner that worked the range off; the next owner reads it again.",
         "KIP-333",
-        ("kemu.emulator.checkers.catch_up:CatchUpChecker._worked_off",),
+        ("kemu.emulator.checkers.catch_up:CatchUpChecker._is_processed",),
         "tests/emulator/checkers/test_catch_up.py::test_a_range_that_was_worked_off_and_whose_commit_the_log_lost",
         "tests/emulator/checkers/test_catch_up.py::test_a_range_that_nobody_works_off",
     ),
@@ -642,7 +642,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("catch-up: commit-not-rising", "catch-up: range-misplaced"),
         "The same member, in the same generation, made the last record of this kind, and it says the same.",
         "KIP-333; Kafka 3.4 ConsumerCoordinator: a request without an answer is sent again",
-        ("kemu.emulator.checkers.catch_up:CatchUpChecker._says_again",),
+        ("kemu.emulator.checkers.catch_up:CatchUpChecker._is_repeated",),
         "tests/emulator/checkers/test_catch_up.py::test_a_range_that_is_opened_again",
         "tests/emulator/checkers/test_catch_up.py::test_commits_that_do_not_rise",
     ),
@@ -651,7 +651,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("catch-up: commit-not-rising", "catch-up: outside-range", "catch-up: range-misplaced"),
         "The partition lost records: what lies at its offsets now is not what the ranges were about.",
         "KIP-333 says nothing of logs that lose records",
-        ("kemu.emulator.checkers.catch_up:CatchUpChecker._another_log",),
+        ("kemu.emulator.checkers.catch_up:CatchUpChecker._leader_changed",),
         "tests/emulator/checkers/test_catch_up.py::test_a_commit_goes_back_to_where_its_partition_was_cut",
         "tests/emulator/checkers/test_catch_up.py::"
         "test_a_range_begins_where_both_commit_logs_end_and_ends_within_the_partition",
