@@ -338,7 +338,7 @@ class Run:
     @property
     def well(self) -> bool:
         """Whether nobody who watches still waits for something good, and nobody is only about to come."""
-        return self.judging.well and not self.cluster.starting
+        return self.judging.recovered and not self.cluster.starting
 
 
 def run(

@@ -157,7 +157,7 @@ class ControllerDuties(Duties):
         self._check = (plane.epoch, seen.at_us)
         if for_us * 5 < interval_us * 4:
             name = f"{at[0]}-{at[1]}"
-            text = f"{name} moves back to {broker_host(preferred)} {for_us / 1e6:g} s after the last check; checks come each"
+            text = f"{name} moves back to {broker_host(preferred)} {for_us / 1e6:g} s after others; the interval is"
             self.violation(seen, "moved-early", (name,), f"{text} {interval_us // 1_000_000} s")
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:

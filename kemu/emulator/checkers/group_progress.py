@@ -284,7 +284,7 @@ class GroupDuties(Checker):
 
     @property
     def judges_at_us(self) -> int | None:
-        """Latest time at which these are overdue. Members slower than ``max.poll.interval.ms`` may rebalance for ever."""
+        """Latest time at which these are overdue. Members slower than ``max.poll.interval.ms`` never settle."""
         return max([self._judges_us.get(name, 0) for name, _ in self._waited_for()], default=None)
 
     # --- judging -----------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ class Lifecycle(Checker):
     def __init__(
         self, poll_us: Mapping[GroupId | ActorName, int] | None = None, settings: Settings | None = None
     ) -> None:
-        """Create a checker of one run. ``poll_us``: ``max.poll.interval.ms`` by group and, where it differs, by host."""
+        """Create a checker of one run. ``poll_us``: ``max.poll.interval.ms`` by group, and by host if different."""
         super().__init__()
         self._poll_us = dict(poll_us or {})
         self._settings = settings

@@ -156,7 +156,7 @@ class Liveness(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether all that is demanded has come about since the last disturbance; never before ``Healed``."""
+        """Whether every group came to rest since the last disturbance; False before ``Healed``."""
         return self._disturbed_us is not None and not self._unsettled()
 
     @property
@@ -353,7 +353,7 @@ class Liveness(Checker):
         return f"{who} revoked or did not know them in generation {generation}, and rejoined before the next one"
 
     def _removed_coordinator(self, name: GroupId) -> str:
-        """Explain a group whose members ask a coordinator that lost its replica of the group's log; "" if they do not."""
+        """Explain a group whose members ask a coordinator that lost its replica of the group's log; else ""."""
         at = self.panel.log_of(name)
         state, assigned = (None, None) if at is None else (self.panel.states.get(at), self.panel.assigned.get(at))
         if at is None or state is None or assigned is None:

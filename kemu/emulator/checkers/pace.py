@@ -104,13 +104,12 @@ class Gap(NamedTuple):
 
 @frozen(kw_only=True)
 class PaceRow:
-    """A request whose pace is known.
+    """A request with a known pace.
 
-    ``line``: what is paced, of an actor that sends it and whom it is sent to; None: it is not paced here.
-    ``span``: after a good answer, counted from when the request before was sent; ``backoff_us``: the least after an
-    answer with an error, ``lost_us``: after a connection broke that owed one, counted from that. ``backoff_after``: as
-    ``backoff_us``, by answer. ``exact``: the same request is not sent much later again than that. ``begins``: a reply
-    that starts the rhythm, if it is good; ``ends``: requests that end it, sent or received by the same actor.
+    ``line``: the sender, or sender and receiver, that are paced together; None: not paced. ``span``: the interval
+    after a good answer. ``backoff_us``: the wait after an error; ``lost_us``: after a lost connection;
+    ``backoff_after``: the wait by answer. ``exact``: an unchanged retry is not much later than that. ``begins``: a
+    good reply that starts the rhythm. ``ends``: requests, sent or received, that end it.
     """
 
     replies: type

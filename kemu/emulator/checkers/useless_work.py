@@ -120,7 +120,7 @@ class UselessWork(Checker):
 
 
 def _content(rows: tuple[tuple[str, bytes], ...]) -> Content:
-    """The content of a JoinGroup: topics and owned partitions by protocol. Generations are left out because they rise."""
+    """The content of a JoinGroup: topics and owned partitions by protocol, without generations."""
     found: list[object] = []
     for name, data in rows:
         try:

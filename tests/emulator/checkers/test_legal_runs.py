@@ -533,7 +533,7 @@ def test_a_group_is_well_when_it_is_at_rest_and_has_gone_on_where_records_waited
         for seen in story.facts:
             judging.see(seen)
         story.facts.clear()
-        satisfied.append(judging.well)
+        satisfied.append(judging.recovered)
 
     look()
     story.heal()
