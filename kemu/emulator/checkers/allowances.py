@@ -502,7 +502,7 @@ ALLOWANCES: tuple[Allowance, ...] = (
         ("group-progress: not-rejoined",),
         "The member waits for the answer to a JoinGroup that its present coordinator may never have read.",
         "Kafka 3.4 AbstractCoordinator.sendJoinGroupRequest: the request has the rebalance timeout",
-        ("kemu.emulator.checkers.group_progress:GroupDuties._look_at_ousted",),
+        ("kemu.emulator.checkers.group_progress:GroupDuties._look_at_removed",),
         "tests/emulator/checkers/test_group_progress.py::"
         "test_a_join_that_may_be_lost_is_waited_for_as_long_as_the_client_does",
         "tests/emulator/checkers/test_group_progress.py::"

@@ -316,10 +316,10 @@ class CommitsChecker(Checker):
             if 0 <= furthest < fact.offset:
                 self._say(seen, "position-not-committed", at, f"{starts} although the group only reached {furthest}")
         elif fact.why == TRUNCATED and kept:
-            text = f"{seen.actor} moves to {fact.offset} of {name} as after a truncation, although {kept}"
+            text = f"{seen.actor} moves to {fact.offset} of {name} as after a truncation although {kept}"
             self._say(seen, "not-truncated", at, text)
         elif fact.why == RESET:
-            resets, policy = f"{seen.actor} resets {name} to {fact.offset}, although", self._breaks_policy(seen, fact)
+            resets, policy = f"{seen.actor} resets {name} to {fact.offset} although", self._breaks_policy(seen, fact)
             if kept:  # Source: ``OffsetFetcher`` (3.4.1): a reset needs OFFSET_OUT_OF_RANGE.
                 self._say(seen, "reset-in-range", at, f"{resets} {kept}")
             if policy:

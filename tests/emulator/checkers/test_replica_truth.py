@@ -118,11 +118,11 @@ def lost_promises(promised: list[tuple[int, int]], leaders: list[int], committed
     truth.committed = leader.copy()
     truth.committed.truncate(committed)
     for first, count in promised:
-        truth.promise(first, first + count, [leader])
+        truth.acknowledge_by_leader(first, first + count, [leader])
     following = EpochLog()
     for offset, epoch in enumerate(kept):
         following.append(offset, 1, of(epoch))
-    return [offset for first, last, _ in truth.broken_promises(following) for offset in range(first, last)]
+    return [offset for first, last, _ in truth.lost_by_leader_only(following) for offset in range(first, last)]
 
 
 @given(RUNS, st.data())
@@ -151,7 +151,7 @@ def test_what_is_told_lost_is_told_once():
     truth = PartitionTruth()
     leader = EpochLog()
     leader.append(0, 5, (0, 1))
-    truth.promise(0, 5, [leader])
+    truth.acknowledge_by_leader(0, 5, [leader])
 
-    assert truth.broken_promises(EpochLog()) == [(0, 5, (0, 1))]
-    assert truth.broken_promises(EpochLog()) == []
+    assert truth.lost_by_leader_only(EpochLog()) == [(0, 5, (0, 1))]
+    assert truth.lost_by_leader_only(EpochLog()) == []
