@@ -8,10 +8,9 @@ about the condition changes. Three modules define the duties:
 ``replica_duties`` (fetches, the ISR, answers) and ``kept_logs`` (logs of
 removed replicas).
 
-A run may end early when no duty is open. Conditions that Kafka itself never
-ends are named at the end of the run: log-of-another-topic and
-epoch-of-another-topic leave a partition without a leader
-(``findings.STAYS_BLOCKED``); other conditions leave the rest working
+A run may end early when no duty is open. Conditions that Kafka itself never ends are named at the end of the run.
+log-of-another-topic and epoch-of-another-topic leave a partition without a
+leader (``findings.STAYS_BLOCKED``). Others leave the rest working
 (``findings.STAYS_DEGRADED``).
 
 Source: Kafka 3.4 ``KafkaController``, ``ReplicaManager``, ``Partition``.

@@ -3,9 +3,9 @@
 - rejoin-without-cause: a member sends at most three JoinGroups in a minute
   that nothing asks for.
 
-A JoinGroup has a cause if, since the last one, an answer had an error, the
-connection changed, the member's topics or owned partitions changed, or a
-topic grew or was deleted. For members with a ``client.rack`` a change of
+A JoinGroup has a cause if something changed since the last one: an answer
+had an error, or the connection, the member's topics, its owned partitions,
+or a topic changed. For members with a ``client.rack`` a change of
 live brokers in a broker's metadata is a cause, too (KIP-881: the leader
 compares the racks of replicas). Streams groups start rebalances themselves
 (KIP-441) and are exempt. ``pace`` judges heartbeats.

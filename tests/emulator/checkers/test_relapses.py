@@ -156,7 +156,7 @@ def test_a_group_is_told_nothing_by_a_leader_that_has_more_records_of_an_epoch_b
 
     violations, losses, _ = story.judged(NoLostRecord())
 
-    texts = [f"nobody processed records {first} to {last}" for first, last in said]
+    texts = [f"without processing records {first} to {last}" for first, last in said]
     found = [each.text for each in violations if each.checker == "no-lost-record"]
     assert [text in each for text, each in zip(texts, found, strict=True)] == [True for _ in texts]
     read_others = [(each.first, each.last) for each in losses if each.why == "read-past"]
