@@ -17,7 +17,7 @@ REPLICATION = (
         rule="truncate-to-watermark",
         where=Where.REPLICATION,
         fixed_in="0.11.0",
-        summary="A restarted follower truncates to its old high watermark; elected then, it lacks acknowledged records.",
+        summary="A restarted follower truncates to its old high watermark; elected, it lacks acknowledged records.",
         story=(
             "A follower learns of the high watermark one fetch late. When its process restarted it truncated its log"
             " to the watermark it knew, and so lost records that were committed and acknowledged, until the leader"

@@ -68,7 +68,7 @@ STREAMS = (
         rule="restore-from-nothing",
         where=Where.STREAMS,
         fixed_in="3.2.0",
-        summary="A task without a caught-up client goes to a client without its state, although another has most of it.",
+        summary="Without a caught-up client a task goes to a client without state, although another has most of it.",
         story=(
             "The assignor of KIP-441 first computes a balanced layout, and then assigns tasks to caught-up clients"
             " until the others have caught up. If no client was within acceptable.recovery.lag, the layout was used as"
