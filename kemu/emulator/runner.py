@@ -337,7 +337,7 @@ class Run:
     @property
     def well(self) -> bool:
         """Whether no checker waits for recovery, and no host is starting."""
-        return self.judging.well and not self.cluster.starting
+        return self.judging.recovered and not self.cluster.starting
 
 
 def run(

@@ -63,7 +63,7 @@ class Felt(StrEnum):
     JOINS = "joins"
     CLOSES = "closes"
     IS_KILLED = "is-killed"
-    STANDS_STILL = "stands-still"
+    STAYS_BLOCKED = "stands-still"
     GOES_ON = "goes-on"
     GROWS = "grows"
     BROKER_CLOSES = "broker-closes"
@@ -75,7 +75,7 @@ _ROWS: tuple[tuple[Felt, re.Pattern[str]], ...] = (
     (Felt.JOINS, re.compile(r"start (\w+)")),
     (Felt.CLOSES, re.compile(r"close (\w+)")),
     (Felt.IS_KILLED, re.compile(r"kill -9 of the process of (\w+)")),
-    (Felt.STANDS_STILL, re.compile(r"(\w+) stands still")),
+    (Felt.STAYS_BLOCKED, re.compile(r"(\w+) stands still")),
     (Felt.GOES_ON, re.compile(r"(\w+) goes on")),
     (Felt.GROWS, re.compile(r"topic grows from \d+ to (\d+) partitions")),
     (Felt.BROKER_IS_KILLED, re.compile(r"kill -9 broker (\d+)")),
@@ -191,7 +191,7 @@ class _Timing:
                     life[whom] += 1
                     done.add(ends[0])
                     action = Crash(host=whom, mode="process", for_us=for_us - LEAD_MS * 1000)
-                case Felt.STANDS_STILL:
+                case Felt.STAYS_BLOCKED:
                     action = Pause(host=whom, for_us=for_us)
                 case Felt.GROWS:
                     action = GrowTopic(topic=self._topic, partitions=int(whom))
@@ -217,7 +217,7 @@ class _Timing:
 _ENDS: Mapping[Felt, Felt] = {
     Felt.CLOSES: Felt.JOINS,
     Felt.IS_KILLED: Felt.JOINS,
-    Felt.STANDS_STILL: Felt.GOES_ON,
+    Felt.STAYS_BLOCKED: Felt.GOES_ON,
     Felt.BROKER_IS_KILLED: Felt.BROKER_STARTS,
 }
 _OF_BROKERS = (Felt.BROKER_CLOSES, Felt.BROKER_IS_KILLED, Felt.BROKER_STARTS)

@@ -58,9 +58,9 @@ def test_a_scenario_with_a_seed_is_shrunk_too(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("steady-group", "--set", "duration=5s"), "nothing was violated in this run"),
+        (("steady-group", "--set", "duration=5s"), "this run has no violation"),
         (("none.kemu",), "is no preset"),
-        (("mine.toml", "--keep", "one-owner"), "one-owner was not violated in this run; found: liveness:not-at-rest"),
+        (("mine.toml", "--keep", "one-owner"), "this run does not violate one-owner; it found: liveness:not-at-rest"),
     ],
 )
 def test_what_cannot_be_shrunk_is_told(place: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -220,7 +220,7 @@ class Progress:
         group, count = fact.group, fact.last - fact.first
         reading = self._reading(group, (fact.topic, fact.partition))
         self.processed[group] = self.processed.get(group, 0) + count
-        again = self._panel.progress.again
+        again = self._panel.progress.reprocessed
         if again:
             self.reprocessed[group] = self.reprocessed.get(group, 0) + again
         generation, owner = reading.newest

@@ -166,9 +166,9 @@ class Serving:
                 cause = MOVERS[MemberFailed]
             for key in panel.ceased:
                 self._end(seen.at_us, key, cause)
-        if panel.began:
+        if panel.served:
             owner = seen.actor if isinstance(fact, PartitionsAssigned) else ""
-            for key in panel.began:
+            for key in panel.served:
                 self._begin(seen.at_us, key, owner)
         if isinstance(fact, HostStarted | HostResumed | HostPaused | HostDown):
             self._led(seen, fact)

@@ -52,7 +52,7 @@ class _Log:
             queue.frontier = min(queue.frontier, end)
             queue.index = bisect_left(self.ends, queue.frontier + 1)
             if queue.behind is not None:
-                queue.behind.cut(end)
+                queue.behind.truncate(end)
 
     def forget(self) -> None:
         """Every group has these behind it."""
@@ -166,7 +166,7 @@ class Waiting:
         return log
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if not self._panel.logs.counts:
+        if not self._panel.logs.appended_to_log:
             return
         log, first = self._log((fact.topic, fact.partition)), fact.base_offset
         if first < log.end:
@@ -180,8 +180,8 @@ class Waiting:
         """What comes at the offsets that it lost is new; of what it has instead nobody knows since when."""
         at = (fact.topic, fact.partition)
         log, logs = self._log(at), self._panel.logs
-        if logs.cut is not None:
-            log.cut(logs.cut)
+        if logs.truncated_at is not None:
+            log.cut(logs.truncated_at)
         log.end = logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
@@ -227,7 +227,7 @@ class Waiting:
         queue.last_us = now_us
         if queue.since_us < 0:
             queue.since_us = now_us
-        for first, last in self._panel.progress.there:
+        for first, last in self._panel.progress.in_log:
             if last > queue.frontier:
                 self._got_on(group, queue, max(first, queue.frontier), last, now_us)
 
@@ -238,8 +238,8 @@ class Waiting:
         if behind is None:
             return
         highest = queue.fresh.highest
-        for first, last in self._panel.progress.there:
-            for piece in behind.take(first, last):
+        for first, last in self._panel.progress.in_log:
+            for piece in behind.remove(first, last):
                 self._delayed(fact.group, queue, *piece, seen.at_us)
                 if piece[0] < highest:
                     queue.fresh.reordered(highest - 1 - piece[0], piece[1] - piece[0])
@@ -253,7 +253,7 @@ class Waiting:
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
         queue = self.queue(fact.group, (fact.topic, fact.partition))
         if queue.behind is not None:
-            queue.behind.take(fact.first, fact.last)
+            queue.behind.remove(fact.first, fact.last)
             self._freshened(queue, seen.at_us)
 
     def _delayed(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from kemu.emulator.findings import KINDS, STANDS_STILL, Violation
+from kemu.emulator.findings import KINDS, STAYS_BLOCKED, Violation
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.tables import Problem, nearest
 
@@ -60,13 +60,13 @@ class Expectation:
         )
 
 
-OF_KAFKAS_OWN = tuple(Expectation(checker=checker, kind=kind, may=True) for checker, kind in STANDS_STILL)
+OF_KAFKAS_OWN = tuple(Expectation(checker=checker, kind=kind, may=True) for checker, kind in STAYS_BLOCKED)
 """Violations that Kafka itself would show in some runs under random faults. Sweeps expect and report them."""
 
 
 def stood_still(violations: Iterable[Violation]) -> tuple[Violation, ...]:
     """Return the violations that Kafka itself would show."""
-    return tuple(each for each in violations if (each.checker, each.kind) in STANDS_STILL)
+    return tuple(each for each in violations if (each.checker, each.kind) in STAYS_BLOCKED)
 
 
 def _one(given: object) -> object:

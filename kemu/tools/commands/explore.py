@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kemu.emulator.exploring.explorer import DEFAULT_EXPLORATION, Explored, ExploredRun, Explorer
-from kemu.emulator.exploring.pasteable import said
+from kemu.emulator.exploring.pasteable import violation_line
 from kemu.emulator.exploring.schedules import STRATEGIES, StrategyOptions, as_do
 from kemu.emulator.exploring.trial import BROKEN, Trials
 from kemu.emulator.plan.entries import plan_to_dicts
@@ -217,7 +217,8 @@ def _as_text(request: Request, explored: Explored, out: Path | None) -> list[str
         lines.append("nothing was violated" + (": every schedule was tried" if explored.exhausted else ""))
         return lines
     assert found.violation is not None
-    lines.append(click.style("found", fg="red", bold=True) + f" in run {found.number}: {said(found.violation)}")
+    which = f" in run {found.number}: {violation_line(found.violation)}"
+    lines.append(click.style("found", fg="red", bold=True) + which)
     lines += [f"  {entry.action.words()}" for entry in found.schedule] or ["  in the seed's own order"]
     if out is not None:
         lines.append(f"written: {out}")

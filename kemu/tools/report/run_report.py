@@ -10,7 +10,7 @@ import attrs
 import click
 from attrs import frozen
 
-from kemu.emulator.findings import LOSS_REASONS, STANDS_STILL, STAYS_SO, Loss, Unmended
+from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED, Loss, Unmended
 from kemu.emulator.metrics.figures import (
     ClosingFigures,
     Figures,
@@ -48,7 +48,7 @@ def as_dict(result: RunResult) -> dict[str, Any]:
     own["losses"] = [
         {**attrs.asdict(loss), "records": loss.records, "allowed": LOSS_REASONS[loss.why]} for loss in result.losses
     ]
-    own["unmended"] = [{**attrs.asdict(each), "explained": STAYS_SO[each.why]} for each in result.unmended]
+    own["unmended"] = [{**attrs.asdict(each), "explained": STAYS_DEGRADED[each.why]} for each in result.unmended]
     own["wall_s"] = round(result.wall_s, 6)
     clash = own.keys() & figures.keys()
     assert not clash, f"figures must not reuse {sorted(clash)}"
@@ -533,7 +533,7 @@ def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
     """What stays as it is: by reason, with why the reason is one."""
     for why in dict.fromkeys(each.why for each in left):
         rows = [each for each in left if each.why == why]
-        yield f"  {why}: {STAYS_SO[why]}"
+        yield f"  {why}: {STAYS_DEGRADED[why]}"
         yield from (f"    {each.text}" for each in rows[:MOST_LOSSES])
         if len(rows) > MOST_LOSSES:
             yield f"    ... and {len(rows) - MOST_LOSSES} more"
@@ -554,7 +554,7 @@ def _verdict(result: RunResult, scenario: Scenario, command: str, trace: Path | 
         said = "" if violation in unexpected else "expected, "
         what = f"{violation.checker} ({said}{violation.kind})"
         yield f"  {clock_text(violation.at_us)} step {violation.seq}: {what}: {violation.text}"
-        kafkas_own = STANDS_STILL.get((violation.checker, violation.kind))
+        kafkas_own = STAYS_BLOCKED.get((violation.checker, violation.kind))
         if kafkas_own:
             yield f"    as in Kafka: {kafkas_own}"
     if result.did_not_work:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kemu.emulator.exploring.pasteable import said
+from kemu.emulator.exploring.pasteable import violation_line
 from kemu.emulator.exploring.shrinking import Shrunk
 from kemu.emulator.runner import RunResult, run
 from kemu.tools.report.run_report import told_lines
@@ -25,7 +25,7 @@ def story_of(shrunk: Shrunk) -> tuple[RunResult, tuple[str, ...]]:
 
 def shrunk_text(shrunk: Shrunk) -> Iterable[str]:
     """The whole of it."""
-    yield f"shows: {said(shrunk.violation)}"
+    yield f"shows: {violation_line(shrunk.violation)}"
     ended = "" if shrunk.complete else "; it ended early, and may be smaller still"
     yield f"shrunk in {shrunk.runs} runs{ended}"
     yield from sizes(shrunk)

@@ -138,7 +138,7 @@ class EmulatedGroup:
 
     def _holdings(self) -> list[Holding]:
         panel = self._cluster.inside.judging.panel
-        return [each for each in panel.holdings.values() if each.group == self.name and not each.gone]
+        return [each for each in panel.holdings.values() if each.group == self.name and not each.has_left]
 
     def until(self, wanted: Callable[["EmulatedGroup"], bool], *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
         """Let the cluster go on until this is true of the group.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from kemu.emulator.exploring.pasteable import said
+from kemu.emulator.exploring.pasteable import violation_line
 from kemu.emulator.exploring.python_text import python_text
 from kemu.emulator.exploring.shrinking import NothingToShrink, Shrinker
 from kemu.emulator.exploring.trial import Trials
@@ -26,7 +26,7 @@ def failure_text(cluster: EmulatedCluster, trace: Path, again: str, shrink_runs:
     outcome = cluster.outcome
     unexpected = split(outcome.violations, scenario.expect)[0] if outcome is not None else ()
     for each in unexpected[:3]:
-        yield f"violated: {said(each)}"
+        yield f"violated: {violation_line(each)}"
     if outcome is not None and outcome.broke:
         yield f"broke: {outcome.broke.splitlines()[0]}"
     shrunk = list(_shrunk(cluster, shrink_runs)) if outcome is not None and shrink_runs else []
@@ -57,7 +57,7 @@ def _shrunk(cluster: EmulatedCluster, runs: int) -> Iterator[str]:
     except (NothingToShrink, ScenarioError):
         return
     shrunk = shrinker.shrink()
-    yield f"shrunk in {shrunk.runs} runs to what shows: {said(shrunk.violation)}"
+    yield f"shrunk in {shrunk.runs} runs to what shows: {violation_line(shrunk.violation)}"
     yield from sizes(shrunk)
     yield from map(click.unstyle, story_of(shrunk)[1])
     yield ""

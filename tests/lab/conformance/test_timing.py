@@ -26,7 +26,7 @@ def plan_of(name: str, **changes: Any) -> list[dict[str, Any]]:
         ("start c1 a=b", (Felt.JOINS, "c1")),
         ("close c4", (Felt.CLOSES, "c4")),
         ("kill -9 of the process of c2", (Felt.IS_KILLED, "c2")),
-        ("c2 stands still (SIGSTOP)", (Felt.STANDS_STILL, "c2")),
+        ("c2 stands still (SIGSTOP)", (Felt.STAYS_BLOCKED, "c2")),
         ("c2 goes on (SIGCONT)", (Felt.GOES_ON, "c2")),
         ("topic grows from 6 to 12 partitions", (Felt.GROWS, "12")),
         ("SIGTERM to the broker (clean shutdown)", (Felt.BROKER_CLOSES, "0")),
