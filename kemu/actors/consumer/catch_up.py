@@ -39,6 +39,7 @@ from kemu.actors.consumer.child import (
 from kemu.actors.consumer.commits import CommitSplit, to_commit
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
+from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import logs_of
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.machine import Machine
@@ -84,39 +85,6 @@ class HostOfChild(ConsumerMachine, Protocol):
         ...
 
 
-class PositionsToSet(Protocol):
-    """The first consumer's positions, as this part sets them."""
-
-    @property
-    def partitions(self) -> Mapping[TopicPartition, Partition]:
-        """What is owned."""
-        ...
-
-    def begin(self, one: Partition, offset: int, why: str, epoch: int) -> None:
-        """Read from this offset on."""
-        ...
-
-    def reset(self, one: Partition, why: str) -> None:
-        """Read from where ``auto.offset.reset`` says."""
-        ...
-
-    def check_before_jump(self, one: Partition, offset: int, epoch: int) -> None:
-        """See whether the log still has what was committed; then its end is asked for."""
-        ...
-
-    def try_later(self) -> None:
-        """Something that positions need failed."""
-        ...
-
-    def drain(self, at_most: int) -> list[Returned]:
-        """What a poll returns of the first consumer."""
-        ...
-
-    def has_records(self) -> bool:
-        """Whether a poll would return some."""
-        ...
-
-
 class _Jump:
     """A partition on its way to the end: what is still to be written, in order, and where it goes then."""
 
@@ -134,7 +102,7 @@ class _Jump:
 class CatchUp:
     """See the module."""
 
-    def __init__(self, machine: HostOfChild, positions: PositionsToSet) -> None:
+    def __init__(self, machine: HostOfChild, positions: Positions) -> None:
         self.logs: dict[TopicPartition, CommitLogs] = {}
         """Both commit logs of what is owned, as far as this member knows them."""
         self._machine = machine
@@ -153,7 +121,6 @@ class CatchUp:
     # --- a partition is owned anew -----------------------------------------------------------------------------
 
     def logs_known(self, one: Partition, row: FetchedLogs) -> None:
-        """Both commit logs, as the group stores them. Nothing ever committed: ``auto.offset.reset`` decides."""
         logs = self.logs[one.at] = logs_of(row)
         if logs.primary is None and not logs.tokens:
             self._positions.reset(one, "no committed offset")
@@ -162,7 +129,6 @@ class CatchUp:
             self._positions.check_before_jump(one, row.offset, row.leader_epoch)
 
     def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
-        """The log's end, read once: is there something to jump over?"""
         found = recover(self.logs[one.at], log_end)
         assert found is not None, f"{one.at}: nothing was committed"
         if found.writes:
@@ -175,7 +141,6 @@ class CatchUp:
             self._begin(one, max(offset, found.position), COMMITTED, epoch)
 
     def was_reset(self, one: Partition) -> None:
-        """``auto.offset.reset`` decided, though perhaps something was committed: what lies behind it is void."""
         logs = self.logs.get(one.at)
         if logs is not None:
             if logs.primary is not None and one.position < logs.primary:
@@ -183,7 +148,6 @@ class CatchUp:
             self._work_off(one.at)
 
     def write(self, jumping: Sequence[Partition]) -> None:
-        """The next write of each: tokens in one request, commits in another."""
         machine = self._machine
         coordinator = machine.discovery.coordinator
         if coordinator is None or machine.membership.state is not MemberState.STABLE:
@@ -257,7 +221,6 @@ class CatchUp:
     # --- what is owned -----------------------------------------------------------------------------------------
 
     def assigned(self, generation: Generation) -> None:
-        """An assignment was taken: what was kept is served on."""
         partitions = self._positions.partitions
         self._jumps = {at: jump for at, jump in self._jumps.items() if partitions.get(at) is jump.one}
         for at in [at for at in self.logs if at not in partitions]:
@@ -267,19 +230,16 @@ class CatchUp:
             self._tell(Serve(generation, tuple(begun)))
 
     def gave_up(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """These are not ours any more. Where the second consumer was it remembers, should they come back."""
         for at in partitions:
             self.logs.pop(at, None)
             self._jumps.pop(at, None)
         self.stop_serving(partitions)
 
     def stop_serving(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """The second consumer returns nothing more of these either."""
         if self._child is not None:
             self._tell(Leave(partitions))
 
     def truncated(self, at: TopicPartition, end: int) -> None:
-        """The log was cut under the first consumer: what either log says of offsets from here on is void."""
         logs = self.logs.get(at)
         if logs is None:
             return
@@ -400,7 +360,6 @@ class CatchUp:
     # --- commits -----------------------------------------------------------------------------------------------
 
     def news_of(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
-        """Of the first consumer's positions, those that its log does not have: it only rises."""
         return tuple(row for row in offsets if row.offset > self._primary((row.topic, row.partition)))
 
     def _primary(self, at: TopicPartition) -> int:
@@ -408,7 +367,6 @@ class CatchUp:
         return -1 if logs is None or logs.primary is None else logs.primary
 
     def committed_first(self, offsets: tuple[OffsetToCommit, ...]) -> None:
-        """The first consumer's commits are in the log."""
         for row in offsets:
             at = (row.topic, row.partition)
             if at in self.logs and row.offset > self._primary(at):
@@ -420,7 +378,6 @@ class CatchUp:
         then: Callable[[Result], None],
         only: Sequence[tuple[TopicPartition, int]] | None = None,
     ) -> bool:
-        """Have the second consumer commit, too (these, or all of its); False: it has nothing to."""
         if self._child is None or not (self._child.to_commit() if only is None else only):
             return False
         self._waiting.append(then)
@@ -428,7 +385,6 @@ class CatchUp:
         return True
 
     def worked_off(self) -> tuple[tuple[TopicPartition, int], ...]:
-        """What the second consumer would commit now."""
         rows = () if self._child is None else self._child.to_commit()
         return tuple(((row.topic, row.partition), row.offset) for row in rows)
 

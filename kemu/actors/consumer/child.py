@@ -261,11 +261,9 @@ class ChildConsumer(Machine):
     # --- what the parts need -----------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Look again in this step."""
         self.awake = True
 
     def wake_at(self, at_us: int) -> None:
-        """Look again at this time; the earliest wins."""
         if at_us < self._wake_us or not self._wake_us:
             self._wake_us = at_us
             self.start_timer((_WAKE,), at_us - self.now_us)
@@ -284,12 +282,10 @@ class ChildConsumer(Machine):
         """The next commit looks it up."""
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """There is an answer about topics."""
         self._locate()
         self.wake()
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """A fatal error: the member raises it."""
         self.fatal = self.fatal or (error, why)
 
     def _link_lost(self, peer: ActorName, why: str) -> None:

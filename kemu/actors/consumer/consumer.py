@@ -292,19 +292,14 @@ class Consumer(HostingMachine):
             self.metadata.refresh()
         self.wake()
 
-    # --- what the parts tell each other ------------------------------------------------------------------------
+    # --- the ports of its parts: ``ConsumerMachine``, ``CoordinatorWatcher``, ``MetadataWatcher`` ----------------
 
     @property
     def polling(self) -> bool:
-        """Whether the polling thread is inside poll(), free to go on."""
         return self.doing is _POLLING
 
     @property
     def poll_span_us(self) -> tuple[int, int]:
-        """When the poll() that goes on began, and when it will return with nothing; (0, 0): none goes on.
-
-        One poll() follows the other, each as long as its timeout, until there are records.
-        """
         timeout_us = self.config.emulated_poll_timeout_ms * 1000 or 1
         if self.doing is not _POLLING:
             return 0, 0
@@ -312,22 +307,18 @@ class Consumer(HostingMachine):
         return began_us, began_us + timeout_us
 
     def coordinator_found(self) -> None:
-        """Discovery found the coordinator."""
         self.membership.heartbeats.coordinator_found()
         self.commits.coordinator_found()
         self.rebalancing.coordinator_found()
 
     def coordinator_not_found(self) -> None:
-        """Discovery asked for it, in vain."""
         self.commits.coordinator_not_found()
 
     def coordinator_lost(self) -> None:
-        """Discovery lost the coordinator."""
         self.membership.heartbeats.coordinator_lost()
         self.rebalancing.coordinator_lost()
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """There is an answer about topics."""
         self.discovery.metadata_refreshed()
         self.positions.locate()
         if changed and self.pattern is not None:
@@ -336,7 +327,6 @@ class Consumer(HostingMachine):
         self.wake()
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """Let the next poll raise a fatal error."""
         self._fatal = self._fatal or (error, why)
         self.wake()
 
@@ -356,7 +346,6 @@ class Consumer(HostingMachine):
     # --- the polling thread ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Let the polling thread look again in this step, as soon as it is free."""
         self.awake = True
 
     def wake_at(self, at_us: int) -> None:
@@ -442,7 +431,6 @@ class Consumer(HostingMachine):
 
     @property
     def polls_too_late(self) -> bool:
-        """The application has not polled for longer than ``max.poll.interval.ms``."""
         away = self.doing is not _POLLING and not self._closing.began
         return away and 0 < self._poll_by_us <= self.now_us
 
@@ -477,10 +465,9 @@ class Consumer(HostingMachine):
         self.application.committed()
         self._assert_decided()
 
-    # --- what the application calls ----------------------------------------------------------------------------
+    # --- ``Calls`` -----------------------------------------------------------------------------------------------
 
     def poll(self, timeout_us: int = 0) -> None:
-        """Go on inside poll(); see ``Calls``."""
         if self.catch_up is not None:
             self.catch_up.application_is_back()
         self.doing = _POLLING
@@ -491,12 +478,10 @@ class Consumer(HostingMachine):
             self.start_timer((ConsumerTimer.POLL_RETURNS,), timeout_us)
 
     def work(self, us: int) -> None:
-        """See ``Calls``."""
         self.doing = Doing.WORKING
         self.start_timer((ConsumerTimer.WORK,), us)
 
     def commit_sync(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """See ``Calls``."""
         self._worked()
         self.commits.call_completed()
         split = self._split(offsets)
@@ -506,7 +491,6 @@ class Consumer(HostingMachine):
     def commit_async(
         self, offsets: Mapping[TopicPartition, int] | None = None, then: Callable[[bool], None] | None = None
     ) -> None:
-        """See ``Calls``."""
         self._worked()
         self.commits.call_completed()
         self.commits.send_async(self._split(offsets), then)
@@ -522,11 +506,9 @@ class Consumer(HostingMachine):
 
     @property
     def last_commit_went_through(self) -> bool:
-        """See ``Calls``."""
         return self.commits.sync_went_through
 
     def wait(self, then: Callable[[], None]) -> None:
-        """See ``Calls``; inside a callback that goes on meanwhile."""
         self._awaited = then
         if self.doing is not Doing.IN_CALLBACK:
             self._worked()
@@ -542,20 +524,16 @@ class Consumer(HostingMachine):
         self._assert_decided()
 
     def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
-        """See ``Calls``."""
         self._ask()
         self.questions.committed(partitions, partial(self._told_application, then))
 
     def beginning_offsets(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
-        """See ``Calls``."""
         self.offsets_for_times(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), then)
 
     def end_offsets(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
-        """See ``Calls``."""
         self.offsets_for_times(dict.fromkeys(partitions, LATEST_TIMESTAMP), then)
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int], then: Answers) -> None:
-        """See ``Calls``."""
         self._ask()
         self.questions.offsets(dict(times_ms), partial(self._told_application, then))
 
@@ -569,7 +547,6 @@ class Consumer(HostingMachine):
         self._assert_decided()
 
     def processed(self, part: Returned, started_us: int) -> None:
-        """See ``Calls``."""
         (topic, partition), first, last = part
         fact = RangeProcessed if isinstance(part, ReturnedOfRange) else _processed
         self.note(
@@ -586,14 +563,12 @@ class Consumer(HostingMachine):
         )
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """See ``Calls``."""
         if self.by_hand:
             raise IllegalState("subscribe() after assign(): subscription to topics and partitions exclude each other")
         self.topics, self.pattern = _sorted(topics), None
         self._want_metadata()
 
     def subscribe_to_pattern(self, pattern: str) -> None:
-        """See ``Calls``. Topics that are known and match count at once, the others when they are heard of."""
         if self.by_hand:
             raise IllegalState("subscribe() after assign(): subscription to topics and partitions exclude each other")
         self.pattern = self._pattern_of(pattern)
@@ -608,7 +583,6 @@ class Consumer(HostingMachine):
         self.metadata.want(self.topics)
 
     def subscribe_from_pattern(self, topics: Iterable[str]) -> None:
-        """Among these are those that the pattern matches. Source: ``ConsumerCoordinator.updatePatternSubscription``."""
         assert self.pattern is not None
         matched = self.pattern.among(topics)
         if matched == self.topics:
@@ -623,11 +597,9 @@ class Consumer(HostingMachine):
         return bool(self.topics) or self.pattern is not None
 
     def unsubscribe(self) -> None:
-        """See ``Calls``."""
         self._commands.append(Unsubscribe())
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """See ``Calls``."""
         if self.is_subscribed:
             raise IllegalState("assign() after subscribe(): subscription to topics and partitions exclude each other")
         self.by_hand = bool(partitions)
@@ -644,38 +616,31 @@ class Consumer(HostingMachine):
         self._return([])
 
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """See ``Calls``."""
         return self.positions.owned()
 
     def pause(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """See ``Calls``."""
         for one in [self._assigned(at) for at in partitions]:
             self.positions.fetching.pause(one)
             if self.catch_up is not None:
                 self.catch_up.pause(one.at, True)
 
     def resume(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """See ``Calls``."""
         for one in [self._assigned(at) for at in partitions]:
             self.positions.fetching.resume(one)
             if self.catch_up is not None:
                 self.catch_up.pause(one.at, False)
 
     def paused(self) -> tuple[TopicPartition, ...]:
-        """See ``Calls``."""
         return tuple(at for at, one in self.positions.partitions.items() if one.paused)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See ``Calls``."""
         self.positions.seek(self._assigned(partition), offset)
 
     def position(self, partition: TopicPartition) -> int | None:
-        """See ``Calls``."""
         position = self._assigned(partition).position
         return position if position >= 0 else None
 
     def child_consumer_is_alive(self) -> bool:
-        """See ``Calls``."""
         return self.catch_up is not None and self.catch_up.child_is_alive
 
     def _worked(self) -> None:
@@ -684,12 +649,10 @@ class Consumer(HostingMachine):
             self.catch_up.application_is_back()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """See ``Calls``."""
         one = self._assigned(partition)
         return max(one.end - one.position, 0) if one.end >= 0 and one.position >= 0 else None
 
     def enforce_rebalance(self, reason: str = ENFORCED) -> None:
-        """See ``Calls``."""
         if not self.is_subscribed:
             raise IllegalState("enforceRebalance() without a subscription")
         self.membership.request_rejoin(reason)
@@ -703,7 +666,6 @@ class Consumer(HostingMachine):
     # --- the listener ------------------------------------------------------------------------------------------
 
     def call_listener(self, name: str, partitions: tuple[TopicPartition, ...], then: Callback) -> None:
-        """Call back; the polling thread is occupied until the listener is done, ``then`` goes on."""
         listener = self._listener
         match name:
             case "onPartitionsRevoked":
@@ -726,12 +688,10 @@ class Consumer(HostingMachine):
             self._callback_over()
 
     def commit_in_callback(self, offsets: Mapping[TopicPartition, int], then: Callable[[], None]) -> None:
-        """See ``Calls``."""
         assert self.doing is Doing.IN_CALLBACK, f"{self.name}: {self.doing} is no callback"
         self.commits.run_sync(self.config.default_api_timeout_ms * 1000, then, self._split(offsets))
 
     def callback_returns(self) -> None:
-        """See ``Calls``."""
         assert self.doing is Doing.IN_CALLBACK, f"{self.name}: {self.doing} is no callback"
         self._late_callback_over()
 
@@ -761,7 +721,6 @@ class Consumer(HostingMachine):
         self.note(CallbackReturned(group=group, member_id=member_id, callback=name, took_us=took_us))
 
     def raise_to_application(self, why: str) -> None:
-        """poll() raises what is not fatal."""
         self._leave_poll(_DECIDING)
         self.application.poll_raised(why)
         self._assert_decided()
@@ -817,13 +776,11 @@ class Consumer(HostingMachine):
         self._want_metadata()
 
     def close(self) -> None:
-        """Commit, call back, leave; then be silent. Source: ``KafkaConsumer.close``, ``ConsumerCoordinator.close``."""
         self._worked()
         self.doing = _CLOSING
         self._closing.begin()
 
     def commit_refused(self, api: str, error: ErrorCode, sent: Generation) -> None:
-        """A commit under this generation was answered with an error: do what it asks for."""
         self.commits.react(api, error, sent)
 
     def _closed(self) -> None:

@@ -97,7 +97,6 @@ class Membership:
     # --- the polling thread ------------------------------------------------------------------------------------
 
     def request_rejoin(self, why: str, after_us: int = 0) -> None:
-        """Join again at the next poll, or the first one this much later."""
         self.rejoin_needed = True
         self._rejoin_reason = why
         if after_us:
@@ -378,7 +377,6 @@ class Membership:
         self.reset(why, forget_member_id=True, rejoins=LEAVING)
 
     def refused(self, error: ErrorCode, why: str, sent: Generation) -> bool:
-        """An answer says that the membership a request was sent in is none (any more); whether it is today's."""
         if sent != self.generation and self._client.passes_over_late_errors:
             return False
         self.reset_after(error, why)

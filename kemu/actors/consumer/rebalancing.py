@@ -79,17 +79,14 @@ class Rebalancing:
 
     @property
     def prepares_after_reset(self) -> bool:
-        """See ``MemberRules``."""
         return self.rules.prepare_after_reset
 
     @property
     def heeds_resets(self) -> bool:
-        """See ``MemberRules.heeds_resets_while_joining``."""
         return self.rules.heeds_resets_while_joining
 
     @property
     def client(self) -> ClientRules:
-        """See there."""
         return self.rules.client
 
     @property
@@ -102,13 +99,11 @@ class Rebalancing:
 
     @property
     def protocol_type(self) -> str:
-        """See ``MemberRules``."""
         return self.rules.protocol_type
 
     # --- before the join ---------------------------------------------------------------------------------------
 
     def prepare(self) -> bool:
-        """onJoinPrepare. False: poll again (a commit is under way, a callback runs or raised)."""
         if not self._commit_before_join():
             return False
         machine = self._machine
@@ -193,7 +188,6 @@ class Rebalancing:
     # --- what the JoinGroup says -------------------------------------------------------------------------------
 
     def subscriptions(self) -> tuple[JoinProtocol, ...]:
-        """The subscription for each configured assignor, best first."""
         machine = self._machine
         version, rack = machine.versions.subscription, machine.config.client_rack or None
         owned, generation = tuple(sorted(self._positions.owned())), self._membership.generation.id
@@ -328,7 +322,6 @@ class Rebalancing:
     # --- after the join ----------------------------------------------------------------------------------------
 
     def complete(self, data: bytes) -> bool:
-        """onJoinComplete; called again with the same bytes if a callback raised. False: poll again."""
         machine, membership = self._machine, self._membership
         again, self._raised = self._raised, False
         if not self.is_leader:

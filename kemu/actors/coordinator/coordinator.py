@@ -175,44 +175,34 @@ class Coordinator(Machine):
         super().reply(caller, message)
         self._connections.answered(caller)
 
-    # --- what the parts use ------------------------------------------------------------------------------------
+    # --- ``GroupMachine`` ----------------------------------------------------------------------------------------
 
     def has_left(self, caller: Caller | Received) -> bool:
-        """Whether the client of this request has another connection by now: it may have sent something newer there."""
         return self._connections.has_left(caller)
 
     @property
     def now_ms(self) -> int:
-        """This host's clock as Kafka's records have it."""
         return self.now_us // US_PER_MS
 
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
-        """An id nobody ever had: Kafka appends a random UUID, we the broker, its leader epoch and a count.
-
-        A broker that restarts unseen leads in its old epoch again: its later lives say which of them it is.
-        """
         self._member_count += 1
         return f"{base}-{broker_host(self.node_id)}.{partition.epoch}{self._life}-{self._member_count}"
 
     def refuse(
         self, caller: Caller | Received, message: object, *, group: GroupId, api: str, member_id: str, error: ErrorCode
     ) -> None:
-        """Answer with an error, and say so."""
         self.note(RequestRefused(group=group, api=api, member_id=member_id, error=error))
         self.reply(caller, message)
 
-    # --- what the log says -------------------------------------------------------------------------------------
+    # --- ``LogNews`` ---------------------------------------------------------------------------------------------
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
-        """An append is over."""
         self.writes.written(token, error, base_offset)
 
     def lead(self, command: LeadOffsets) -> None:
-        """This broker begins to lead a partition of the offsets topic."""
         self._table.lead(command)
 
     def leads_no_more(self, number: int, leader_epoch: int) -> None:
-        """It does not any more."""
         self._table.leads_no_more(number, leader_epoch)
 
     def _expire(self) -> None:

@@ -464,31 +464,26 @@ class Instance(HostingMachine):
         self.stop_timer((InstanceTimer.REBALANCE, thread.part))
         self.stop_timer((InstanceTimer.COMMIT_DUE, thread.part))
 
-    # --- what threads want -------------------------------------------------------------------------------------
+    # --- ``ThreadHost`` ------------------------------------------------------------------------------------------
 
     def send(self, part: str, command: object) -> None:
-        """See ``ThreadHost``."""
         self._outbox.append((part, command))
 
     def checkpoint(self, task: TaskId, offset: int | None) -> None:
-        """See ``ThreadHost``."""
         self._last_token += 1
         value = None if offset is None else str(offset).encode()
         self.append(CHECKPOINTS, ((str(task).encode(), value),), self._last_token)
 
     def rebalance_in(self, thread: str, after_us: int | None) -> None:
-        """See ``ThreadHost``."""
         if after_us is None:
             self.stop_timer((InstanceTimer.REBALANCE, thread))
         else:
             self.start_timer((InstanceTimer.REBALANCE, thread), after_us)
 
     def commit_in(self, thread: str, after_us: int) -> None:
-        """See ``ThreadHost``."""
         self.start_timer((InstanceTimer.COMMIT_DUE, thread), after_us)
 
     def flush_changelogs(self, thread: str) -> bool:
-        """See ``ThreadHost``: what is to be sent to a producer in this step counts."""
         producers = self._producers.get(thread, ())
         if not self._sends(thread) and not any(part in producers for part, _ in self._outbox):
             return True
@@ -498,7 +493,6 @@ class Instance(HostingMachine):
         return False
 
     def released(self) -> None:
-        """See ``ThreadHost``."""
         if not self._released:
             self._released = True
             self.note(InstanceReleased(application=self.application, instance=self.name))
