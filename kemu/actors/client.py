@@ -232,8 +232,8 @@ class Client:
 
     def _ask_versions(self, peer: ActorName) -> None:
         assert self._negotiation is not None
-        told = self._negotiation.told
-        self.call(peer, ApiVersions(), NEGOTIATION_VERSION, told, _not_told, peer)
+        answered = self._negotiation.versions_answered
+        self.call(peer, ApiVersions(), NEGOTIATION_VERSION, answered, _versions_unanswered, peer)
 
     def _refused(self, request_id: int) -> None:
         """Fails in the next step, as ``NetworkClient.doSend`` leaves it to its next poll."""
@@ -248,5 +248,5 @@ class Client:
                 flight.failed(NO_VERSION, flight.context)
 
 
-def _not_told(why: str, peer: ActorName) -> None:
+def _versions_unanswered(why: str, peer: ActorName) -> None:
     """The connection is gone; what was held back for it fails with it."""

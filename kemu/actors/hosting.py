@@ -70,11 +70,11 @@ class HostingMachine(Machine):
 
     def dismiss(self, part: str) -> None:
         """Let an inner machine go: its connections close, its timers end, what is still on its way to it is dropped."""
-        gone = self._parts.pop(part)
-        for peer in gone.peers:
-            self._forget_asked(gone, peer)
+        dismissed = self._parts.pop(part)
+        for peer in dismissed.peers:
+            self._forget_asked(dismissed, peer)
             self.hang_up(through(part, peer))
-        for key in gone.timers:
+        for key in dismissed.timers:
             self.stop_timer((through(part, key[0]), *key[1:]))
 
     def tell_part(self, part: str, command: object) -> None:
@@ -183,7 +183,7 @@ class HostingMachine(Machine):
                 raise AssertionError(f"{effect!r} is no effect")
 
     def _forget_asked(self, inside: _Part, peer: ActorName) -> None:
-        """What was asked over a connection that is gone is not answered any more."""
-        gone = [number for number, asked in self._asked.items() if asked[0] is inside and asked[2] == peer]
-        for number in gone:
+        """What was asked over a connection that is lost is not answered any more."""
+        lost = [number for number, asked in self._asked.items() if asked[0] is inside and asked[2] == peer]
+        for number in lost:
             del self._asked[number]

@@ -18,7 +18,7 @@ class Injections:
         self._machine = machine
         self._waiting: dict[str, list[_Waiting]] = {}
 
-    def told(self, command: AnswerNext) -> None:
+    def arm(self, command: AnswerNext) -> None:
         """Remember a command; only requests from now on count."""
         self._waiting.setdefault(command.api, []).append(_Waiting(command.sender, max(1, command.nth), command.error))
 

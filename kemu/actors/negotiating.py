@@ -26,7 +26,7 @@ class Negotiation:
 
     Args:
         machine: requests are its effects.
-        ask: called as ``ask(peer)`` to send ``ApiVersions``; the answer is for ``told``.
+        ask: called as ``ask(peer)`` to send ``ApiVersions``; the answer is for ``versions_answered``.
         refused: called as ``refused(request_id)`` for what the broker has no version of: it is never sent.
     """
 
@@ -53,7 +53,7 @@ class Negotiation:
             self._ask(to)
         return held.request_id
 
-    def told(self, reply: ApiVersionsReply, peer: ActorName) -> None:
+    def versions_answered(self, reply: ApiVersionsReply, peer: ActorName) -> None:
         """What a broker speaks."""
         self._spoken[peer] = highest_of(reply)
         for held in self._held.pop(peer, ()):

@@ -16,7 +16,7 @@ class _Server(Machine):
 
 
 def _tell(server: _Server, sender: str, nth: int, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-    server.injections.told(AnswerNext(api="SyncGroup", sender=sender, nth=nth, error=error))
+    server.injections.arm(AnswerNext(api="SyncGroup", sender=sender, nth=nth, error=error))
 
 
 def test_only_the_nth_request_of_that_sender_and_api_is_hit():

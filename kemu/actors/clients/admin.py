@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from kemu.actors.client import DEADLINE, DISCONNECTED, NO_VERSION, Backoff, Client
-from kemu.actors.clients.admin_asks import Ask, Steps, TaskRefused, Who, counted, errors_of, expect, partitions_of
+from kemu.actors.clients.admin_asks import Ask, Steps, Target, TaskRefused, counted, errors_of, expect, partitions_of
 from kemu.actors.clients.admin_reassignments import list_reassignments, reassign
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups
@@ -124,7 +124,7 @@ CONTROLLER_TIMEOUT_MS = REQUEST_TIMEOUT_US // US_PER_MS
 EARLIEST, LATEST_OFFSET = -2, -1
 """Timestamps of ListOffsets that mean the start and the end of a partition."""
 
-ASK_AGAIN = (
+STALE_TARGET = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -262,18 +262,18 @@ class Admin(Machine):
         """Send a task's request, or first ask who is to answer it."""
         task.attempts += 1
         task.asked = ""
-        match task.ask.who:
-            case Who.COORDINATOR:
-                self._lookups.look_up(task.ask.name, self._call, self._again, self._end, task)
-            case Who.CONTROLLER:
+        match task.ask.target:
+            case Target.COORDINATOR:
+                self._lookups.look_up(task.ask.name, self._call, self._retry_later, self._end, task)
+            case Target.CONTROLLER:
                 self._call_controller(task)
-            case Who.ANY:
+            case Target.ANY:
                 task.asked = self._brokers.pick()
                 self._call(task.asked, task)
-            case Who.ANY_PART:
+            case Target.ANY_PART:
                 task.asked = self._brokers.pick()
                 self._call(controller_on(task.asked), task)
-            case Who.NAMED:
+            case Target.NAMED:
                 self._call(task.ask.name, task)
 
     def _call(self, to: ActorName, task: _Task) -> None:
@@ -310,20 +310,20 @@ class Admin(Machine):
         if why == NO_VERSION and task.number in self._tasks:
             self._end(ErrorCode.UNSUPPORTED_VERSION, task, f"{why}: {type(task.ask.request).__name__}")
             return
-        if type(task.command) in ASK_LEADERS and task.ask.who is Who.NAMED:
-            self._begin_anew(task)
-        if task.ask.who is Who.CONTROLLER:
+        if type(task.command) in ASK_LEADERS and task.ask.target is Target.NAMED:
+            self._restart(task)
+        if task.ask.target is Target.CONTROLLER:
             self._metadata.refresh()
         self._brokers.pass_over(task.asked)
-        self._again(task)
+        self._retry_later(task)
 
-    def _begin_anew(self, task: _Task) -> None:
-        """Who leads is looked up again. What was done already may be done twice."""
+    def _restart(self, task: _Task) -> None:
+        """Target leads is looked up again. What was done already may be done twice."""
         if task.number in self._tasks:
             task.steps = self._steps(task.command)
             task.ask = next(task.steps)
 
-    def _again(self, task: _Task) -> None:
+    def _retry_later(self, task: _Task) -> None:
         """After the backoff, from finding whom to ask on."""
         if task.number in self._tasks:
             wait_us = self._retry.after(task.attempts, self._chance)
@@ -334,13 +334,13 @@ class Admin(Machine):
     def _answered(self, reply: Any, task: _Task) -> None:
         if task.number not in self._tasks:
             return  # given up
-        if any(error in ASK_AGAIN for error in errors_of(reply)):
-            if task.ask.who is Who.CONTROLLER:
+        if any(error in STALE_TARGET for error in errors_of(reply)):
+            if task.ask.target is Target.CONTROLLER:
                 self._metadata.refresh()
-            if type(task.command) in ASK_LEADERS and task.ask.who is Who.NAMED:
-                self._begin_anew(task)
+            if type(task.command) in ASK_LEADERS and task.ask.target is Target.NAMED:
+                self._restart(task)
             self._brokers.pass_over(task.asked)
-            self._again(task)
+            self._retry_later(task)
             return
         try:
             task.ask = task.steps.send(reply)
@@ -402,7 +402,7 @@ class Admin(Machine):
                 return self._delete_records(command)
 
     def _describe(self, group: str) -> Steps:
-        reply: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
+        reply: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
         (row,) = reply.groups
         expect(row.error)
         members = tuple(member.member_id for member in row.members)
@@ -410,7 +410,7 @@ class Admin(Machine):
         return ""
 
     def _delete_group(self, group: str) -> Steps:
-        reply: DeleteGroupsReply = yield Ask(Who.COORDINATOR, DeleteGroups(groups=(group,)), group)
+        reply: DeleteGroupsReply = yield Ask(Target.COORDINATOR, DeleteGroups(groups=(group,)), group)
         expect(reply.outcomes[0].error)
         return ""
 
@@ -418,7 +418,7 @@ class Admin(Machine):
         """One static member, or every member there is (as an admin client does when it names none)."""
         leaving: tuple[LeavingMember, ...] = (LeavingMember(instance_id=instance_id, reason="removed by an admin"),)
         if not instance_id:
-            described: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
+            described: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
             expect(described.groups[0].error)
             leaving = tuple(
                 LeavingMember(member_id=each.member_id, reason="removed by an admin")
@@ -426,7 +426,7 @@ class Admin(Machine):
             )
             if not leaving:
                 return "no member"
-        reply: LeaveGroupReply = yield Ask(Who.COORDINATOR, LeaveGroup(group=group, members=leaving), group)
+        reply: LeaveGroupReply = yield Ask(Target.COORDINATOR, LeaveGroup(group=group, members=leaving), group)
         expect(reply.error)
         for row in reply.members:
             expect(row.error)
@@ -436,16 +436,16 @@ class Admin(Machine):
         """Every broker is asked which groups it coordinates."""
         found: list[tuple[str, str]] = []
         for broker in self._bootstrap:
-            reply: ListGroupsReply = yield Ask(Who.NAMED, ListGroups(), coordinator_on(broker))
+            reply: ListGroupsReply = yield Ask(Target.NAMED, ListGroups(), coordinator_on(broker))
             expect(reply.error)
             found += [(row.group, row.state) for row in reply.groups]
         return ", ".join(f"{group} ({state})" for group, state in sorted(found)) or "none"
 
     def _delete_offsets(self, command: DeleteOffsets) -> Steps:
-        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(command.topic,)))
+        metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(command.topic,)))
         numbers = tuple(sorted(_leaders(metadata, command.topic)))
         request = OffsetDelete(group=command.group, topics=(TopicPartitions(topic=command.topic, partitions=numbers),))
-        reply: OffsetDeleteReply = yield Ask(Who.COORDINATOR, request, command.group)
+        reply: OffsetDeleteReply = yield Ask(Target.COORDINATOR, request, command.group)
         expect(reply.error)
         for row in reply.outcomes:
             expect(row.error)
@@ -454,19 +454,19 @@ class Admin(Machine):
     def _reset_offsets(self, command: ResetOffsets) -> Steps:
         """Only of a group without members; what is asked for is brought within the log's ends."""
         group, topic = command.group, command.topic
-        described: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
+        described: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
         expect(described.groups[0].error)
         state = described.groups[0].state
         if state not in ("Empty", "Dead"):
             raise TaskRefused(ErrorCode.NON_EMPTY_GROUP, f"the group is {state}; its members must stop first")
-        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(topic,)))
+        metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(topic,)))
         leaders = _leaders(metadata, topic)
         starts = yield from self._ends(topic, leaders, EARLIEST)
         ends = yield from self._ends(topic, leaders, LATEST_OFFSET)
         now: dict[int, int] = {}
         if command.to == "shift":
             wanted = (TopicPartitions(topic=topic, partitions=tuple(sorted(leaders))),)
-            fetched: OffsetFetchReply = yield Ask(Who.COORDINATOR, OffsetFetch(group=group, topics=wanted), group)
+            fetched: OffsetFetchReply = yield Ask(Target.COORDINATOR, OffsetFetch(group=group, topics=wanted), group)
             expect(fetched.error)
             now = {row.partition: row.offset for row in fetched.offsets if row.offset >= 0}
         chosen = {
@@ -480,7 +480,7 @@ class Admin(Machine):
             OffsetToCommit(topic=topic, partition=number, offset=offset, metadata="")
             for number, offset in chosen.items()
         )
-        reply: OffsetCommitReply = yield Ask(Who.COORDINATOR, OffsetCommit(group=group, offsets=offsets), group)
+        reply: OffsetCommitReply = yield Ask(Target.COORDINATOR, OffsetCommit(group=group, offsets=offsets), group)
         for row in reply.outcomes:
             expect(row.error)
         return ", ".join(f"{topic}-{number} to {offset}" for number, offset in chosen.items())
@@ -488,7 +488,7 @@ class Admin(Machine):
     def _delete_records(self, command: DeleteRecordsOf) -> Steps:
         """Each leader is asked for its partitions. Source: ``kafka-delete-records``, KIP-107."""
         topic, before = command.topic, command.before
-        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(topic,)))
+        metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(topic,)))
         leaders = _leaders(metadata, topic)
         if command.partition >= 0:
             if command.partition not in leaders:
@@ -499,7 +499,7 @@ class Admin(Machine):
             numbers = [number for number, host in sorted(leaders.items()) if host == leader]
             rows = tuple(RecordsToDelete(topic=topic, partition=number, offset=before) for number in numbers)
             request = DeleteRecords(partitions=rows, timeout_ms=CONTROLLER_TIMEOUT_MS)
-            reply: DeleteRecordsReply = yield Ask(Who.NAMED, request, leader)
+            reply: DeleteRecordsReply = yield Ask(Target.NAMED, request, leader)
             for row in reply.partitions:
                 expect(row.error, f"{topic}-{row.partition}")
                 starts[row.partition] = row.low_watermark
@@ -513,7 +513,7 @@ class Admin(Machine):
                 for number, host in sorted(leaders.items())
                 if host == leader
             )
-            reply: ListOffsetsReply = yield Ask(Who.NAMED, ListOffsets(questions=questions), leader)
+            reply: ListOffsetsReply = yield Ask(Target.NAMED, ListOffsets(questions=questions), leader)
             for row in reply.answers:
                 expect(row.error)
                 found[row.partition] = row.offset
@@ -527,20 +527,20 @@ class Admin(Machine):
             configs=tuple(TopicConfigEntry(name=name, value=value) for name, value in command.configs),
         )
         request = CreateTopics(topics=(topic,), timeout_ms=CONTROLLER_TIMEOUT_MS)
-        reply: CreateTopicsReply = yield Ask(Who.CONTROLLER, request)
+        reply: CreateTopicsReply = yield Ask(Target.CONTROLLER, request)
         expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
         return f"{command.topic}: {counted(command.partitions)}"
 
     def _grow(self, command: AddPartitions) -> Steps:
         topics = (MorePartitions(name=command.topic, count=command.partitions),)
         request = CreatePartitions(topics=topics, timeout_ms=CONTROLLER_TIMEOUT_MS)
-        reply: CreatePartitionsReply = yield Ask(Who.CONTROLLER, request)
+        reply: CreatePartitionsReply = yield Ask(Target.CONTROLLER, request)
         expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
         return f"{command.topic}: {counted(command.partitions)}"
 
     def _delete_topic(self, topic: str) -> Steps:
         request = DeleteTopics(topic_names=(topic,), timeout_ms=CONTROLLER_TIMEOUT_MS)
-        reply: DeleteTopicsReply = yield Ask(Who.CONTROLLER, request)
+        reply: DeleteTopicsReply = yield Ask(Target.CONTROLLER, request)
         expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
         return topic
 
@@ -548,14 +548,14 @@ class Admin(Machine):
         """Of topics that are named, every partition is asked for; where none is, the controller looks at all."""
         asked: tuple[tuple[str, int], ...] | None = None
         if command.topics:
-            metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=command.topics))
+            metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=command.topics))
             asked = tuple((topic, n) for topic in command.topics for n in sorted(partitions_of(metadata, topic)))
         request = ElectLeaders(
             election_type=UNCLEAN_ELECTION if command.unclean else PREFERRED_ELECTION,
             topic_partitions=asked,
             timeout_ms=CONTROLLER_TIMEOUT_MS,
         )
-        reply: ElectLeadersReply = yield Ask(Who.CONTROLLER, request)
+        reply: ElectLeadersReply = yield Ask(Target.CONTROLLER, request)
         expect(reply.error_code)
         rows = reply.replica_election_results
         for row in rows:
@@ -568,12 +568,12 @@ class Admin(Machine):
         kind = ConfigResource.TOPIC if command.topic else ConfigResource.BROKER
         name = command.topic or ("" if command.broker < 0 else str(command.broker))
         change = ConfigChange(resource_type=kind, resource_name=name, name=command.key, value=command.value or None)
-        reply: IncrementalAlterConfigsReply = yield Ask(Who.ANY_PART, IncrementalAlterConfigs(changes=(change,)))
+        reply: IncrementalAlterConfigsReply = yield Ask(Target.ANY_PART, IncrementalAlterConfigs(changes=(change,)))
         for row in reply.responses:
             expect(row.error_code, row.error_message or "")
-        said = f"{command.key}={command.value}" if command.value else f"without {command.key}"
+        setting = f"{command.key}={command.value}" if command.value else f"without {command.key}"
         whose = command.topic or ("all brokers" if command.broker < 0 else broker_host(command.broker))
-        return f"{whose}: {said}"
+        return f"{whose}: {setting}"
 
 
 Offsets: TypeAlias = dict[int, int]

@@ -26,7 +26,7 @@ from kemu.protocol.messages.group import (
 )
 
 
-class Who(StrEnum):
+class Target(StrEnum):
     """Whom a request concerns."""
 
     COORDINATOR = "coordinator"
@@ -40,7 +40,7 @@ class Who(StrEnum):
 class Ask(NamedTuple):
     """A request, and who is to answer it; ``name``: the coordinator's group, or the actor itself."""
 
-    who: Who
+    target: Target
     request: object
     name: str = ""
 

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from typing import Any
 
-from kemu.actors.clients.admin_asks import Ask, Steps, TaskRefused, Who, counted, expect, partitions_of
+from kemu.actors.clients.admin_asks import Ask, Steps, Target, TaskRefused, counted, expect, partitions_of
 from kemu.protocol.commands import ReassignPartitions
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -27,7 +27,7 @@ def reassign(command: ReassignPartitions) -> Steps:
     topic, targets, brokers = command.topic, command.targets, command.brokers
     cancels = not targets and not brokers
     if brokers:
-        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(topic,)))
+        metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(topic,)))
         turns = [(number, number % len(brokers)) for number in sorted(partitions_of(metadata, topic))]
         targets = tuple((number, brokers[turn:] + brokers[:turn]) for number, turn in turns)
     elif cancels:
@@ -39,7 +39,7 @@ def reassign(command: ReassignPartitions) -> Steps:
         NewReplicas(topic_name=topic, partition_index=number, replicas=replicas or None) for number, replicas in targets
     )
     request = AlterPartitionReassignments(partitions=rows, timeout_ms=REQUEST_TIMEOUT_MS)
-    reply: AlterPartitionReassignmentsReply = yield Ask(Who.CONTROLLER, request)
+    reply: AlterPartitionReassignmentsReply = yield Ask(Target.CONTROLLER, request)
     expect(reply.error_code, reply.error_message or "")
     for row in reply.responses:
         if not cancels or row.error_code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
@@ -49,7 +49,7 @@ def reassign(command: ReassignPartitions) -> Steps:
 
 def _ongoing() -> Generator[Ask, Any, ListPartitionReassignmentsReply]:
     request = ListPartitionReassignments(topic_partitions=None, timeout_ms=REQUEST_TIMEOUT_MS)
-    reply: ListPartitionReassignmentsReply = yield Ask(Who.CONTROLLER, request)
+    reply: ListPartitionReassignmentsReply = yield Ask(Target.CONTROLLER, request)
     expect(reply.error_code, reply.error_message or "")
     return reply
 
@@ -59,7 +59,7 @@ def list_reassignments() -> Steps:
     reply = yield from _ongoing()
     waits = {(row.topic_name, row.partition_index): row.why for row in reply.waiting}
     steps = {(row.topic_name, row.partition_index): row for row in reply.current_batch}
-    said = []
+    lines = []
     for row in reply.topics:
         at = (row.topic_name, row.partition_index)
         step, why = steps.get(at), waits.get(at)
@@ -67,5 +67,5 @@ def list_reassignments() -> Steps:
         if why is not None:
             now = f"{now}: {why}" if step is None else f"{now}, waits: {why}"
         coming, going = row.adding_replicas, row.removing_replicas
-        said.append(f"{row.topic_name}-{row.partition_index} {row.replicas} +{coming} -{going}, {now}")
-    return "; ".join(said) or "none"
+        lines.append(f"{row.topic_name}-{row.partition_index} {row.replicas} +{coming} -{going}, {now}")
+    return "; ".join(lines) or "none"

@@ -1,4 +1,4 @@
-"""Who coordinates a group: one FindCoordinator for all clients, and the coordinator that a member of a group knows.
+"""Target coordinates a group: one FindCoordinator for all clients, and the coordinator that a member of a group knows.
 
 Source: Kafka's ``AbstractCoordinator.lookupCoordinator``; ``CoordinatorStrategy`` of its admin client.
 """
@@ -23,7 +23,7 @@ FIND = ("find",)
 class _Lookup(NamedTuple):
     asked: ActorName
     found: Callable[[ActorName, Any], None]
-    again: Callable[[Any], None]
+    retry: Callable[[Any], None]
     refused: Callable[[ErrorCode, Any], None]
     context: Any
 
@@ -40,16 +40,16 @@ class CoordinatorLookups:
         self,
         group: GroupId,
         found: Callable[[ActorName, Any], None],
-        again: Callable[[Any], None],
+        retry: Callable[[Any], None],
         refused: Callable[[ErrorCode, Any], None],
         context: Any = None,
     ) -> None:
         """``found(host, context)``, ``again(context)`` (not now, or no answer) or ``refused(error, context)`` follows.
 
-        After ``again`` the next lookup goes to another broker.
+        After ``retry`` the next lookup goes to another broker.
         """
         host = self._brokers.pick()
-        lookup = _Lookup(host, found, again, refused, context)
+        lookup = _Lookup(host, found, retry, refused, context)
         self._client.call(host, FindCoordinator(key=group), self._version, self._answered, self._failed, lookup)
 
     def _answered(self, reply: FindCoordinatorReply, lookup: _Lookup) -> None:
@@ -62,11 +62,11 @@ class CoordinatorLookups:
 
     def _failed(self, why: str, lookup: _Lookup) -> None:
         self._brokers.pass_over(lookup.asked)
-        lookup.again(lookup.context)
+        lookup.retry(lookup.context)
 
 
 class CoordinatorWatcher(Protocol):
-    """Who wants to know what discovery found."""
+    """Target wants to know what discovery found."""
 
     @property
     def poll_span_us(self) -> tuple[int, int]:
@@ -131,7 +131,7 @@ class Discovery:
         self._group: GroupId = config.group_id
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._finding = False
-        self._finding_beside = False
+        self._finding_in_background = False
         """The heartbeat thread's lookup is under way."""
         self._sleeps = config.retry_backoff_max_ms > 0
         """Before it asks for metadata: since KIP-580."""
@@ -154,26 +154,26 @@ class Discovery:
         self._finding = True
         self._lookups.look_up(self._group, self._found, self._not_found, self._refused)
 
-    def find_beside(self) -> None:
+    def find_in_background(self) -> None:
         """The heartbeat thread looks the coordinator up, unless it has asked already; what fails, it asks again."""
-        if self.coordinator is not None or self._finding_beside:
+        if self.coordinator is not None or self._finding_in_background:
             return
-        self._finding_beside = True
-        self._lookups.look_up(self._group, self._found_beside, self._not_found_beside, self._refused)
+        self._finding_in_background = True
+        self._lookups.look_up(self._group, self._found_in_background, self._not_found_in_background, self._refused)
 
     def timer_fired(self) -> None:
         """FIND fired: a wait, or the poll() that waited, is over."""
         asleep, self._asleep = self._asleep, False
         if not (asleep and self._await_metadata()):
-            self._look_again()
+            self._retry_lookup()
 
     def metadata_refreshed(self) -> None:
         """There is an answer about topics."""
         if self._awaits_metadata:
             self._machine.stop_timer(FIND)
-            self._look_again()
+            self._retry_lookup()
 
-    def _look_again(self) -> None:
+    def _retry_lookup(self) -> None:
         self._finding = self._awaits_metadata = False
         if self._metadata.is_wanted:
             self.find()
@@ -210,13 +210,13 @@ class Discovery:
         self._watcher.coordinator_found()
         self._watcher.wake()
 
-    def _found_beside(self, host: ActorName, context: None) -> None:
-        self._finding_beside = False
+    def _found_in_background(self, host: ActorName, context: None) -> None:
+        self._finding_in_background = False
         if not self._is_unavailable(host):
             self._learned(host)
 
-    def _not_found_beside(self, context: None) -> None:
-        self._finding_beside = False
+    def _not_found_in_background(self, context: None) -> None:
+        self._finding_in_background = False
 
     def _not_found(self, context: None) -> None:
         self._poll_ends_us = self._watcher.poll_span_us[1]
@@ -247,6 +247,6 @@ class Discovery:
         self._watcher.coordinator_not_found()
 
     def _refused(self, error: ErrorCode, context: None) -> None:
-        self._finding = self._finding_beside = False
+        self._finding = self._finding_in_background = False
         self._watcher.fail_later(error, "FindCoordinator")
         self._watcher.coordinator_not_found()

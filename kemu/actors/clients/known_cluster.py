@@ -131,8 +131,8 @@ class LastSeen:
             layout = _layout(sorted(topic.partitions, key=_number), bool(racks), reliable, topic.topic_id)
             before, seen = known.topics.get(name), self._seen_of(known, name)
             if seen is not None and reliable:
-                anew = topic.topic_id not in (NO_TOPIC_ID, self._former_id(name, before))
-                if not (anew and self._rules.new_topic_ids_reset_epochs):
+                recreated = topic.topic_id not in (NO_TOPIC_ID, self._former_id(name, before))
+                if not (recreated and self._rules.new_topic_ids_reset_epochs):
                     layout = _newest(layout, before, seen)
                 else:
                     seen = _reset(layout, seen)
@@ -143,9 +143,9 @@ class LastSeen:
             else:
                 ids[name] = topic.topic_id
         for name in (*self._epochs, *known.topics):
-            gone = self._seen_of(known, name) if name not in topics and name not in epochs else None
-            if gone is not None and is_retained(name):
-                epochs[name] = gone
+            unlisted = self._seen_of(known, name) if name not in topics and name not in epochs else None
+            if unlisted is not None and is_retained(name):
+                epochs[name] = unlisted
         self._epochs, self._ids = epochs, ids
         return KnownCluster({broker.node_id: broker.host for broker in reply.brokers}, racks, topics)
 
@@ -161,8 +161,8 @@ class LastSeen:
 
 def _layout(rows: list[PartitionMetadata], racks: bool, reliable: bool, topic_id: int) -> TopicLayout:
     if rows and rows[-1].partition >= len(rows):
-        told = {row.partition: row for row in rows}
-        rows = [told.get(number) or _unknown(number) for number in range(rows[-1].partition + 1)]
+        listed = {row.partition: row for row in rows}
+        rows = [listed.get(number) or _unknown(number) for number in range(rows[-1].partition + 1)]
     return TopicLayout(
         _compact([row.leader for row in rows]),
         _compact([row.leader_epoch if reliable else _NO_EPOCH for row in rows]),
@@ -175,12 +175,12 @@ def _unknown(number: int) -> PartitionMetadata:
     return PartitionMetadata(error=ErrorCode.NONE, partition=number, leader=_NOT_THERE, replicas=(), isr=())
 
 
-def _newest(told: TopicLayout, before: TopicLayout | None, seen: "array[int]") -> TopicLayout:
-    """What is told, but of partitions whose epoch is older than that seen what was known before."""
-    if _none_older(told.epochs, seen):
-        return told
-    leaders, epochs, replicas = list(told.leaders), list(told.epochs), list(told.replicas)
-    for number, epoch in enumerate(told.epochs):
+def _newest(answer: TopicLayout, before: TopicLayout | None, seen: "array[int]") -> TopicLayout:
+    """What is answer, but of partitions whose epoch is older than that seen what was known before."""
+    if _none_older(answer.epochs, seen):
+        return answer
+    leaders, epochs, replicas = list(answer.leaders), list(answer.epochs), list(answer.replicas)
+    for number, epoch in enumerate(answer.epochs):
         if epoch >= _at(seen, number) or leaders[number] == _NOT_THERE:
             continue
         if before is not None and number < len(before.leaders):
@@ -189,26 +189,26 @@ def _newest(told: TopicLayout, before: TopicLayout | None, seen: "array[int]") -
                 replicas[number] = before.replicas[number]
         else:
             leaders[number], epochs[number] = _NOT_THERE, _NO_EPOCH
-    return TopicLayout(_compact(leaders), _compact(epochs), tuple(replicas), told.topic_id)
+    return TopicLayout(_compact(leaders), _compact(epochs), tuple(replicas), answer.topic_id)
 
 
-def _reset(told: TopicLayout, seen: "array[int]") -> "array[int]":
-    """Of partitions that are told of what is told, of others what was seen."""
-    epochs = list(told.epochs)
+def _reset(answer: TopicLayout, seen: "array[int]") -> "array[int]":
+    """Of partitions that are answer of what is answer, of others what was seen."""
+    epochs = list(answer.epochs)
     for number in range(len(seen)):
         if number >= len(epochs):
             epochs.append(seen[number])
-        elif told.leaders[number] == _NOT_THERE:
+        elif answer.leaders[number] == _NOT_THERE:
             epochs[number] = seen[number]
     return _compact(epochs)
 
 
-def _none_older(told: "array[int]", seen: "array[int]") -> bool:
-    return len(told) >= len(seen) and all(map(ge, told, seen))
+def _none_older(answer: "array[int]", seen: "array[int]") -> bool:
+    return len(answer) >= len(seen) and all(map(ge, answer, seen))
 
 
-def _highest(told: "array[int]", seen: "array[int]") -> "array[int]":
-    return _compact([max(_at(told, number), _at(seen, number)) for number in range(max(len(told), len(seen)))])
+def _highest(answer: "array[int]", seen: "array[int]") -> "array[int]":
+    return _compact([max(_at(answer, number), _at(seen, number)) for number in range(max(len(answer), len(seen)))])
 
 
 def _at(epochs: "array[int]", number: int) -> int:

@@ -26,7 +26,7 @@ FATAL_TOPIC_ERRORS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TO
 
 
 class MetadataWatcher(Protocol):
-    """Who wants to know what the brokers said."""
+    """Target wants to know what the brokers said."""
 
     def metadata_refreshed(self, changed: bool) -> None:
         """An answer came; ``changed`` says whether it differs from the one before."""

@@ -413,7 +413,7 @@ class Producer(Machine):
     # --- who leads ---------------------------------------------------------------------------------------------
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """Who leads now; a topic the brokers do not tell of is led by nobody. Source: ``Metadata.update``."""
+        """Target leads now; a topic the brokers do not tell of is led by nobody. Source: ``Metadata.update``."""
         cluster = self._metadata.cluster
         for node_id, host in cluster.brokers.items():
             if node_id not in self._nodes:

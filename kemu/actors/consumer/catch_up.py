@@ -183,9 +183,9 @@ class CatchUp:
         self._machine.client.call(coordinator, request, version, self._written, self._broke, (jumps, generation))
 
     def _broke(self, why: str, context: tuple[list[_Jump], Generation]) -> None:
-        self._again(context[0])
+        self._retry_later(context[0])
 
-    def _again(self, jumps: list[_Jump]) -> None:
+    def _retry_later(self, jumps: list[_Jump]) -> None:
         for jump in jumps:
             jump.asked = False
         self._positions.try_later()
@@ -202,7 +202,7 @@ class CatchUp:
                 self._wrote(jump)
         else:
             self._machine.commit_refused(type(reply).__name__.removesuffix("Reply"), error, sent)
-            self._again(jumps)
+            self._retry_later(jumps)
 
     def _wrote(self, jump: _Jump) -> None:
         at = jump.one.at
@@ -229,7 +229,7 @@ class CatchUp:
             begun = [at for at in self.logs if partitions[at].seeking in (Seeking.FETCHING, Seeking.VALIDATING)]
             self._tell(Serve(generation, tuple(begun)))
 
-    def gave_up(self, partitions: tuple[TopicPartition, ...]) -> None:
+    def partitions_dropped(self, partitions: tuple[TopicPartition, ...]) -> None:
         for at in partitions:
             self.logs.pop(at, None)
             self._jumps.pop(at, None)
@@ -287,7 +287,7 @@ class CatchUp:
         self._machine.note(ChildConsumerDied(group=self._machine.config.group_id, why="it was told to"))
         self._machine.start_timer((ConsumerTimer.CHILD,), for_us)
 
-    def child_is_back(self) -> None:
+    def restart_child(self) -> None:
         """CHILD fired: another one goes on from the last commit."""
         self._dead = False
         for at, one in self._positions.partitions.items():
@@ -347,7 +347,7 @@ class CatchUp:
         assert self._child is not None
         return [*self._child.taken]
 
-    def application_is_back(self) -> None:
+    def application_returned(self) -> None:
         """What polls took is worked through."""
         if self._child is not None and self._child.unfinished:
             self._tell(Worked())
@@ -359,7 +359,7 @@ class CatchUp:
 
     # --- commits -----------------------------------------------------------------------------------------------
 
-    def news_of(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
+    def not_committed(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
         return tuple(row for row in offsets if row.offset > self._primary((row.topic, row.partition)))
 
     def _primary(self, at: TopicPartition) -> int:
@@ -384,7 +384,7 @@ class CatchUp:
         self._tell(CommitNow(generation, None if only is None else dict(only)))
         return True
 
-    def worked_off(self) -> tuple[tuple[TopicPartition, int], ...]:
+    def second_offsets(self) -> tuple[tuple[TopicPartition, int], ...]:
         rows = () if self._child is None else self._child.to_commit()
         return tuple(((row.topic, row.partition), row.offset) for row in rows)
 

@@ -208,14 +208,14 @@ class ChildConsumer(Machine):
             case LinkDown(peer=peer):
                 self.client.connection_broke(peer, DISCONNECTED)
             case Told(command=command):
-                self._told(command)
+                self._accept(command)
             case _:
                 raise AssertionError(f"{self.name}: {event}")
         while self.awake:
             self.awake = False
             self._ask_ranges()
             self.fetching.send()
-        ready = [self._cut(work) for work in self._work.values() if work.one.buffer]
+        ready = [self._trim_buffer(work) for work in self._work.values() if work.one.buffer]
         self.has_records = True in ready
 
     def note(self, fact: object) -> None:
@@ -230,7 +230,7 @@ class ChildConsumer(Machine):
             )
         super().note(fact)
 
-    def _told(self, command: Any) -> None:
+    def _accept(self, command: Any) -> None:
         match command:
             case WorkOff(at=at, ranges=ranges):
                 self._begin(at, ranges)
@@ -332,7 +332,7 @@ class ChildConsumer(Machine):
                 if at in self._asking:  # should it come back, it finds out anew
                     del self._asking[at]
                     work.one.seeking = Seeking.FETCHING
-        self._deal()
+        self._redistribute()
 
     def _serve(self, generation: Generation, partitions: tuple[TopicPartition, ...]) -> None:
         self._generation = generation
@@ -340,7 +340,7 @@ class ChildConsumer(Machine):
             work = self._work.get(at)
             if work is not None:
                 self._next_range(work)
-        self._deal()
+        self._redistribute()
         self._run_interval()
         self.wake()
 
@@ -354,8 +354,8 @@ class ChildConsumer(Machine):
         work = self._work.get(at)
         if work is None:
             return
-        cut = [OffsetRange(each.start, min(each.end, end)) for each in work.ranges if each.start < end]
-        work.ranges = cut
+        clipped = [OffsetRange(each.start, min(each.end, end)) for each in work.ranges if each.start < end]
+        work.ranges = clipped
         one = work.one
         work.done, work.processed, work.progress = (
             min(offset, end) for offset in (work.done, work.processed, work.progress)
@@ -364,7 +364,7 @@ class ChildConsumer(Machine):
             one.position, one.buffer, one.row = min(one.position, end), [], None
         if one.serving:
             self._next_range(work)
-            self._deal()
+            self._redistribute()
 
     def _next_range(self, work: _Work) -> None:
         """Be where there is work: in a range, or on standby."""
@@ -391,14 +391,14 @@ class ChildConsumer(Machine):
                 one.leader, one.leader_epoch, one.row = leader, epoch, None
         if missing and self._work:
             self.metadata.refresh()
-        self._deal()
+        self._redistribute()
 
-    def _deal(self) -> None:
+    def _redistribute(self) -> None:
         self.fetching.redistribute({at: work.one for at, work in self._work.items() if work.one.serving})
 
     # --- what polls get ----------------------------------------------------------------------------------------
 
-    def _cut(self, work: _Work) -> bool:
+    def _trim_buffer(self, work: _Work) -> bool:
         """Keep what belongs to the range; whether a poll gets something of it."""
         one, end = work.one, work.ranges[0].end
         buffer = one.buffer
@@ -456,9 +456,9 @@ class ChildConsumer(Machine):
             timestamp_ms=timestamp_ms,
         )
         request, version = ListOffsets(questions=(question,)), self.versions["ListOffsets"]
-        self.client.call(one.leader, request, version, self._told_range, self._not_told, timestamp_ms)
+        self.client.call(one.leader, request, version, self._range_answered, self._unanswered, timestamp_ms)
 
-    def _not_told(self, why: str, timestamp_ms: int) -> None:
+    def _unanswered(self, why: str, timestamp_ms: int) -> None:
         self._asked_now = False
         self._ask_later()
 
@@ -467,7 +467,7 @@ class ChildConsumer(Machine):
         self.metadata.refresh()
         self.wake_at(self._ask_at_us)
 
-    def _told_range(self, reply: ListOffsetsReply, timestamp_ms: int) -> None:
+    def _range_answered(self, reply: ListOffsetsReply, timestamp_ms: int) -> None:
         self._asked_now = False
         (row,) = reply.answers
         at = (row.topic, row.partition)
@@ -489,7 +489,7 @@ class ChildConsumer(Machine):
         else:  # what the ranges say of it holds until the member learns that its log was cut
             one.position = min(one.position, row.offset)
         self._next_range(work)
-        self._deal()
+        self._redistribute()
         self.wake()
 
     def _trim(self, work: _Work, start: int) -> None:

@@ -88,7 +88,7 @@ class CloseCall:
         else:
             self._committed()
 
-    def look(self) -> None:
+    def advance(self) -> None:
         """Something happened: go on, if it is what was waited for."""
         if self._phase is _Phase.LOOKING_UP:
             self._give_up_if_ready()

@@ -102,7 +102,7 @@ class Commits:
         """An assignment was taken: the interval begins anew."""
         self._next_us = self._machine.now_us + self._interval_us
 
-    def hours_pass(self) -> None:
+    def advance_idle_timers(self) -> None:
         """The next commit is due at any moment of the interval."""
         if self._auto and self._next_us:
             after_us = self._machine.draws.us(DrawName.COMMIT_PHASE, self._interval_us, self._interval_us)
@@ -151,7 +151,7 @@ class Commits:
             machine.wake()
 
         if only is None:
-            second = () if machine.catch_up is None else machine.catch_up.worked_off()
+            second = () if machine.catch_up is None else machine.catch_up.second_offsets()
             only = CommitSplit(self._positions.consumed(), second)
         if machine.discovery.coordinator is None and (only.first or only.second):
             self._waiting.append((only, settled))
@@ -198,7 +198,7 @@ class Commits:
         offsets = self._positions.consumed() if only is None else only.first
         catch_up = machine.catch_up
         if catch_up is not None and not machine.by_hand:
-            offsets = catch_up.news_of(offsets)
+            offsets = catch_up.not_committed(offsets)
             if both and membership.state is MemberState.STABLE:
                 commit.parts = 2
                 second = None if only is None else only.second

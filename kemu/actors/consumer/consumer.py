@@ -210,7 +210,7 @@ class Consumer(HostingMachine):
         self._commands: list[Any] = []
         """Told and not done yet: calls of the application, which the polling thread makes between two polls."""
         self._callback: Running | None = None
-        self._away = False
+        self._stalled = False
         """The application does not poll, though it was told nothing: StopPolling."""
         self._raise_next: dict[str, str] = {}
         """Callback -> why its next call is to raise."""
@@ -222,7 +222,7 @@ class Consumer(HostingMachine):
         self._poll_by_us = 0
         """When the application must have polled again, while it does not poll."""
         self._poll_timer_runs = False
-        self._told_to_close = False
+        self._close_requested = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
 
     # --- events ------------------------------------------------------------------------------------------------
@@ -244,16 +244,16 @@ class Consumer(HostingMachine):
                 case LinkDown(peer=peer):
                     self.client.connection_broke(peer, DISCONNECTED)
                 case Told(command=command):
-                    self._told(command)
+                    self._accept(command)
                 case _:
                     raise AssertionError(f"{self.name}: {event}")
         if self.doing is _POLLING:
             if self.awake:
                 self._poll()
         elif self.doing is _CLOSING:
-            self._closing.look()
+            self._closing.advance()
 
-    def _told(self, command: object) -> None:
+    def _accept(self, command: object) -> None:
         match command:
             case Start():
                 assert not self._started, f"{self.name}: started twice"
@@ -264,17 +264,17 @@ class Consumer(HostingMachine):
                 self.application.started(self)
                 self._assert_decided()
             case HoursPass():
-                self.membership.heartbeats.hours_pass()
-                self.commits.hours_pass()
+                self.membership.heartbeats.advance_idle_timers()
+                self.commits.advance_idle_timers()
             case RaiseInListener(callback=callback, why=why):
                 self._raise_next[callback] = why
             case GoOn():
-                self._go_on()
+                self._resume_application()
             case FailChild(for_us=for_us):
                 if self.catch_up is not None:
                     self.catch_up.fail_child(for_us)
             case Close() if self._failure is not None:
-                self._told_to_close = True
+                self._close_requested = True
             case Close() if notice_us := self.draws.us(DrawName.CLOSE_NOTICE, 0):
                 self._closes_at_us = self.now_us + notice_us
             case _ if isinstance(command, APPLICATION_COMMANDS):
@@ -447,8 +447,8 @@ class Consumer(HostingMachine):
     def _work_done(self) -> None:
         if self.doing is Doing.IN_CALLBACK:
             self._late_callback_over()
-        elif self._away:
-            self._away = False
+        elif self._stalled:
+            self._stalled = False
             self.doing = _POLLING
             self._polls_since_us = self.now_us
             self.awake = True
@@ -469,7 +469,7 @@ class Consumer(HostingMachine):
 
     def poll(self, timeout_us: int = 0) -> None:
         if self.catch_up is not None:
-            self.catch_up.application_is_back()
+            self.catch_up.application_returned()
         self.doing = _POLLING
         self._polls_since_us = self.now_us
         self.awake = True
@@ -482,7 +482,7 @@ class Consumer(HostingMachine):
         self.start_timer((ConsumerTimer.WORK,), us)
 
     def commit_sync(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        self._worked()
+        self._application_returned()
         self.commits.call_completed()
         split = self._split(offsets)
         self.doing = Doing.COMMITTING
@@ -491,7 +491,7 @@ class Consumer(HostingMachine):
     def commit_async(
         self, offsets: Mapping[TopicPartition, int] | None = None, then: Callable[[bool], None] | None = None
     ) -> None:
-        self._worked()
+        self._application_returned()
         self.commits.call_completed()
         self.commits.send_async(self._split(offsets), then)
 
@@ -511,10 +511,10 @@ class Consumer(HostingMachine):
     def wait(self, then: Callable[[], None]) -> None:
         self._awaited = then
         if self.doing is not Doing.IN_CALLBACK:
-            self._worked()
+            self._application_returned()
             self.doing = Doing.WAITING
 
-    def _go_on(self) -> None:
+    def _resume_application(self) -> None:
         then, self._awaited = self._awaited, None
         if then is None:
             return
@@ -525,7 +525,7 @@ class Consumer(HostingMachine):
 
     def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
         self._ask()
-        self.questions.committed(partitions, partial(self._told_application, then))
+        self.questions.committed(partitions, partial(self._answer_application, then))
 
     def beginning_offsets(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
         self.offsets_for_times(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), then)
@@ -535,13 +535,13 @@ class Consumer(HostingMachine):
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int], then: Answers) -> None:
         self._ask()
-        self.questions.offsets(dict(times_ms), partial(self._told_application, then))
+        self.questions.offsets(dict(times_ms), partial(self._answer_application, then))
 
     def _ask(self) -> None:
-        self._worked()
+        self._application_returned()
         self.doing = Doing.ASKING
 
-    def _told_application(self, then: Answers, answers: Mapping[TopicPartition, int | None]) -> None:
+    def _answer_application(self, then: Answers, answers: Mapping[TopicPartition, int | None]) -> None:
         self.doing = Doing.DECIDING
         then(answers)
         self._assert_decided()
@@ -643,10 +643,10 @@ class Consumer(HostingMachine):
     def child_consumer_is_alive(self) -> bool:
         return self.catch_up is not None and self.catch_up.child_is_alive
 
-    def _worked(self) -> None:
+    def _application_returned(self) -> None:
         """The application calls again: it is done with what polls returned."""
         if self.catch_up is not None:
-            self.catch_up.application_is_back()
+            self.catch_up.application_returned()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         one = self._assigned(partition)
@@ -739,17 +739,17 @@ class Consumer(HostingMachine):
                 elif self.by_hand:
                     self.assign(())
             case PausePartitions(partitions=partitions):
-                self.pause(self._those_assigned(partitions))
+                self.pause(self._only_assigned(partitions))
             case ResumePartitions(partitions=partitions):
-                self.resume(self._those_assigned(partitions))
+                self.resume(self._only_assigned(partitions))
             case Seek(topic=topic, partition=partition, offset=offset):
-                for at in self._those_assigned(((topic, partition),)):
+                for at in self._only_assigned(((topic, partition),)):
                     self.seek(at, offset)
             case EnforceRebalance(reason=reason):
                 if self.is_subscribed:
                     self.enforce_rebalance(reason)
             case AssignNow():
-                self.rebalancing.go_on_leading()
+                self.rebalancing.resume_leading()
             case ReadPartitions(partitions=partitions):
                 self._read(partitions)
             case StopPolling(for_us=for_us):
@@ -763,10 +763,10 @@ class Consumer(HostingMachine):
     def _stop_polling(self, for_us: int) -> None:
         """The polling thread stays away from poll(), and its application is told nothing: this poll took so long."""
         self._leave_poll(Doing.WORKING)
-        self._away = True
+        self._stalled = True
         self.start_timer((ConsumerTimer.WORK,), for_us)
 
-    def _those_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+    def _only_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         """An application that is told what to do looks at its assignment first, and leaves out what is not in it."""
         return tuple(at for at in partitions if at in self.positions.partitions)
 
@@ -776,7 +776,7 @@ class Consumer(HostingMachine):
         self._want_metadata()
 
     def close(self) -> None:
-        self._worked()
+        self._application_returned()
         self.doing = _CLOSING
         self._closing.begin()
 
@@ -788,8 +788,8 @@ class Consumer(HostingMachine):
         if self._failure is None:
             self._end(MemberState.CLOSED, "closed")
             return
-        told = any(isinstance(command, Close) for command in self._commands)
-        self._told_to_close = self._told_to_close or told or bool(self._closes_at_us)
+        queued = any(isinstance(command, Close) for command in self._commands)
+        self._close_requested = self._close_requested or queued or bool(self._closes_at_us)
         self.note(self._failure)
         self._end(MemberState.FAILED, self._failure.why)
 
@@ -809,12 +809,12 @@ class Consumer(HostingMachine):
                 self.stop_timer((timer,))
         if self.catch_up is not None:
             self.catch_up.end()
-        self.finished = state is MemberState.CLOSED or self._told_to_close
+        self.finished = state is MemberState.CLOSED or self._close_requested
 
 
-def _child_is_back(consumer: Consumer) -> None:
+def _restart_child(consumer: Consumer) -> None:
     assert consumer.catch_up is not None, f"{consumer.name}: no second consumer to come back"
-    consumer.catch_up.child_is_back()
+    consumer.catch_up.restart_child()
 
 
 _FIRED: dict[str, Callable[[Consumer], None]] = {
@@ -828,7 +828,7 @@ _FIRED: dict[str, Callable[[Consumer], None]] = {
     ConsumerTimer.METADATA: lambda consumer: consumer.metadata.timer_fired(),
     ConsumerTimer.POLL_RETURNS: Consumer._poll_returns_nothing,
     ConsumerTimer.QUESTION: lambda consumer: consumer.questions.timer_fired(),
-    ConsumerTimer.CHILD: _child_is_back,
+    ConsumerTimer.CHILD: _restart_child,
     ConsumerTimer.CLOSE: lambda consumer: None,  # what ends with it looks at every event
 }
 """What each timer does; one table for all, since thousands of consumers share a process."""

@@ -65,7 +65,7 @@ class Heartbeats:
         wait_us = self._retry_us + longer_us
         return -(-self._interval_us // wait_us) * wait_us
 
-    def hours_pass(self) -> None:
+    def advance_idle_timers(self) -> None:
         """One heartbeat now, so that no session waits longer than ever; the next at any moment of the interval."""
         if not self.running or self._discovery.coordinator is None:
             return
@@ -106,11 +106,11 @@ class Heartbeats:
         now_us = machine.now_us
         coordinator = discovery.coordinator
         if coordinator is None:
-            discovery.find_beside()
+            discovery.find_in_background()
             machine.start_timer((ConsumerTimer.BEAT,), self._retry_us + self._draws.us(DrawName.HEARTBEAT_WAIT, 0))
         elif now_us >= self._session_until_us:
             discovery.lose_coordinator("no heartbeat was answered within the session timeout")
-            discovery.find_beside()
+            discovery.find_in_background()
         elif machine.polls_too_late:
             self._membership.poll_timed_out()
         else:

@@ -207,7 +207,7 @@ class CatchUpView(Protocol):
         """An assignment was taken."""
         ...
 
-    def gave_up(self, partitions: tuple[TopicPartition, ...]) -> None:
+    def partitions_dropped(self, partitions: tuple[TopicPartition, ...]) -> None:
         """These are not owned any more."""
         ...
 
@@ -219,7 +219,7 @@ class CatchUpView(Protocol):
         """The log was cut under its position."""
         ...
 
-    def news_of(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
+    def not_committed(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
         """Of these, what the first commit log does not have."""
         ...
 
@@ -236,7 +236,7 @@ class CatchUpView(Protocol):
         """Have the second consumer commit, too (these, or all of its); False: it has nothing to."""
         ...
 
-    def worked_off(self) -> tuple[tuple[TopicPartition, int], ...]:
+    def second_offsets(self) -> tuple[tuple[TopicPartition, int], ...]:
         """What the second consumer would commit now."""
         ...
 

@@ -26,12 +26,12 @@ from kemu.actors.consumer.state import (
     BEATING,
     MAY_FOLLOW,
     NEVER_JOINED,
-    Again,
     Generation,
     Joined,
     MemberState,
     Outcome,
     Refused,
+    Retry,
 )
 from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.draws import DrawName
@@ -69,7 +69,7 @@ class Membership:
         """Of the join, until the polling thread takes it."""
         self.joined_topics: tuple[str, ...] | None = None
         """The subscription sent with the last JoinGroup."""
-        self._fresh_after: int | None = None
+        self._fresh_after_answers: int | None = None
         """With which answer about topics a pattern is matched afresh, for the next join; None: nobody asked."""
         self._machine = machine
         self._discovery = machine.discovery
@@ -78,7 +78,7 @@ class Membership:
         self._rejoin_reason = ""
         self._unread: tuple[JoinGroupReply, Generation] | None = None
         """An answer to JoinGroup that came while the polling thread was busy."""
-        self._goes_on_at_us = 0
+        self._resume_at_us = 0
         """When the polling thread, handed something to go on with, does."""
         self._assigned_before = False
         """This process has had an assignment."""
@@ -107,8 +107,8 @@ class Membership:
         """Join until it is done; False when that takes more than this poll (the coordinator, an answer, a callback)."""
         machine = self._machine
         while self._discovery.ready():
-            if machine.now_us < self._goes_on_at_us:
-                machine.wake_at(self._goes_on_at_us)
+            if machine.now_us < self._resume_at_us:
+                machine.wake_at(self._resume_at_us)
                 return False
             if self._unread is not None:
                 reply, sent = self._unread
@@ -131,7 +131,7 @@ class Membership:
             elif self.needs_prepare:
                 if not machine.rebalancing.prepare():
                     return False
-                self._hand_over()
+                self._schedule_resume()
             else:
                 self._send_join()
         return False
@@ -144,10 +144,10 @@ class Membership:
         machine = self._machine
         if machine.pattern is None:
             return True
-        if self._fresh_after is None:
+        if self._fresh_after_answers is None:
             machine.metadata.refresh_if_allowed()
-            self._fresh_after = machine.metadata.answers + machine.metadata.stale
-        return machine.metadata.answers >= self._fresh_after
+            self._fresh_after_answers = machine.metadata.answers + machine.metadata.stale
+        return machine.metadata.answers >= self._fresh_after_answers
 
     def _take(self, outcome: Outcome) -> bool:
         """The join future is done. False when the poll ends here."""
@@ -161,22 +161,22 @@ class Membership:
         self.outcome = None
         self.rejoin_needed = True
         self._rejoin_reason = rebalance_failed(outcome.exception or exception_of(outcome.error))
-        if outcome.again is Again.NEVER:
+        if outcome.retry is Retry.NEVER:
             self._machine.fail(outcome.error, outcome.why)
             return False
-        if outcome.again is Again.LATER:
+        if outcome.retry is Retry.LATER:
             if self._client.forgets_when_a_join_fails:
                 self.reset(outcome.why, forget_member_id=True)
             self._retry_at_us = self._machine.now_us + self._retry_us
         return True
 
-    def _hand_over(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
+    def _schedule_resume(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
         """The polling thread has something to go on with, and does when it has its turn."""
         draws = self._machine.draws
         us = draws.us(drawn, 0)
         if cold:
             us = draws.us(DrawName.FIRST_JOIN, us)
-        self._goes_on_at_us = self._machine.now_us + us
+        self._resume_at_us = self._machine.now_us + us
 
     def assignment_taken(self) -> None:
         """onJoinComplete is over without an exception."""
@@ -194,7 +194,7 @@ class Membership:
         self._become(MemberState.PREPARING, self._rejoin_reason or "join")
         self.joining = True
         self.joined_topics = machine.topics
-        self._fresh_after = None
+        self._fresh_after_answers = None
         request = JoinGroup(
             group=self._group,
             session_timeout_ms=config.session_timeout_ms,
@@ -219,17 +219,17 @@ class Membership:
         joined = reply.error is ErrorCode.NONE
         follows = joined and reply.leader != reply.member_id
         drawn = DrawName.FOLLOWER_SYNC if follows else DrawName.HAND_OVER
-        self._hand_over(drawn, cold=joined and not self._assigned_before)
+        self._schedule_resume(drawn, cold=joined and not self._assigned_before)
         self._unread = reply, sent
         self._machine.wake()
 
     def _join_broke(self, why: str, sent: Generation) -> None:
         """JoinGroup or SyncGroup got no answer: member id and generation stay, the join starts over."""
-        self._refuse(Again.LATER, ErrorCode.NETWORK_EXCEPTION, why)
+        self._refuse(Retry.LATER, ErrorCode.NETWORK_EXCEPTION, why)
 
-    def _refuse(self, again: Again, error: ErrorCode, why: str, exception: str = "") -> None:
+    def _refuse(self, retry: Retry, error: ErrorCode, why: str, exception: str = "") -> None:
         self.joining = False
-        self.outcome = Refused(again, error, why, exception)
+        self.outcome = Refused(retry, error, why, exception)
         self._machine.wake()
 
     def _read_join_reply(self, reply: JoinGroupReply, sent: Generation) -> None:
@@ -240,27 +240,27 @@ class Membership:
                 self._joined(reply)
             case ErrorCode.MEMBER_ID_REQUIRED:
                 self.generation = Generation(NO_GENERATION, reply.member_id, None)
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.UNKNOWN_MEMBER_ID:
                 self.refused(error, encountered("JoinGroup", error), sent)
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                self._refuse(Again.LATER, error, why)
+                self._refuse(Retry.LATER, error, why)
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
                 self._discovery.lose_coordinator(why)
-                self._refuse(Again.LATER, error, why)
+                self._refuse(Retry.LATER, error, why)
             case _:
-                self._refuse(Again.NEVER, error, why)
+                self._refuse(Retry.NEVER, error, why)
 
     def _joined(self, reply: JoinGroupReply) -> None:
         if reply.protocol_type not in (None, self._machine.rebalancing.protocol_type):
             why = f"JoinGroup answered for protocol type {reply.protocol_type}"
-            self._refuse(Again.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
+            self._refuse(Retry.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
         elif self.state is not MemberState.PREPARING:
             # Left or reset meanwhile. Kafka's UnjoinedGroupException, which is retriable.
-            self._refuse(Again.LATER, ErrorCode.UNKNOWN_MEMBER_ID, "the group was left while joining", UNJOINED)
+            self._refuse(Retry.LATER, ErrorCode.UNKNOWN_MEMBER_ID, "the group was left while joining", UNJOINED)
         else:
             self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
             self._become(MemberState.COMPLETING, "joined")
@@ -277,7 +277,7 @@ class Membership:
         """Ask for the assignment; as leader, bring everybody's."""
         coordinator = self._discovery.coordinator
         if coordinator is None:
-            self._refuse(Again.LATER, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator to sync with")
+            self._refuse(Retry.LATER, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator to sync with")
             return
         generation, machine = self.generation, self._machine
         request = SyncGroup(
@@ -294,11 +294,11 @@ class Membership:
 
     def leading_failed(self, why: str) -> None:
         """The leader could not compute an assignment: raised to the application."""
-        self._refuse(Again.NEVER, ErrorCode.UNKNOWN_SERVER_ERROR, why)
+        self._refuse(Retry.NEVER, ErrorCode.UNKNOWN_SERVER_ERROR, why)
 
     def leading_ended(self) -> None:
         """The membership was reset while the leader waited for metadata: nothing is in flight, the join starts over."""
-        self._refuse(Again.NOW, ErrorCode.ILLEGAL_GENERATION, "reset while leading")
+        self._refuse(Retry.NOW, ErrorCode.ILLEGAL_GENERATION, "reset while leading")
 
     def _sync_answered(self, reply: SyncGroupReply, sent: Generation) -> None:
         error = reply.error
@@ -307,24 +307,24 @@ class Membership:
             case ErrorCode.NONE:
                 self._synced(reply)
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
                 self.refused(error, encountered("SyncGroup", error), sent)
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
                 self._discovery.lose_coordinator(why)
-                self._refuse(Again.LATER, error, why)
+                self._refuse(Retry.LATER, error, why)
             case _:
-                self._refuse(Again.NEVER, error, why)
+                self._refuse(Retry.NEVER, error, why)
 
     def _synced(self, reply: SyncGroupReply) -> None:
         inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if reply.protocol_type not in (None, self._machine.rebalancing.protocol_type):
-            self._refuse(Again.NEVER, inconsistent, f"SyncGroup answered for protocol type {reply.protocol_type}")
+            self._refuse(Retry.NEVER, inconsistent, f"SyncGroup answered for protocol type {reply.protocol_type}")
         elif self.state is not MemberState.COMPLETING:
-            self._refuse(Again.NOW, ErrorCode.ILLEGAL_GENERATION, "the group was left while syncing")
+            self._refuse(Retry.NOW, ErrorCode.ILLEGAL_GENERATION, "the group was left while syncing")
         elif reply.protocol_name not in (None, self.generation.protocol):
-            self._refuse(Again.NEVER, inconsistent, f"SyncGroup answered for protocol {reply.protocol_name}")
+            self._refuse(Retry.NEVER, inconsistent, f"SyncGroup answered for protocol {reply.protocol_name}")
         else:
             self.joining = False
             self.rejoin_needed = False
@@ -333,7 +333,7 @@ class Membership:
             if not self._client.beats_while_completing:
                 self.heartbeats.start()
             self.outcome = Joined(reply.assignment)
-            self._hand_over(cold=not self._assigned_before)
+            self._schedule_resume(cold=not self._assigned_before)
             self._machine.wake()
 
     def assignment_received(self, partitions: tuple[tuple[str, int], ...]) -> None:
@@ -373,7 +373,7 @@ class Membership:
                     group=self._group, members=(LeavingMember(member_id=member_id, reason=on_the_wire(why)),)
                 )
             client = self._machine.client
-            client.call(coordinator, request, version, _whatever, _whatever)
+            client.call(coordinator, request, version, _ignore, _ignore)
         self.reset(why, forget_member_id=True, rejoins=LEAVING)
 
     def refused(self, error: ErrorCode, why: str, sent: Generation) -> bool:
@@ -427,5 +427,5 @@ class Membership:
         )
 
 
-def _whatever(answer: object, context: object) -> None:
+def _ignore(answer: object, context: object) -> None:
     """Leaving is best effort, whatever comes of it."""

@@ -99,7 +99,7 @@ class Positions:
         self._owned = tuple(self.partitions)
         self.fetching.redistribute(self.partitions)
         if self._machine.catch_up is not None:
-            self._machine.catch_up.gave_up(partitions)
+            self._machine.catch_up.partitions_dropped(partitions)
 
     def stop_serving(self) -> None:
         """Return no more records of what is about to be revoked; what is buffered is dropped, and not lost by that."""
@@ -266,7 +266,7 @@ class Positions:
         asked = self._asked = {one.at: one for one in partitions}
         if self._machine.catch_up is not None and not self._machine.by_hand:
             logs = RangeFetch(group=self._group, topics=topics)
-            self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_told, self._no_committed, asked)
+            self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._no_committed, asked)
             return
         version = self._machine.versions["OffsetFetch"]
         request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= STABLE_SINCE)
@@ -300,7 +300,7 @@ class Positions:
             else:
                 self.reset(one, "no committed offset")
 
-    def _logs_told(self, reply: RangeFetchReply, asked: dict[TopicPartition, Partition]) -> None:
+    def _logs_answered(self, reply: RangeFetchReply, asked: dict[TopicPartition, Partition]) -> None:
         """KIP-333: both commit logs."""
         catch_up = self._machine.catch_up
         if asked is not self._asked or catch_up is None:
@@ -445,14 +445,14 @@ class Positions:
             ),
         )
         asked = leader, {one.at: (one, one.position, one.offset_epoch, one.checked) for one in partitions}
-        machine.client.call(leader, request, version, self._epochs_told, self._epochs_not_told, asked)
+        machine.client.call(leader, request, version, self._epochs_answered, self._epochs_unanswered, asked)
 
-    def _epochs_not_told(self, why: str, asked: Asked) -> None:
+    def _epochs_unanswered(self, why: str, asked: Asked) -> None:
         self._validating.pop(asked[0], None)
         self._machine.metadata.refresh()
         self.try_later()
 
-    def _epochs_told(self, reply: OffsetForLeaderEpochReply, asked: Asked) -> None:
+    def _epochs_answered(self, reply: OffsetForLeaderEpochReply, asked: Asked) -> None:
         leader, partitions = asked
         self._validating.pop(leader, None)
         self._machine.wake()

@@ -125,13 +125,13 @@ class Questions:
         question.waits += 1
         if machine.catch_up is not None and not machine.by_hand:
             logs = RangeFetch(group=self._group, topics=topics)
-            machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_told, self._not_told, question)
+            machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._unanswered, question)
         else:
             version = machine.versions["OffsetFetch"]
             request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= STABLE_SINCE)
-            machine.client.call(coordinator, request, version, self._offsets_told, self._not_told, question)
+            machine.client.call(coordinator, request, version, self._offsets_answered, self._unanswered, question)
 
-    def _not_told(self, why: str, question: _Question) -> None:
+    def _unanswered(self, why: str, question: _Question) -> None:
         self._answered(question)
 
     def _refused(self, api: str, error: ErrorCode, question: _Question) -> None:
@@ -146,7 +146,7 @@ class Questions:
         self._machine.fail_later(error, about)
         question.missing.clear()
 
-    def _offsets_told(self, reply: OffsetFetchReply, question: _Question) -> None:
+    def _offsets_answered(self, reply: OffsetFetchReply, question: _Question) -> None:
         self._refused("OffsetFetch", reply.error, question)
         for row in reply.offsets:
             if row.error is ErrorCode.NONE:
@@ -155,7 +155,7 @@ class Questions:
                 self._raise(f"OffsetFetch: {row.topic}-{row.partition}", row.error, question)
         self._answered(question)
 
-    def _logs_told(self, reply: RangeFetchReply, question: _Question) -> None:
+    def _logs_answered(self, reply: RangeFetchReply, question: _Question) -> None:
         self._refused("RangeFetch", reply.error, question)
         for row in reply.logs:
             self._known(question, (row.topic, row.partition), logs_of(row).committed)
@@ -182,7 +182,7 @@ class Questions:
         for leader, rows in by_leader.items():
             question.waits += 1
             request, version = ListOffsets(questions=tuple(rows)), machine.versions["ListOffsets"]
-            machine.client.call(leader, request, version, self._listed, self._not_told, question)
+            machine.client.call(leader, request, version, self._listed, self._unanswered, question)
 
     def _listed(self, reply: ListOffsetsReply, question: _Question) -> None:
         for row in reply.answers:

@@ -71,7 +71,7 @@ class Rebalancing:
         self._commit: Commit | None = None
         """The auto-commit before a join."""
         self._prepare_until_us = 0
-        self._commit_again_us = 0
+        self._commit_retry_us = 0
         self._raised = False
         """A callback of this onJoinPrepare or onJoinComplete raised."""
         self._taking: tuple[Generation, Given] | None = None
@@ -118,7 +118,7 @@ class Rebalancing:
         else:
             give_up = self.rules.give_up_before_join(owned, machine.topics)
             if give_up is not None:
-                machine.call_listener("onPartitionsRevoked", give_up, self._gave_up_before_join)
+                machine.call_listener("onPartitionsRevoked", give_up, self._revoked_before_join)
             else:
                 self._prepared()
         return machine.polling
@@ -132,8 +132,8 @@ class Rebalancing:
         if not self._prepare_until_us:
             self._prepare_until_us = now_us + config.max_poll_interval_ms * 1000
         if now_us < self._prepare_until_us:
-            if now_us < self._commit_again_us:
-                machine.wake_at(min(self._commit_again_us, self._prepare_until_us))
+            if now_us < self._commit_retry_us:
+                machine.wake_at(min(self._commit_retry_us, self._prepare_until_us))
                 return False
             if self._commit is None:
                 if not self.rules.serve_while_joining:
@@ -145,18 +145,18 @@ class Rebalancing:
                 return False
             if result is Result.RETRIABLE:
                 self._commit = None
-                self._commit_again_us = now_us + config.retry_backoff_ms * 1000
-                machine.wake_at(min(self._commit_again_us, self._prepare_until_us))
+                self._commit_retry_us = now_us + config.retry_backoff_ms * 1000
+                machine.wake_at(min(self._commit_retry_us, self._prepare_until_us))
                 return False
         self._commit = None
-        self._prepare_until_us = self._commit_again_us = 0
+        self._prepare_until_us = self._commit_retry_us = 0
         return True
 
     def _lost_before_join(self, lost: tuple[TopicPartition, ...], raised: bool) -> None:
         self._report_lost(lost)
         self._prepared(raised)
 
-    def _gave_up_before_join(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+    def _revoked_before_join(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
         self._report_revoked(revoked)
         self._prepared(raised)
 
@@ -208,14 +208,14 @@ class Rebalancing:
     def lead(self, reply: JoinGroupReply) -> None:
         """onLeaderElected: decide for everybody, once the metadata of all their topics is here."""
         try:
-            told = {row.member_id: self.rules.leading.read(row.metadata) for row in reply.members}
+            by_member = {row.member_id: self.rules.leading.read(row.metadata) for row in reply.members}
         except CodecError as error:
             self._membership.leading_failed(f"a member's subscription cannot be read: {error}")
             return
         metadata = self._machine.metadata
-        topics = {topic for one in told.values() for topic in one.subscription.topics}
+        topics = {topic for one in by_member.values() for topic in one.subscription.topics}
         metadata.want(tuple(sorted(topics.union(self._machine.topics))))
-        self._leading = reply, told
+        self._leading = reply, by_member
         if not metadata.stale:
             self._assign()
 
@@ -254,7 +254,7 @@ class Rebalancing:
             self._check_against(taken[-1] if taken else self._snapshot())
         self._check_metadata()
 
-    def go_on_leading(self) -> None:
+    def resume_leading(self) -> None:
         """The assignor has what it waited for; metadata that is under way is waited for, too."""
         if self._leading is not None and not self._machine.metadata.behind:
             self._assign()
@@ -282,12 +282,12 @@ class Rebalancing:
 
     def _assign(self) -> None:
         assert self._leading is not None
-        reply, told = self._leading
+        reply, by_member = self._leading
         self._leading = None
         machine = self._machine
         membership = self._membership
         self.is_leader = True
-        self._known = tuple(sorted(told))
+        self._known = tuple(sorted(by_member))
         self._assigned_from = self._snapshot()
         if reply.skip_assignment:
             membership.send_sync(())
@@ -296,7 +296,7 @@ class Rebalancing:
         if assignor is None:
             membership.leading_failed(f"the coordinator selected an unknown protocol: {reply.protocol_name}")
             return
-        members = {row.member_id: _subscriber(told[row.member_id], row.instance_id) for row in reply.members}
+        members = {row.member_id: _subscriber(by_member[row.member_id], row.instance_id) for row in reply.members}
         topics = machine.metadata.cluster.seen_by_assignor(machine.metadata.interest)
         try:
             decided = assignor.assign(topics, members)
@@ -304,7 +304,7 @@ class Rebalancing:
             membership.leading_failed(str(error))
             return
         if decided is None:
-            self._leading = reply, told
+            self._leading = reply, by_member
             return
         too_early = self.rules.moved_too_early(assignor.name, members, decided.partitions)
         if too_early:
@@ -313,17 +313,19 @@ class Rebalancing:
             return
         leading, version, bytes_of = self.rules.leading, machine.versions.subscription, decided.user_data
         rows: list[MemberAssignment] = []
-        for one, given in leading.segment(decided.partitions, told).items():
+        for one, given in leading.segment(decided.partitions, by_member).items():
             if one in bytes_of:
                 given = evolve(given, user_data=bytes_of[one])
-            rows.append(MemberAssignment(member_id=one, assignment=leading.write(given, told[one].version, version)))
+            rows.append(
+                MemberAssignment(member_id=one, assignment=leading.write(given, by_member[one].version, version))
+            )
         membership.send_sync(tuple(rows))
 
     # --- after the join ----------------------------------------------------------------------------------------
 
     def complete(self, data: bytes) -> bool:
         machine, membership = self._machine, self._membership
-        again, self._raised = self._raised, False
+        repeated, self._raised = self._raised, False
         if not self.is_leader:
             self._assigned_from = None
         if membership.generation.protocol not in self._assignors:
@@ -335,7 +337,7 @@ class Rebalancing:
             given = self.rules.read_assignment(data)
         except CodecError as error:
             return self._cannot_take(f"the assignment cannot be read: {error}")
-        if not again:
+        if not repeated:
             membership.assignment_received(given.assigned)
         if not self._covers({topic for topic, _ in given.assigned}):
             membership.assignment_taken()
@@ -349,7 +351,7 @@ class Rebalancing:
         self._taking = membership.generation, given
         self._look_for_error(changes.incompatible)
         if changes.revoked:
-            after = self._reduced_and_rejoins if changes.rejoin else self._reduced
+            after = self._revoked_and_rejoins if changes.rejoin else self._revoked_after_join
             machine.call_listener("onPartitionsRevoked", changes.revoked, after)
         else:
             if changes.rejoin:
@@ -396,11 +398,11 @@ class Rebalancing:
         self._machine.fail(ErrorCode.UNKNOWN_SERVER_ERROR, why)
         return False
 
-    def _reduced_and_rejoins(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+    def _revoked_and_rejoins(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
         self._membership.request_rejoin(Rejoin.REVOKED)
-        self._reduced(revoked, raised)
+        self._revoked_after_join(revoked, raised)
 
-    def _reduced(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+    def _revoked_after_join(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
         self._report_revoked(revoked)
         self._raised = raised
         self._take()
@@ -460,9 +462,9 @@ class Rebalancing:
             machine.call_listener("onPartitionsRevoked", owned, revoked)
 
 
-def _subscriber(told: ToldByMember, instance_id: str | None) -> Subscriber:
-    said = told.subscription
-    return Subscriber(said.topics, said.owned, said.generation, said.rack, instance_id, said.user_data)
+def _subscriber(member: ToldByMember, instance_id: str | None) -> Subscriber:
+    its = member.subscription
+    return Subscriber(its.topics, its.owned, its.generation, its.rack, instance_id, its.user_data)
 
 
 def assignors_of(config: ConsumerConfig, assignors: Mapping[str, Assignor]) -> tuple[Assignor, ...]:

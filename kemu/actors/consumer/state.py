@@ -65,7 +65,7 @@ class Generation(NamedTuple):
 NEVER_JOINED: Final = Generation(NO_GENERATION, UNKNOWN_MEMBER, None)
 
 
-class Again(Enum):
+class Retry(Enum):
     """What the join loop does after a failure."""
 
     NOW = "now"
@@ -82,7 +82,7 @@ class Joined(NamedTuple):
 class Refused(NamedTuple):
     """JoinGroup or SyncGroup failed."""
 
-    again: Again
+    retry: Retry
     error: ErrorCode
     why: str
     exception: str = ""

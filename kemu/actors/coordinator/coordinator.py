@@ -18,9 +18,9 @@ from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Wri
 from kemu.actors.coordinator.members import NoCommonProtocol
 from kemu.actors.coordinator.offset_requests import OffsetRequests
 from kemu.actors.coordinator.replies import leave_reply, leaving
+from kemu.actors.coordinator.request_notes import request_answered, request_read
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.actors.coordinator.state import DEAD
-from kemu.actors.coordinator.telling import request_answered, request_read
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
@@ -153,7 +153,7 @@ class Coordinator(Machine):
             case Told(command=ResignOffsets() as command):
                 self._table.resign(command.partition, command.leader_epoch)
             case Told(command=AnswerNext() as command):
-                self._injections.told(command)
+                self._injections.arm(command)
             case Told(command=Start()):
                 self._table.started = True
                 self._start_expiry()
@@ -169,9 +169,9 @@ class Coordinator(Machine):
 
     def reply(self, caller: Caller | Received, message: object) -> None:
         """Answer a request; the next one of its connection can be read."""
-        told = request_answered(caller, message)
-        if told is not None:
-            self.note(told)
+        note = request_answered(caller, message)
+        if note is not None:
+            self.note(note)
         super().reply(caller, message)
         self._connections.answered(caller)
 
@@ -194,7 +194,7 @@ class Coordinator(Machine):
         self.note(RequestRefused(group=group, api=api, member_id=member_id, error=error))
         self.reply(caller, message)
 
-    # --- ``LogNews`` ---------------------------------------------------------------------------------------------
+    # --- ``LogListener`` ---------------------------------------------------------------------------------------------
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
         self.writes.written(token, error, base_offset)
@@ -202,8 +202,8 @@ class Coordinator(Machine):
     def lead(self, command: LeadOffsets) -> None:
         self._table.lead(command)
 
-    def leads_no_more(self, number: int, leader_epoch: int) -> None:
-        self._table.leads_no_more(number, leader_epoch)
+    def leadership_ended(self, number: int, leader_epoch: int) -> None:
+        self._table.leadership_ended(number, leader_epoch)
 
     def _expire(self) -> None:
         self._offsets.expire()
@@ -218,7 +218,7 @@ class Coordinator(Machine):
         request = event.message
         serve = self._requests.get(type(request))
         if serve is None:
-            self._log.heard(event, self)
+            self._log.receive(event, self)
             return
         if self._connections.keeps(event):
             return
@@ -227,9 +227,9 @@ class Coordinator(Machine):
         if injected is not None:
             self._refuse(event, request, injected)
             return
-        told = request_read(event)
-        if told is not None:
-            self.note(told)
+        note = request_read(event)
+        if note is not None:
+            self.note(note)
         try:
             serve(event, request)
         except NoCommonProtocol:
@@ -275,7 +275,7 @@ class Coordinator(Machine):
             group = self._table.open(request.group)
             if self.rules.new_group_record:
                 group.joining.write_new_group(event)
-        group.joining.asked(event, request)
+        group.joining.serve(event, request)
 
     def _sync(self, event: Received, request: SyncGroup) -> None:
         unnamed = request.protocol_type is None or request.protocol_name is None
@@ -347,7 +347,7 @@ class Coordinator(Machine):
             return
         wanted = [state.casefold() for state in request.states_filter]
         rows = [
-            ListedGroup(group=group.name, protocol_type=group.books.protocol_type or "", state=group.state.value)
+            ListedGroup(group=group.name, protocol_type=group.shared.protocol_type or "", state=group.state.value)
             for group in self.groups.values()
             if not wanted or group.state.value.casefold() in wanted
         ]

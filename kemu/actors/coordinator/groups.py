@@ -5,10 +5,10 @@ A group belongs to a partition (by the hash of its name), and the broker that le
 Source: Kafka's CoordinatorRuntime (load and unload), GroupCoordinator.scala (the checks before a group sees a request).
 """
 
-from kemu.actors.coordinator.books import GroupMachine
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState
 from kemu.actors.coordinator.replay import replay
+from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import TimerKey
 from kemu.protocol.commands import LeadOffsets
@@ -79,7 +79,7 @@ class Groups:
         """A new, empty group of a partition that is active here."""
         return self._keep(Group(self._machine, self.partition_of(name), name))
 
-    def bring_back(self, group: Group) -> None:
+    def restore(self, group: Group) -> None:
         """A group whose deletion could not be written is as it was."""
         self._keep(group.revived())
 
@@ -108,7 +108,7 @@ class Groups:
         """A partition is led here, under a higher epoch than before: read its log."""
         partition = self._partition(command.partition)
         if command.leader_epoch <= partition.epoch:
-            return  # old news
+            return  # old listener
         partition.epoch = command.leader_epoch
         if partition.state is OffsetsPartitionState.ACTIVE:
             return  # we lead on, and know all of it
@@ -164,7 +164,7 @@ class Groups:
             partition.epoch = leader_epoch
             self._unload(partition)
 
-    def leads_no_more(self, number: int, leader_epoch: int) -> None:
+    def leadership_ended(self, number: int, leader_epoch: int) -> None:
         """Our own leadership under this epoch (or an older one) is over."""
         partition = self._partition(number)
         if leader_epoch >= partition.epoch:

@@ -49,7 +49,7 @@ class OffsetsPartition:
         """How long its log takes to read."""
 
 
-class LogNews(Protocol):
+class LogListener(Protocol):
     """Who is told what a log has to say."""
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
@@ -60,7 +60,7 @@ class LogNews(Protocol):
         """This broker begins to lead a partition."""
         ...
 
-    def leads_no_more(self, number: int, leader_epoch: int) -> None:
+    def leadership_ended(self, number: int, leader_epoch: int) -> None:
         """The leadership under this epoch (or an older one) is over."""
         ...
 
@@ -74,14 +74,14 @@ class GroupLog(Protocol):
     commit_timeout_us: int | None
 
     def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
-        """Append records, all or none; ``LogNews.written`` or an ``Appended`` event tells how it ended."""
+        """Append records, all or none; ``LogListener.written`` or an ``Appended`` event tells how it ended."""
         ...
 
-    def heard(self, event: Received, news: LogNews) -> None:
+    def receive(self, event: Received, listener: LogListener) -> None:
         """A message that is no request of a client: it is about the log."""
         ...
 
-    def link_down(self, peer: ActorName, news: LogNews) -> None:
+    def link_down(self, peer: ActorName, listener: LogListener) -> None:
         """The connection to this actor broke."""
         ...
 
@@ -98,11 +98,11 @@ class OwnDisk:
         """To this host's disk, which is all there is."""
         self._machine.append(partition.log, records, token)
 
-    def heard(self, event: Received, news: LogNews) -> None:
+    def receive(self, event: Received, listener: LogListener) -> None:
         """A disk does not talk."""
         raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 
-    def link_down(self, peer: ActorName, news: LogNews) -> None:
+    def link_down(self, peer: ActorName, listener: LogListener) -> None:
         """It is not behind a connection; parked requests of members outlive theirs."""
 
 
@@ -184,7 +184,7 @@ class Writes:
         self._waiting: dict[int, tuple[OffsetsPartition, Write]] = {}
         self._late: dict[int, tuple[OffsetsPartition, Write]] = {}
         """Those that took too long, and are under way still."""
-        self._together: dict[int, list[tuple[int, int]]] = {}
+        self._batch_parts: dict[int, list[tuple[int, int]]] = {}
         """Token of the append of a batch -> the ``parts`` of the batch."""
         self._behind: dict[int, dict[int, Callable[[ErrorCode], None]]] = {}
         """Token of a write -> what waits behind it, by a number of its own out of the same row."""
@@ -219,7 +219,7 @@ class Writes:
         batch, partition.batch = partition.batch, None
         assert batch is not None, f"nothing is gathered for {partition.log}"
         token, _ = batch.parts[-1]
-        self._together[token] = batch.parts
+        self._batch_parts[token] = batch.parts
         self._log.append(partition, tuple(batch.records), token, self._acks)
 
     def must_wait(self, partition: OffsetsPartition) -> bool:
@@ -239,7 +239,7 @@ class Writes:
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
         """An append is over."""
         assert 0 < token <= self._last_token, f"append {token} was never asked for"
-        parts = self._together.pop(token, None)
+        parts = self._batch_parts.pop(token, None)
         if parts is None:
             self._over(token, error, base_offset)
             return

@@ -1,7 +1,7 @@
 """Who is in a group: members, static instances, ids that were handed out, and the counts that answer at once which
 protocols all support.
 
-Nothing here speaks, knows the group's state or holds a request; the parts of the group decide, this keeps the books.
+Nothing here speaks, knows the group's state or holds a request; the parts of the group decide, this keeps the shared.
 """
 
 from collections.abc import Iterator

@@ -9,12 +9,12 @@ from functools import partial
 
 from attrs import define, frozen
 
-from kemu.actors.coordinator.books import GroupMachine
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState, Write
 from kemu.actors.coordinator.offsets import Kept
 from kemu.actors.coordinator.range_requests import RangeRequests
+from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.coordinator.state import EMPTY
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
@@ -64,7 +64,7 @@ class _Removal:
 
     offsets: tuple[tuple[Group, TopicPartition], ...]
     why: str
-    gone: tuple[Group, ...] = ()
+    emptied: tuple[Group, ...] = ()
     reply: tuple[Caller, OffsetDeleteReply] | None = None
 
 
@@ -239,24 +239,24 @@ class OffsetRequests:
         if group is None or error is not _NONE:
             self._refuse(event, request, error)
             return
-        outcomes, gone = [], []
+        outcomes, deleted = [], []
         for row in request.topics:
             consumed = group.consumes(row.topic)
             for partition in row.partitions:
                 error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if consumed else _NONE
                 outcomes.append(OffsetOutcome(topic=row.topic, partition=partition, error=error))
                 if not consumed and (row.topic, partition) in group.offsets.committed:
-                    gone.append((row.topic, partition))
+                    deleted.append((row.topic, partition))
         if any(outcome.error is not _NONE for outcome in outcomes):
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             self._machine.note(RequestRefused(group=request.group, api="OffsetDelete", member_id="", error=error))
         reply = OffsetDeleteReply(error=_NONE, outcomes=tuple(outcomes))
-        if not gone:
+        if not deleted:
             self._machine.reply(event, reply)
             return
-        records: list[Record] = [offset_tombstone(group.name, topic, number) for topic, number in gone]
-        records += self.ranges.tombstones(group, gone)
-        removed = tuple([(group, partition) for partition in gone])
+        records: list[Record] = [offset_tombstone(group.name, topic, number) for topic, number in deleted]
+        records += self.ranges.tombstones(group, deleted)
+        removed = tuple([(group, partition) for partition in deleted])
         answer = (caller_of(event), reply)
         self._write_removal(group.partition, tuple(records), _Removal(removed, "deleted", reply=answer))
 
@@ -266,7 +266,7 @@ class OffsetRequests:
             if partition.state is not OffsetsPartitionState.ACTIVE:
                 continue
             removed: list[tuple[Group, TopicPartition]] = []
-            gone: list[Group] = []
+            emptied: list[Group] = []
             records: list[Record] = []
             for group in self._groups.of(partition):
                 expired = group.expired_offsets()
@@ -274,13 +274,13 @@ class OffsetRequests:
                 records.extend([offset_tombstone(group.name, topic, number) for topic, number in expired])
                 records.extend(self.ranges.tombstones(group, expired))
                 if group.state is EMPTY and self._has_nothing_but(group, len(expired)):
-                    gone.append(group)
+                    emptied.append(group)
                     records.extend(self._group_tombstone(group))
                     group.die("expired with its last offset")
             if records:
-                self._write_removal(partition, tuple(records), _Removal(tuple(removed), "expired", tuple(gone)))
+                self._write_removal(partition, tuple(records), _Removal(tuple(removed), "expired", tuple(emptied)))
             else:
-                for group in gone:
+                for group in emptied:
                     self._groups.forget(group)
 
     def _has_nothing_but(self, group: Group, expired: int) -> bool:
@@ -293,10 +293,10 @@ class OffsetRequests:
         self._machine.writes.begin(partition, records, write)
 
     def _removed(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
-        """The tombstones are in the log: the offsets are gone, and with them the groups that had no more."""
+        """The tombstones are in the log: the offsets are emptied, and with them the groups that had no more."""
         if error is not _NONE:
-            for group in removal.gone:
-                self._groups.bring_back(group)
+            for group in removal.emptied:
+                self._groups.restore(group)
             self._removal_failed(removal, error)
             return
         self._remove(removal, base_offset)
@@ -315,7 +315,7 @@ class OffsetRequests:
             if group.offsets.remove(partition, base_offset):
                 self._note_removed(group, partition, removal.why)
             self.ranges.removed(group, [partition], base_offset, removal.why)
-        for group in removal.gone:
+        for group in removal.emptied:
             self._groups.forget(group)
 
     def _removal_failed(self, removal: _Removal, error: ErrorCode) -> None:
@@ -363,7 +363,7 @@ class OffsetRequests:
         return records + self._group_tombstone(group)
 
     def _group_tombstone(self, group: Group) -> list[Record]:
-        wanted = group.books.generation > 0 or self._machine.rules.tombstone_at_generation_zero
+        wanted = group.shared.generation > 0 or self._machine.rules.tombstone_at_generation_zero
         return [group_tombstone(group.name)] if wanted else []
 
     def _groups_deleted(
@@ -375,7 +375,7 @@ class OffsetRequests:
             if error is _NONE:
                 self._groups.forget(group)
             else:
-                self._groups.bring_back(group)
+                self._groups.restore(group)
         self._settle(job, places, error)
 
     def _deleted_late(

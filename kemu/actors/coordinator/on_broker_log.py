@@ -4,7 +4,7 @@ Appends are requests to the broker of the same process; and the broker's word on
 order to take groups up and to give them up. See ``actors.broker.group_log``.
 """
 
-from kemu.actors.coordinator.log import ALL_IN_SYNC, LogNews, OffsetsPartition
+from kemu.actors.coordinator.log import ALL_IN_SYNC, LogListener, OffsetsPartition
 from kemu.actors.machine import Draws, Machine, Received, Record
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.draws import CALM, DrawName
@@ -55,29 +55,29 @@ class BrokerLog:
         version = _WITH_ACKS_ALL if required_acks == ALL_IN_SYNC else _WITH_ANY_ACKS
         self._asked[self._machine.request(self._broker, request, version)] = token
 
-    def heard(self, event: Received, news: LogNews) -> None:
+    def receive(self, event: Received, listener: LogListener) -> None:
         """What came of an append, or who leads."""
         match event.message:
             case AppendGroupsReply(error=error, base_offset=base_offset):
-                news.written(self._asked.pop(event.request_id), error, base_offset)
+                listener.written(self._asked.pop(event.request_id), error, base_offset)
             case LeadGroups(partition=number, leader_epoch=leader_epoch, records=records):
                 self._machine.reply(event, LeadGroupsReply())
                 load_us = self._draws.us(DrawName.OFFSETS_LOAD, self._load_us) if records else 0
                 wait_us = self._draws.us(DrawName.OFFSETS_WAIT, 0) if records else 0
-                news.lead(
+                listener.lead(
                     LeadOffsets(
                         partition=number, leader_epoch=leader_epoch, records=records, load_us=load_us, wait_us=wait_us
                     )
                 )
             case ResignGroups(partition=number, leader_epoch=leader_epoch):
                 self._machine.reply(event, ResignGroupsReply())
-                news.leads_no_more(number, leader_epoch)
+                listener.leadership_ended(number, leader_epoch)
             case _:
                 raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 
-    def link_down(self, peer: ActorName, news: LogNews) -> None:
+    def link_down(self, peer: ActorName, listener: LogListener) -> None:
         """The answers to the appends under way will not come."""
         if peer == self._broker:
             asked, self._asked = self._asked, {}
             for token in asked.values():
-                news.written(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+                listener.written(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)

@@ -10,12 +10,12 @@ from functools import partial
 
 from attrs import frozen
 
-from kemu.actors.coordinator.books import GroupMachine
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import Write
 from kemu.actors.coordinator.offsets import Kept
 from kemu.actors.coordinator.second_log import KeptRange
+from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.ranges import (
@@ -91,7 +91,7 @@ class RangeRequests:
         for token in request.tokens:
             at = (token.topic, token.partition)
             log = group.second.of(at)
-            if log.says_already(token.start, token.end):
+            if log.contains(token.start, token.end):
                 continue
             if log.progress > token.start:  # the partition's log was cut below it (an unclean election)
                 offsets.append(RangeProgress(topic=token.topic, partition=token.partition, offset=token.start))

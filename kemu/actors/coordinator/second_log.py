@@ -52,8 +52,8 @@ class SecondLog:
         positions = [kept.position for kept in self.tokens.values()]
         return max((*positions, -1 if self.committed is None else self.committed.position), default=-1)
 
-    def says_already(self, start: int, end: int) -> bool:
-        """Whether a token brings no news: it is sent once more."""
+    def contains(self, start: int, end: int) -> bool:
+        """Whether a token brings no listener: it is sent once more."""
         kept = self.tokens.get(start)
         return kept is not None and kept.value.end == end
 

@@ -28,7 +28,7 @@ class GroupState(Enum):
     """A generation began; the leader's assignment is awaited, syncs are parked.
 
     answers: heartbeat with NONE; commit with REBALANCE_IN_PROGRESS; an unchanged join with the current generation
-    leads to: STABLE when the leader's assignment is in the log; PREPARING on a join with news, a leave, an expired
+    leads to: STABLE when the leader's assignment is in the log; PREPARING on a join with listener, a leave, an expired
         session or sync timer, a failed append; DEAD when unloaded
     """
 
@@ -37,7 +37,7 @@ class GroupState(Enum):
 
     answers: heartbeat with NONE; sync with the current assignment; an unchanged follower's join with the current
         generation
-    leads to: PREPARING on a join with news, a leave, an expired session or sync timer; DEAD when unloaded
+    leads to: PREPARING on a join with listener, a leave, an expired session or sync timer; DEAD when unloaded
     """
 
     DEAD = "Dead"

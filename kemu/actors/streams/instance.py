@@ -193,18 +193,18 @@ class Instance(HostingMachine):
         """What concerns a part is its step; then what threads want of their parts is done, until nothing is left."""
         if not self.passed_on(event):
             self._own(event)
-        self._do_what_threads_want()
-        while self.directory.let_go:
+        self._run_outbox()
+        while self.directory.freed:
             # Kafka's threads try again in each of their loops: ``TaskManager``, ``LockException``.
-            self.directory.let_go = False
+            self.directory.freed = False
             for thread in self.threads.values():
                 thread.directory_free()
-            self._do_what_threads_want()
+            self._run_outbox()
 
-    def _do_what_threads_want(self) -> None:
+    def _run_outbox(self) -> None:
         while True:
             if self.config.producer_per_task:
-                self._have_producers_of_tasks()
+                self._align_task_producers()
             if self._failed:
                 self._thread_died(self._failed.pop(0))
             elif self._outbox:
@@ -261,7 +261,7 @@ class Instance(HostingMachine):
 
     def _start(self) -> None:
         config, layout = self.config, self._layout
-        looks_again = layout is Layout.HIGH_AVAILABILITY
+        probes = layout is Layout.HIGH_AVAILABILITY
         tolerates = layout is Layout.LEARNER and config.emulated_assignor_stage == BALANCE
         lags = {Layout.LEARNER: config.emulated_learner_ready_lag, Layout.STICKY: 0}
         self.note(
@@ -273,10 +273,10 @@ class Instance(HostingMachine):
                 threads=len(self.threads),
                 weight=(config.emulated_weight if layout is Layout.LEARNER else 0) or len(self.threads),
                 standbys=config.num_standby_replicas,
-                warmups=config.max_warmup_replicas if looks_again else 0,
+                warmups=config.max_warmup_replicas if probes else 0,
                 ready_lag=lags.get(layout, config.acceptable_recovery_lag),
                 imbalance=config.stream_imbalance_percentage if tolerates else "",
-                probing_us=config.probing_rebalance_interval_ms * US_PER_MS if looks_again else 0,
+                probing_us=config.probing_rebalance_interval_ms * US_PER_MS if probes else 0,
                 changelogs=tuple(each.changelog for each in self.topology.subtopologies),
                 sources=tuple(tuple(each.topics) for each in self.topology.subtopologies),
             )
@@ -297,7 +297,7 @@ class Instance(HostingMachine):
         self._producers.setdefault(part.partition("-")[0], []).append(part)
         self._admit(part, self._producer_of(part, topics))
 
-    def _have_producers_of_tasks(self) -> None:
+    def _align_task_producers(self) -> None:
         """A producer for each active task with state, as long as it is that. Source: ``ActiveTaskCreator``."""
         for thread in self.threads.values():
             wanted = {
@@ -350,8 +350,8 @@ class Instance(HostingMachine):
         match self.config.emulated_uncaught_exception:
             case modes.REPLACE_THREAD if not self._closing:
                 self.note(ThreadReplaced(application=self.application, instance=self.name, thread=part))
-                again = self.threads[part] = self._make(thread.number)
-                self._start_thread(again)
+                replacement = self.threads[part] = self._make(thread.number)
+                self._start_thread(replacement)
             case modes.SHUTDOWN_CLIENT:
                 self._close()
 

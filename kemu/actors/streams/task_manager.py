@@ -145,9 +145,9 @@ class TaskManager:
 
     def suspend(self, partitions: Iterable[TopicPartition]) -> None:
         """These are revoked, their offsets are committed: write checkpoints, and wait for what comes."""
-        gone = frozenset(partitions)
+        revoked = frozenset(partitions)
         for one in self.of_role(TaskRole.ACTIVE):
-            if gone.intersection(one.sources) and one.state is not TaskState.SUSPENDED:
+            if revoked.intersection(one.sources) and one.state is not TaskState.SUSPENDED:
                 if one.state is TaskState.RUNNING:
                     self._checkpoint(one)
                     one.end = one.position  # nothing is left to restore
@@ -240,7 +240,7 @@ class TaskManager:
             end = end_of(one.changelog) if one.changelog is not None else None
             if end is not None and one.end is None:
                 one.end = end
-        self._look_at_learners()
+        self._check_learners()
         self.advance()
 
     def restored(self, changelog: TopicPartition, first: int, last: int, end: int | None) -> None:
@@ -262,10 +262,10 @@ class TaskManager:
             one.position = last
             if one.role is not TaskRole.ACTIVE and end is not None:
                 one.end = max(end, last)
-        self._look_at_learners()
+        self._check_learners()
         self.advance()
 
-    def _look_at_learners(self) -> None:
+    def _check_learners(self) -> None:
         for one in self.of_role(TaskRole.LEARNER):
             if not one.ready and one.end is not None and self._lag(one) <= self._ready_lag:
                 one.ready = True

@@ -80,7 +80,7 @@ class StateDirectory:
 
     def __init__(self) -> None:
         self.checkpoints: dict[TaskId, int] = {}
-        self.let_go = False
+        self.freed = False
         """A directory is free that somebody was refused: who waits can try again."""
         self._holders: dict[TaskId, str] = {}
         self._refused: set[TaskId] = set()
@@ -98,7 +98,7 @@ class StateDirectory:
             del self._holders[task]
             if task in self._refused:
                 self._refused.remove(task)
-                self.let_go = True
+                self.freed = True
 
     def holder(self, task: TaskId) -> str | None:
         """The thread that has it."""

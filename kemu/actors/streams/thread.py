@@ -325,14 +325,14 @@ class StreamThread:
         self.tasks.suspend(partitions)
         if self.closing:
             self.tasks.close_all()
-        self.look()
+        self.update_reader()
 
     def on_lost(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
         """Their tasks are closed as they are."""
         self._uncommitted.clear()
         self._joining = False
         self.tasks.lose()
-        self.look()
+        self.update_reader()
         return Took()
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
@@ -349,7 +349,7 @@ class StreamThread:
             self._catch_up_on_leaving()
         assigned = frozenset(self._calls.assignment())
         self._calls.pause(tuple(at for at in self.tasks.partitions_to_pause() if at in assigned))
-        self.look()
+        self.update_reader()
         return Took()
 
     def _catch_up_on_leaving(self) -> None:
@@ -373,7 +373,7 @@ class StreamThread:
 
     # --- what follows from the tasks -------------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def update_reader(self) -> None:
         """Let the reader read what the tasks need, and the group know what is ready."""
         tasks, host = self.tasks, self.host
         reads = tasks.to_read()
@@ -429,12 +429,12 @@ class StreamThread:
 
     def ends_for_leading(self) -> "EndsWanted | None":
         """What it asks as leader and has not been told."""
-        return None if self._ends.told or not self._ends.partitions else self._ends
+        return None if self._ends.answered or not self._ends.partitions else self._ends
 
     def leader_knows(self, asked: "EndsWanted", ends: Mapping[TopicPartition, int | None]) -> None:
         """As leader: assign, if that is still what it waits for."""
         if asked is self._ends:
-            asked.told = True
+            asked.answered = True
             known = {at: end for at, end in ends.items() if end is not None}
             asked.ends = known if len(known) == len(asked.partitions) else None
             self.host.send(self.part, AssignNow())
@@ -454,7 +454,7 @@ class StreamThread:
         new = tuple(sorted(self._running() - before))
         if new:
             self.host.send(self.part, ResumePartitions(partitions=new))
-        self.look()
+        self.update_reader()
 
     def directory_free(self) -> None:
         """Another thread let a task's directory go."""
@@ -469,27 +469,27 @@ class StreamThread:
         self._ends = EndsWanted(())
         self._expires_in_ms = None
         self._joining = True
-        said = self._said()
+        subscription = self._subscription()
         self._said_leaving = self.host.leaving_since_us is not None
-        data = encode_streams_subscription(said)
+        data = encode_streams_subscription(subscription)
         self.host.note(
             StreamsJoined(
                 application=self.application,
                 instance=self.host.name,
                 assigned=_names(self.tasks.active()),
                 revoked=_names(self.tasks.given_up()),
-                learning=_names(sorted(said.learning)),
-                ready=_names(task for task in sorted(said.learning) if said.learning[task].ready),
-                leaving=said.leaving,
+                learning=_names(sorted(subscription.learning)),
+                ready=_names(task for task in sorted(subscription.learning) if subscription.learning[task].ready),
+                leaving=subscription.leaving,
                 size=len(data),
                 thread=self.part,
             )
         )
         return data
 
-    def _said(self) -> StreamsSubscription:
+    def _subscription(self) -> StreamsSubscription:
         tasks, since_us = self.tasks, self.host.leaving_since_us
-        said = StreamsSubscription(
+        subscription = StreamsSubscription(
             self._process_id, endpoint=self.config.application_server, nonce=self._nonce, layout=self._layout
         )
         if self._layout is Layout.HIGH_AVAILABILITY:
@@ -502,15 +502,17 @@ class StreamThread:
             for task, offset in directory.checkpoints.items():
                 if task not in sums and directory.holder(task) is None:
                     sums[task] = offset
-            return evolve(said, offset_sums=sums)
+            return evolve(subscription, offset_sums=sums)
         if self._layout is Layout.STICKY:
             # Those it gave up to join eagerly are previous ones, too; state on the disk counts as a standby.
             active = tuple(sorted((*tasks.active(), *tasks.given_up())))
             on_disk = {task: 0 for task in self.directory.checkpoints if task not in active}
-            return evolve(said, active=active, standby={**on_disk, **tasks.standbys()})
-        said = evolve(said, active=tasks.active(), standby=tasks.standbys(), weight=self.config.emulated_weight)
+            return evolve(subscription, active=active, standby={**on_disk, **tasks.standbys()})
+        subscription = evolve(
+            subscription, active=tasks.active(), standby=tasks.standbys(), weight=self.config.emulated_weight
+        )
         leaving_ms = NOT_LEAVING if since_us is None else (self.host.now_us - since_us) // US_PER_MS
-        return evolve(said, learning=tasks.learning(), revoked=tasks.given_up(), leaving_ms=leaving_ms)
+        return evolve(subscription, learning=tasks.learning(), revoked=tasks.given_up(), leaving_ms=leaving_ms)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment | None:
         """As the leader; None while it does not know where the changelogs end."""
@@ -518,7 +520,7 @@ class StreamThread:
         if wanted != self._ends.partitions:
             self._ends = EndsWanted(wanted)
             self.host.send(self.reader_part, ReadPartitions(partitions=self._reads))
-        if wanted and not self._ends.told:
+        if wanted and not self._ends.answered:
             return None
         fresh = self.leader.last_instances is None
         decided = self.leader.assign(
@@ -529,10 +531,10 @@ class StreamThread:
             process=self._process_id.hex(),
         )
         self._expires_in_ms = decided.expires_in_ms
-        self.host.note(self._told_of(decided, fresh=fresh))
+        self.host.note(self._decision_note(decided, fresh=fresh))
         return decided.assignment
 
-    def _told_of(self, decided: Decided, *, fresh: bool) -> TasksDecided:
+    def _decision_note(self, decided: Decided, *, fresh: bool) -> TasksDecided:
         return TasksDecided(
             application=self.application,
             instance=self.host.name,
@@ -608,11 +610,11 @@ def _names(tasks: Iterable[TaskId]) -> tuple[str, ...]:
 class EndsWanted:
     """Ends of changelogs that a leader asks for before it assigns."""
 
-    __slots__ = ("ends", "partitions", "told")
+    __slots__ = ("answered", "ends", "partitions")
 
     def __init__(self, partitions: tuple[TopicPartition, ...]) -> None:
         self.partitions = partitions
-        self.told = False
+        self.answered = False
         self.ends: Mapping[TopicPartition, int] | None = {}
         """None: not all of them were told in time."""
 
@@ -655,16 +657,16 @@ class ReaderLoop:
     def polled(self, records: Sequence[Returned]) -> None:
         """Apply it, a slice at a time: between two slices the thread does its other work."""
         self._left.extend(records)
-        self._go_on()
+        self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         leading = self._thread.ends_for_leading()
         if leading is not None:
-            self._calls.end_offsets(leading.partitions, partial(self._ends_told_to_leader, leading))
+            self._calls.end_offsets(leading.partitions, partial(self._leader_ends_answered, leading))
             return
         wanted = self._thread.ends_wanted()
         if wanted:
-            self._calls.end_offsets(wanted, self._ends_told)
+            self._calls.end_offsets(wanted, self._ends_answered)
             return
         part = self._next()
         if part is None:
@@ -695,13 +697,13 @@ class ReaderLoop:
                 return part
         return None
 
-    def _ends_told(self, ends: Mapping[TopicPartition, int | None]) -> None:
+    def _ends_answered(self, ends: Mapping[TopicPartition, int | None]) -> None:
         self._thread.reader_knows(ends)
-        self._go_on()
+        self._continue()
 
-    def _ends_told_to_leader(self, asked: EndsWanted, ends: Mapping[TopicPartition, int | None]) -> None:
+    def _leader_ends_answered(self, asked: EndsWanted, ends: Mapping[TopicPartition, int | None]) -> None:
         self._thread.leader_knows(asked, ends)
-        self._go_on()
+        self._continue()
 
     def worked(self) -> None:
         """Applied. What is not read any more by now was applied in vain."""
@@ -711,7 +713,7 @@ class ReaderLoop:
         if part.at in self._calls.assignment():
             lag, position = self._calls.current_lag(part.at), self._calls.position(part.at)
             self._thread.applied(part, None if lag is None or position is None else position + lag)
-        self._go_on()
+        self._continue()
 
     def committed(self) -> None:
         """It reads for no group, and never commits."""

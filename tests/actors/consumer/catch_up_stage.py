@@ -96,18 +96,18 @@ class Script:
         for part in records:
             self._stage.delivered_by(part)
             self.calls.processed(part, self.calls.now_us)
-        self._go_on()
+        self._resume_application()
 
     def worked(self) -> None:
-        self._go_on()
+        self._resume_application()
 
     def committed(self) -> None:
-        self._go_on()
+        self._resume_application()
 
     def poll_raised(self, why: str) -> None:
         raise AssertionError(why)
 
-    def _go_on(self) -> None:
+    def _resume_application(self) -> None:
         while self.acts:
             if self.acts.popleft()(self.calls):
                 return

@@ -1,6 +1,6 @@
 """The coordinator under any order of requests, stale ids, timers, failing appends and failovers.
 
-While anything goes, the books must agree with themselves and the log, and no parked request may get lost. Afterwards
+While anything goes, the shared must agree with themselves and the log, and no parked request may get lost. Afterwards
 either silence (every member expires, nobody waits) or good behaviour (the group becomes Stable) must follow.
 """
 
@@ -302,10 +302,10 @@ class AnyOrder(RuleBasedStateMachine):
         assert not set(members.pending) & set(members.by_id)
         assert (members.leader in members.by_id) if members else members.leader is None
         if group.state in (COMPLETING, STABLE):
-            assert members and group.books.protocol is not None
-            assert all(member.metadata(group.books.protocol) is not None for member in members)
+            assert members and group.shared.protocol is not None
+            assert all(member.metadata(group.shared.protocol) is not None for member in members)
         if group.state is EMPTY:
-            assert not members and group.books.protocol is None
+            assert not members and group.shared.protocol is None
         if group.state is not COMPLETING:
             assert not group.syncing.parked
 
@@ -337,7 +337,7 @@ class AnyOrder(RuleBasedStateMachine):
         }
         if group is None or self.failed_write or group.state not in (STABLE, EMPTY):
             return
-        stored, known = found.metadata.get(GROUP), group.books.metadata()
+        stored, known = found.metadata.get(GROUP), group.shared.metadata()
         if group.state is STABLE:  # written while the assignment was awaited, hence the older time
             assert stored is not None
             assert evolve(stored, state_timestamp_ms=0) == evolve(known, state_timestamp_ms=0)
@@ -395,7 +395,7 @@ class AnyOrder(RuleBasedStateMachine):
             error = self.bench.beat(client.name, client.member_id, client.generation, instance=client.instance).error
             if error in (E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID):
                 client.reset()
-            elif error not in (None, E.NONE):  # None: it waits for what is being written, and is no news
+            elif error not in (None, E.NONE):  # None: it waits for what is being written, and is no listener
                 client.generation = -1
 
     def is_settled(self, people: list[Client]) -> bool:
@@ -406,7 +406,7 @@ class AnyOrder(RuleBasedStateMachine):
             group is not None
             and group.state is STABLE
             and sorted(group.members.by_id) == ids
-            and all(client.synced and client.generation == group.books.generation for client in people)
+            and all(client.synced and client.generation == group.shared.generation for client in people)
         )
 
 

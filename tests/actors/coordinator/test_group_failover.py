@@ -84,8 +84,8 @@ def test_a_group_record_becomes_a_stable_group(written: int, read: int) -> None:
     bench = loaded(group_record(group_of(stored("a", rebalance_timeout_ms=written), stored("b", instance_id="i"))))
 
     group = bench.group
-    assert (group.state, group.books.generation, group.members.leader) == (STABLE, 7, "a")
-    assert (group.books.protocol_type, group.books.protocol) == ("consumer", "range")
+    assert (group.state, group.shared.generation, group.members.leader) == (STABLE, 7, "a")
+    assert (group.shared.protocol_type, group.shared.protocol) == ("consumer", "range")
     assert [(m.member_id, m.instance_id, m.assignment) for m in group.members] == [
         ("a", None, b"for-a"),
         ("b", "i", b"for-b"),
@@ -129,14 +129,14 @@ def test_the_last_record_of_a_key_wins_and_unknown_kinds_are_skipped() -> None:
         group_record(group_of(stored("b"), generation=4)),
     )
 
-    assert (bench.group.books.generation, list(bench.group.members.by_id)) == (4, ["b"])
+    assert (bench.group.shared.generation, list(bench.group.members.by_id)) == (4, ["b"])
 
 
 def test_offsets_without_metadata_make_a_simple_group() -> None:
     """Section 1.15: an offset record whose group has no metadata creates a simple Empty group."""
     bench = loaded(offset_record(GROUP, "t", 0, StoredOffset(5, -1, "", 0)))
 
-    assert (bench.group.state, bench.group.books.protocol_type, bench.group.books.generation) == (EMPTY, None, 0)
+    assert (bench.group.state, bench.group.shared.protocol_type, bench.group.shared.generation) == (EMPTY, None, 0)
     assert bench.committed() == 5
 
 
@@ -145,7 +145,7 @@ def test_an_unparseable_subscription_does_not_prevent_loading() -> None:
     bench = loaded(group_record(group_of(stored("a", subscription=b"\x00"))))
 
     assert bench.heartbeat("c", "a", 7) is E.NONE
-    assert bench.group.books.subscribed_topics() is None
+    assert bench.group.shared.subscribed_topics() is None
 
 
 def test_a_log_that_cannot_be_read_leaves_the_partition_without_a_coordinator() -> None:
@@ -162,11 +162,11 @@ def test_a_load_equals_what_was_there() -> None:
     bench = Bench()
     formed = bench.stable_group("c1", "c2", static=True)
     bench.commit("c1", 5, member_id=formed.leader, generation=1, instance="i-c1")
-    before = bench.group.books.metadata()
+    before = bench.group.shared.metadata()
 
     bench.crash_and_restart()
 
-    assert bench.group.books.metadata() == before
+    assert bench.group.shared.metadata() == before
     assert bench.committed() == 5
     assert replay(bench.log()).metadata[GROUP] == before
 
@@ -180,7 +180,7 @@ def test_ids_and_parked_requests_are_not_in_the_log() -> None:
 
     bench.crash_and_restart()
 
-    assert (bench.group.state, bench.group.books.generation) == (STABLE, 1)
+    assert (bench.group.state, bench.group.shared.generation) == (STABLE, 1)
     assert parked.reply is None
     assert bench.join("c2", pending).error is E.UNKNOWN_MEMBER_ID
 
@@ -190,11 +190,11 @@ def test_a_group_that_never_synced_comes_back_empty() -> None:
     bench = Bench()
     join = bench.join_twice("c1")
     bench.advance(DELAY_MS)
-    assert (bench.group.state, bench.group.books.generation) == (COMPLETING, 1)
+    assert (bench.group.state, bench.group.shared.generation) == (COMPLETING, 1)
 
     bench.crash_and_restart()
 
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, 0)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, 0)
     assert bench.sync("c1", join.reply.member_id, 1).error is E.UNKNOWN_MEMBER_ID
 
 
@@ -210,7 +210,7 @@ def test_a_generation_number_is_used_again_after_a_failover_in_a_rebalance() -> 
     bench.crash_and_restart()
 
     # Back at the last persisted generation, Stable, with the old members.
-    assert (bench.group.state, bench.group.books.generation) == (STABLE, 1)
+    assert (bench.group.state, bench.group.shared.generation) == (STABLE, 1)
     assert list(bench.group.members.by_id) == list(formed.ids.values())
     assert bench.heartbeat("c1", formed.ids["c1"], 2) is E.ILLEGAL_GENERATION
     assert bench.sync("c2", formed.ids["c2"], 2).error is E.ILLEGAL_GENERATION
@@ -562,7 +562,7 @@ def test_a_group_that_became_empty_extends_its_delay_again_only_in_java(kind: st
     bench = Bench(coordinator_kind=kind)
     formed = bench.stable_group("c1")
     bench.leave("c1", LeavingMember(member_id=formed.leader))
-    assert bench.group.books.generation == 2
+    assert bench.group.shared.generation == 2
     first = bench.join_twice("c1")
     bench.advance(1_000)
     bench.join_twice("c2")
@@ -627,7 +627,7 @@ def test_a_batch_leave_ends_in_the_same_state(kind: str) -> None:
     leave = bench.leave("admin", *[LeavingMember(member_id=formed.ids[c]) for c in ("c1", "c2")])
 
     assert [row.error for row in leave.reply.members] == [E.NONE, E.NONE]
-    assert (bench.group.state, bench.group.books.generation) == (PREPARING, 1)
+    assert (bench.group.state, bench.group.shared.generation) == (PREPARING, 1)
     assert bench.join("c3", formed.ids["c3"]).reply.generation == 2
 
 

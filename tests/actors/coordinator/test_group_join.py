@@ -200,7 +200,7 @@ def test_a_failed_record_of_a_new_group_is_told_to_a_parked_join() -> None:
 
     assert join.error is E.COORDINATOR_NOT_AVAILABLE
     bench.advance(DELAY_MS)
-    assert bench.group.books.generation == 1
+    assert bench.group.shared.generation == 1
     assert bench.group.state is COMPLETING
 
 
@@ -233,7 +233,7 @@ def test_an_unused_id_leaves_a_stable_group_alone() -> None:
         assert bench.heartbeat("c1", formed.ids["c1"], formed.generation) is E.NONE
 
     assert not bench.group.members.pending
-    assert (bench.group.state, bench.group.books.generation) == (STABLE, formed.generation)
+    assert (bench.group.state, bench.group.shared.generation) == (STABLE, formed.generation)
 
 
 @scenario("S016")
@@ -289,7 +289,7 @@ def test_the_join_limit_of_a_new_member_ends_with_the_join_phase() -> None:
     formed = bench.form({"c1": join})
     bench.advance(6_000)
 
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, formed.generation + 1)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, formed.generation + 1)
     found = decode_record(*bench.log()[-1])
     assert isinstance(found, GroupRecord) and found.metadata is not None
     assert (found.metadata.generation, found.metadata.protocol, found.metadata.members) == (2, None, ())
@@ -382,7 +382,7 @@ def test_the_initial_delay_of_a_dead_group_ends_in_nothing() -> None:
 
     bench.group.phase.timer_fired()
 
-    assert bench.group.books.generation == 0
+    assert bench.group.shared.generation == 0
 
 
 # --- rejoin matrix -------------------------------------------------------------------------------------------------

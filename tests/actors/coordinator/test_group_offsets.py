@@ -51,7 +51,7 @@ def test_a_commit_without_a_generation_creates_a_simple_group() -> None:
 
     assert bench.commit_error("c1", offset=7) is E.NONE
 
-    assert (bench.group.state, bench.group.books.protocol_type) == (EMPTY, None)
+    assert (bench.group.state, bench.group.shared.protocol_type) == (EMPTY, None)
     assert bench.committed() == 7
 
 
@@ -328,8 +328,8 @@ def test_a_deletion_that_cannot_be_written_leaves_the_group_as_it_was() -> None:
 
     assert delete_groups(bench, GROUP) == [E.COORDINATOR_NOT_AVAILABLE]
 
-    assert (bench.group.state, bench.group.books.generation, bench.committed()) == (EMPTY, 2, 5)
-    assert bench.group.books.protocol_type == "consumer"
+    assert (bench.group.state, bench.group.shared.generation, bench.committed()) == (EMPTY, 2, 5)
+    assert bench.group.shared.protocol_type == "consumer"
 
 
 def test_a_commit_under_way_goes_with_the_deleted_group() -> None:

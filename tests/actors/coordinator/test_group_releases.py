@@ -131,7 +131,7 @@ def test_a_first_member_that_names_a_protocol_twice_waits_for_ever(kind: str) ->
     first = bench.join_twice("c1", names=("range", "range"))
     bench.advance(REBALANCE_MS)
 
-    assert (first.reply, bench.group.state, bench.group.books.generation) == (None, PREPARING, 1)
+    assert (first.reply, bench.group.state, bench.group.shared.generation) == (None, PREPARING, 1)
     assert bench.join("c2").error is E.INCONSISTENT_GROUP_PROTOCOL
     assert bench.heartbeat("c1", first.request.member_id, 1) is E.REBALANCE_IN_PROGRESS
 
@@ -154,7 +154,7 @@ def test_a_member_that_comes_back_with_a_protocol_twice_wedges_its_group_in_4_0_
 
     failed = bench.join("c1", leader, names=("range", "range"))
     assert (failed.error, failed.reply.member_id) == (E.UNKNOWN_SERVER_ERROR, ""), "the answer names nobody"
-    assert (bench.group.state, bench.group.books.generation) == (PREPARING, 2)
+    assert (bench.group.state, bench.group.shared.generation) == (PREPARING, 2)
     assert bench.join("c1", leader).error is E.INCONSISTENT_GROUP_PROTOCOL
     assert bench.join("c2").error is E.INCONSISTENT_GROUP_PROTOCOL
     bench.leave("c1", LeavingMember(member_id=leader))

@@ -269,11 +269,11 @@ def test_silent_static_members_alone_hold_the_group_in_its_join_phase() -> None:
     assert bench.group.state is PREPARING
 
     bench.advance(2 * REBALANCE_MS)
-    assert (bench.group.state, bench.group.books.generation, len(bench.group.members)) == (PREPARING, 1, 2)
+    assert (bench.group.state, bench.group.shared.generation, len(bench.group.members)) == (PREPARING, 1, 2)
     assert bench.left_ms("join", GROUP) == REBALANCE_MS
     bench.advance(200_000)
 
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, 2)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, 2)
     assert formed.leader not in bench.group.members.by_id
 
 

@@ -203,7 +203,7 @@ def test_members_that_never_sync_are_removed_although_they_heartbeat() -> None:
 
     bench.advance(5_000)
 
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, 2)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, 2)
     found = decode_record(*bench.log()[-1])
     assert isinstance(found, GroupRecord) and found.metadata is not None
     assert (found.metadata.generation, found.metadata.members) == (2, ())
@@ -406,7 +406,7 @@ def test_the_last_member_to_leave_empties_the_group() -> None:
     bench.release()
 
     assert (leave.error, leave.reply.members[0].error) == (E.NONE, E.NONE)
-    assert bench.group.books.generation == formed.generation + 1
+    assert bench.group.shared.generation == formed.generation + 1
     assert bench.noted(JoinPhaseCompleted)[-1].members == ()
     assert bench.timers.keys() == {("expire",)}
 
@@ -493,7 +493,7 @@ def test_two_instances_leave_in_one_request() -> None:
     leave = bench.leave("admin", leaving("", "i-c1"), leaving("", "i-c2"))
 
     assert [(row.instance_id, row.error) for row in leave.reply.members] == [("i-c1", E.NONE), ("i-c2", E.NONE)]
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, 2)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, 2)
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -627,11 +627,11 @@ def test_the_generation_rises_with_every_completed_join_phase_and_with_nothing_e
     bench.join("c2", formed.ids["c2"])
     bench.sync("c2", formed.ids["c2"], 1)
     bench.heartbeat("c2", formed.ids["c2"], 1)
-    assert bench.group.books.generation == 1
+    assert bench.group.shared.generation == 1
 
     bench.leave("admin", *[leaving(member_id) for member_id in formed.ids.values()])
 
-    assert bench.group.books.generation == 2
+    assert bench.group.shared.generation == 2
     rejoin = bench.join_twice("c1")
     bench.advance(DELAY_MS)
     assert rejoin.reply.generation == 3

@@ -55,4 +55,4 @@ def test_nobody_looks_again_when_nobody_was_refused() -> None:
     first.tasks.take(STANDBY, 1)
     first.tasks.take(StreamsGiven(), 1)
 
-    assert not instance.directory.let_go
+    assert not instance.directory.freed

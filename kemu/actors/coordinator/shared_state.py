@@ -61,7 +61,7 @@ class GroupMachine(Protocol):
         ...
 
 
-class GroupBooks:
+class SharedState:
     """The state of one group, apart from what its parts keep for themselves."""
 
     def __init__(self, machine: GroupMachine, partition: OffsetsPartition, name: GroupId) -> None:

@@ -106,7 +106,7 @@ def request_answered(caller: Caller | Received, message: object) -> GroupRequest
     client, connection, request_id = caller[:3]
     if isinstance(message, HeartbeatReply):
         return _answered(client=client, connection=connection, request_id=request_id, error=message.error)
-    said = of(message)
-    if said is None:
+    fields = of(message)
+    if fields is None:
         return None
-    return _answered(client=client, connection=connection, request_id=request_id, **said)
+    return _answered(client=client, connection=connection, request_id=request_id, **fields)
