@@ -1,22 +1,26 @@
-"""KIP-333's mode (``enable.parallel.rebalance``) in a member: jump to the end, have a second consumer work off the gap.
+"""KIP-333's mode in a member (``enable.parallel.rebalance``): jump to the log's end; a second consumer reads the gap.
 
-A part of the consumer. Whoever owns a partition anew, with a commit in the group and records behind it, reads both
-commit logs, sees whether the log still has what was committed (KIP-320), and reads the log's end, once; writes a token
-for what lies between, durably; commits the end; and only then goes there. So a crash at any moment leaves something
-that the next owner repairs. What tokens leave open a second consumer (``actors.consumer.child``) works off: created
-once, when there first is something, and kept on standby.
+A part of the consumer. It acts when the member gets a partition with a commit and unread records:
 
-| method | what this mode makes of it |
+1. Read both commit logs of the partition.
+2. Check that the log still holds the committed records (KIP-320), and read the log's end, once.
+3. Write a token for the gap, and wait until it is stored.
+4. Commit the end, and only then jump there.
+
+So the next owner can recover from a crash at any step. A second consumer (``actors.consumer.child``) processes the
+ranges that tokens leave open. The member creates it with the first open range and keeps it on standby afterwards.
+
+| method | effect in this mode |
 |---|---|
 | ``poll`` | records of the first consumer, then of the second; half of ``max.poll.records`` each if both have some |
-| ``position``, ``seek``, ``subscribe``, ``assign``, ``unsubscribe`` | the first consumer's alone; ranges stay |
-| ``committed`` | how far the first open range is worked off; without one, the first consumer's commit |
-| ``commitSync``, ``commitAsync`` | each commits its own; a given offset is the second's if it is in an open range |
-| ``beginningOffsets``, ``endOffsets``, ``offsetsForTimes`` | as ever: what the log has |
+| ``position``, ``seek``, ``subscribe``, ``assign``, ``unsubscribe`` | the first consumer alone; ranges stay |
+| ``committed`` | the progress in the first open range; without one, the first consumer's commit |
+| ``commitSync``, ``commitAsync`` | each commits its own; a given offset inside an open range is the second's |
+| ``beginningOffsets``, ``endOffsets``, ``offsetsForTimes`` | unchanged: offsets of the log |
 | ``pause``, ``resume``, ``close`` | both |
-| auto-commit | each at its own interval, what polls before took |
+| auto-commit | each at its own interval: the records of former polls |
 
-Partitions assigned by hand know no mode: without membership there is no fence, so the second consumer has nothing.
+Partitions assigned with ``assign()`` have no such mode: without membership no generation fences the second consumer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +69,7 @@ PART = "catch-up"
 
 
 class HostOfChild(ConsumerMachine, Protocol):
-    """The member's machine, which hosts the second consumer's."""
+    """The member's machine, which hosts the second consumer's machine."""
 
     @property
     def bootstrap(self) -> tuple[ActorName, ...]:
@@ -73,20 +77,20 @@ class HostOfChild(ConsumerMachine, Protocol):
         ...
 
     def admit(self, part: str, machine: Machine) -> None:
-        """Take a machine in."""
+        """See ``HostingMachine.admit``."""
         ...
 
     def dismiss(self, part: str) -> None:
-        """Let it go."""
+        """See ``HostingMachine.dismiss``."""
         ...
 
     def tell_part(self, part: str, command: object) -> None:
-        """Tell it something, within this step."""
+        """See ``HostingMachine.tell_part``."""
         ...
 
 
 class _Jump:
-    """A partition on its way to the end: what is still to be written, in order, and where it goes then."""
+    """A partition on its way to the log's end: the writes that are left, in order, and the target position."""
 
     __slots__ = ("asked", "epoch", "one", "position", "writes")
 
@@ -96,27 +100,27 @@ class _Jump:
         self.position = position
         self.epoch = epoch
         self.asked = False
-        """The next write is under way."""
+        """Whether the next write is in flight."""
 
 
 class CatchUp:
-    """See the module."""
+    """KIP-333's mode of one member (see the module)."""
 
     def __init__(self, machine: HostOfChild, positions: Positions) -> None:
         self.logs: dict[TopicPartition, CommitLogs] = {}
-        """Both commit logs of what is owned, as far as this member knows them."""
+        """Both commit logs of the owned partitions, as far as this member knows them."""
         self._machine = machine
         self._positions = positions
         self._stored: dict[TopicPartition, tuple[int, int]] = {}
-        """The first log's commit and its leader epoch, as they were read."""
+        """The first log's commit and its leader epoch, as read."""
         self._jumps: dict[TopicPartition, _Jump] = {}
         self._child: ChildConsumer | None = None
         self._dead = False
-        """The second consumer died and is not back."""
+        """Whether the second consumer failed and has not restarted."""
         self._waiting: list[Callable[[Result], None]] = []
-        """Whoever waits for the second consumer's commit."""
+        """Continuations of commits that wait for the second consumer."""
         self._first_takes_more = True
-        """Who gets the odd record when a poll is shared."""
+        """Whether the first consumer gets the odd record when both share a poll."""
 
     # --- a partition is owned anew -----------------------------------------------------------------------------
 
@@ -136,7 +140,7 @@ class CatchUp:
             one.seeking = Seeking.JUMPING
             self._machine.wake()
         else:
-            # Where the log was cut below the commit, that is validated, and found too far, as without the mode.
+            # If the log was truncated below the commit, validation detects it as without the mode.
             offset, epoch = self._stored[one.at]
             self._begin(one, max(offset, found.position), COMMITTED, epoch)
 
@@ -207,7 +211,7 @@ class CatchUp:
     def _wrote(self, jump: _Jump) -> None:
         at = jump.one.at
         if self._jumps.get(at) is not jump:
-            return  # the partition is somebody else's
+            return  # the partition has another owner
         jump.asked = False
         self.logs[at] = self.logs[at].after(jump.writes.pop(0))
         if not jump.writes:
@@ -254,7 +258,7 @@ class CatchUp:
 
     @property
     def child_is_alive(self) -> bool:
-        """From its creation until it dies or the member ends; on standby, too."""
+        """Whether the second consumer exists, active or on standby."""
         return self._child is not None
 
     def _work_off(self, at: TopicPartition) -> None:
@@ -279,7 +283,7 @@ class CatchUp:
             self._tell(PauseChild((at,), True))
 
     def fail_child(self, for_us: int) -> None:
-        """The second consumer dies, if there is one, and is back after so long."""
+        """Let the second consumer fail, if it exists, and restart after this long."""
         if self._child is None:
             return
         self.end()
@@ -288,14 +292,14 @@ class CatchUp:
         self._machine.start_timer((ConsumerTimer.CHILD,), for_us)
 
     def restart_child(self) -> None:
-        """CHILD fired: another one goes on from the last commit."""
+        """CHILD fired: a new second consumer continues from the last commit."""
         self._dead = False
         for at, one in self._positions.partitions.items():
             if at in self.logs and one.seeking in (Seeking.FETCHING, Seeking.VALIDATING):
                 self._work_off(at)
 
     def end(self) -> None:
-        """The second consumer is gone."""
+        """Dismiss the second consumer."""
         if self._child is not None:
             self._child = None
             self._machine.dismiss(PART)
@@ -306,7 +310,7 @@ class CatchUp:
         self.child_stepped()
 
     def child_stepped(self) -> None:
-        """See what became of the second consumer's step."""
+        """React to a step of the second consumer."""
         child = self._child
         if child is None:
             return
@@ -331,7 +335,7 @@ class CatchUp:
     # --- polls -------------------------------------------------------------------------------------------------
 
     def poll(self, most: int) -> list[Returned]:
-        """What a poll returns: the first consumer's records, then the second's; they share if both have some."""
+        """Records of a poll: the first consumer's, then the second's; they share the limit if both have records."""
         positions, child = self._positions, self._child
         if child is None or not child.has_records:
             return positions.drain(most)
@@ -348,12 +352,12 @@ class CatchUp:
         return [*self._child.taken]
 
     def application_returned(self) -> None:
-        """What polls took is worked through."""
+        """Inform the second consumer that the records of former polls are processed."""
         if self._child is not None and self._child.unfinished:
             self._tell(Worked())
 
     def pause(self, at: TopicPartition, paused: bool) -> None:
-        """Both stop, or go on."""
+        """Pause or resume the second consumer's records of a partition."""
         if self._child is not None:
             self._tell(PauseChild((at,), paused))
 
@@ -389,10 +393,10 @@ class CatchUp:
         return tuple(((row.topic, row.partition), row.offset) for row in rows)
 
     def split(self, offsets: Mapping[TopicPartition, int]) -> CommitSplit:
-        """Given offsets by who commits them; what is committed already nobody does.
+        """The given offsets, by the consumer that commits them; already committed offsets are left out.
 
         Raises:
-            IllegalState: a poll has not returned what lies before one of them.
+            IllegalState: an offset lies beyond the records that polls returned.
         """
         first, second = [], []
         for at, offset in offsets.items():

@@ -1,13 +1,16 @@
-"""A consumer: the Kafka client and, behind a protocol of its own, the application that uses it, as one machine.
+"""A consumer: the Kafka client and the application that uses it, as one machine.
 
-Kafka's consumer has two threads. The heartbeat thread never waits for the application; what the machine does for it
-happens whenever an event says so. The polling thread is the application's: inside ``poll()`` it joins, calls the
-listener, commits and returns records, and while the application is busy with them (or the listener with a callback)
-nothing of that happens. ``Doing`` says where the polling thread is. An event that matters to it wakes it (``wake``);
-if it is inside ``poll()`` it looks at once, else at its next poll. So nothing polls in vain.
+Kafka's consumer has two threads. The heartbeat thread never waits for the application, so the machine does its work at
+any event. The polling thread belongs to the application. Inside ``poll()`` that thread joins the group, calls the
+listener, commits and returns records. While the application processes records, or a callback runs, all of these wait.
+``Doing`` says where the polling thread is.
 
-Its parts: membership (join, sync, heartbeat, leave), rebalancing (before and after a join), positions and fetching,
-commits, discovery (the coordinator), metadata. They speak through the machine (``actors.consumer.machine``).
+An event that concerns the polling thread wakes it (``wake``). Inside ``poll()`` the thread reacts at once, otherwise at
+its next poll. So the machine needs no periodic polling.
+
+Parts: membership (join, sync, heartbeat, leave), rebalancing (before and after a join), positions and fetching,
+commits, discovery of the coordinator, metadata. The parts communicate through the machine
+(``actors.consumer.machine``).
 
 Source: Kafka 3.9 ``ClassicKafkaConsumer`` and its coordinator.
 """
@@ -82,16 +85,16 @@ APPLICATION_COMMANDS = (
     Subscribe,
     Unsubscribe,
 )
-"""Calls of the application that it is told to make."""
+"""Commands that make the application call its consumer."""
 
 
 class Doing(Enum):
     """Where the polling thread is."""
 
     POLLING = "inside poll()"
-    DECIDING = "the application was told something and has not said what it does next"
-    WORKING = "the application works"
-    WAITING = "the application waits for something else than this consumer"
+    DECIDING = "the application has not made its next call yet"
+    WORKING = "the application processes records"
+    WAITING = "the application waits for something other than this consumer"
     COMMITTING = "inside commitSync()"
     ASKING = "inside committed(), beginningOffsets(), endOffsets() or offsetsForTimes()"
     IN_CALLBACK = "inside the rebalance listener"
@@ -100,7 +103,7 @@ class Doing(Enum):
 
 
 class Running(NamedTuple):
-    """A callback of the listener under way."""
+    """A running callback of the listener."""
 
     name: str
     partitions: tuple[TopicPartition, ...]
@@ -111,38 +114,38 @@ class Running(NamedTuple):
 
 
 _POLLING, _DECIDING, _CLOSING, _ENDED = Doing.POLLING, Doing.DECIDING, Doing.CLOSING, Doing.ENDED
-"""Asked for in every step: to look a member up in its class is slow on CPython 3.11."""
+"""Aliases for members that every step compares: a lookup in the enum class is slow on CPython 3.11."""
 _processed = maker(Processed)
 
 
 class Consumer(HostingMachine):
-    """One member of a group, and its application. Also ``Calls``: what that application may call.
+    """One member of a group, with its application. It implements ``Calls`` for that application.
 
     Args:
-        name: the actor's name; also the client id of a config that has none.
-        topics: what it subscribes to when it starts; none: its application subscribes, or assigns by hand.
-        pattern: what topics match that it subscribes to when it starts, if it is not to those.
+        name: the actor's name; also the client id where the configuration has none.
+        topics: topics to subscribe to at start; empty: the application subscribes or assigns partitions.
+        pattern: subscribe to matching topics at start, instead of ``topics``.
         bootstrap: brokers to ask first.
-        assignors: all there are, by name; the config says which are used.
-        chance: this life's own stream: the first broker asked, and the jitter of backoffs.
-        draws: what differs from member to member and from time to time.
-        listener: the application's rebalance listener; by default one that takes as long as the config says.
-        application: who polls and works; by default the usual loop, as the config says.
+        assignors: all known assignors, by name; the configuration selects among them.
+        chance: random stream of this process: the first broker to ask, and the jitter of backoffs.
+        draws: durations that differ between members and over time.
+        listener: the application's rebalance listener; by default a ``TimedListener``.
+        application: the program that polls and processes; by default a ``PollLoop``.
         versions: the API versions to speak.
-        rules_of: how to rebalance; as shipped, the highest protocol that the configured assignors have in common.
-        metadata_rules: which leader epochs in metadata its release believes.
+        rules_of: the rebalance rules; by default the highest protocol that all configured assignors support.
+        metadata_rules: the leader epochs in metadata that the release trusts.
         tasks_first: see ``CloseCall``.
 
     Raises:
-        ValueError: an assignor nobody knows, assignors without a common protocol, an unknown reset policy.
+        ValueError: an unknown assignor, assignors without a common protocol, or an unknown reset policy.
     """
 
     _closes_at_us = 0
-    """When the polling thread notices that it was told to close; 0: it was not."""
+    """Time at which the polling thread notices an order to close; 0: no such order."""
     _poll_until_us = 0
-    """When this poll() returns with nothing; 0: only with records."""
+    """Time at which this poll() returns without records; 0: poll() returns only with records."""
     _failure: MemberFailed | None = None
-    """What was raised to the application, while it closes."""
+    """The fatal error raised to the application, while the consumer closes."""
 
     def __init__(
         self,
@@ -175,7 +178,7 @@ class Consumer(HostingMachine):
         self.chance = chance
         self.draws = draws
         self.awake = False
-        """Something happened that the polling thread should look at."""
+        """Whether the polling thread has an event to react to."""
         self._wake_us = 0
         self.client = Client(
             self,
@@ -195,7 +198,7 @@ class Consumer(HostingMachine):
         self.membership: Membership = Membership(self)
         self.positions = Positions(self)
         self.catch_up = CatchUp(self, self.positions) if config.enable_parallel_rebalance else None
-        """KIP-333's mode; None: it is off."""
+        """KIP-333's mode; None: off."""
         self.commits: Commits = Commits(self, self.positions)
         self.questions: Questions = Questions(self)
         rules = rules_of(config, used)
@@ -203,24 +206,24 @@ class Consumer(HostingMachine):
         self._closing = CloseCall(self, self.commits, self.membership, self.rebalancing, self._closed, tasks_first)
         self.application: Application = application or PollLoop(config, draws)
         self.by_hand = False
-        """Partitions were assigned by the application (``assign()``): there is no membership."""
+        """Whether the application assigned partitions itself (``assign()``), so that there is no membership."""
         self.doing = _DECIDING
         self._started = False
         self._listener: Listener = listener or TimedListener(config, draws)
         self._commands: list[Any] = []
-        """Told and not done yet: calls of the application, which the polling thread makes between two polls."""
+        """Commands that the polling thread has not executed yet; it executes them between two polls."""
         self._callback: Running | None = None
         self._stalled = False
-        """The application does not poll, though it was told nothing: StopPolling."""
+        """Whether the application does not poll because of ``StopPolling``."""
         self._raise_next: dict[str, str] = {}
-        """Callback -> why its next call is to raise."""
+        """Name of a callback -> message of the exception that its next call raises."""
         self._awaited: Callable[[], None] | None = None
-        """What the application, or a callback of its listener, does when it can go on."""
+        """Continuation of ``wait``: the next step of the application, or of a callback of its listener."""
         self._polls_since_us = 0
         self._fatal: tuple[ErrorCode, str] | None = None
-        """To be raised by the next poll."""
+        """Fatal error that the next poll raises."""
         self._poll_by_us = 0
-        """When the application must have polled again, while it does not poll."""
+        """Deadline of the application's next poll, while it is outside poll()."""
         self._poll_timer_runs = False
         self._close_requested = False
         self._max_poll_us = config.max_poll_interval_ms * 1000
@@ -228,9 +231,9 @@ class Consumer(HostingMachine):
     # --- events ------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        """Answers, timers, broken connections, commands; then the polling thread, if it is free."""
+        """Handle an answer, timer, broken connection or command; then let the polling thread run, if it is free."""
         if self.doing is _ENDED:
-            # A consumer that failed is of no use, but its process runs until somebody ends it.
+            # After a fatal error the process still runs until a command closes it.
             self.finished = self.finished or (isinstance(event, Told) and isinstance(event.command, Close))
             return
         if self.catch_up is not None and self.passed_on(event):
@@ -285,7 +288,7 @@ class Consumer(HostingMachine):
         self.wake()
 
     def _link_lost(self, peer: ActorName, why: str) -> None:
-        """A connection broke: if it led to the coordinator there is none now, else leaders may have moved."""
+        """Forget the coordinator if this connection led to it; else refresh metadata, as leaders may have moved."""
         if peer == self.discovery.coordinator:
             self.discovery.lose_coordinator(why, connected=False)
         else:
@@ -331,9 +334,9 @@ class Consumer(HostingMachine):
         self.wake()
 
     def fail(self, error: ErrorCode, why: str) -> None:
-        """Raise a fatal error to the application, which closes its consumer, as programs do: it is of no use any more.
+        """Raise a fatal error to the application. The application then closes its consumer, as usual programs do.
 
-        Without ``internal.leave.group.on.close`` that calls nobody back and tells nobody. Source:
+        Without ``internal.leave.group.on.close`` that close calls no listener and sends no LeaveGroup. Source:
         ``AbstractCoordinator.close`` (3.4.1).
         """
         group, member_id = self.config.group_id, self.membership.generation.member_id
@@ -349,7 +352,10 @@ class Consumer(HostingMachine):
         self.awake = True
 
     def wake_at(self, at_us: int) -> None:
-        """Let it look again at this time. One timer serves all: the earliest wins, later ones are asked for again."""
+        """Wake the polling thread at this time.
+
+        One timer serves all requests: the earliest wins, and later ones are requested again.
+        """
         if at_us < self._wake_us or not self._wake_us:
             self._wake_us = at_us
             self.start_timer((ConsumerTimer.WAKE,), at_us - self.now_us)
@@ -359,7 +365,7 @@ class Consumer(HostingMachine):
         self.awake = True
 
     def _poll(self) -> None:
-        """poll() after poll(), until the application is busy or everything waits for events."""
+        """Repeat poll() until the application is busy or all parts wait for events."""
         while self.awake and self.doing is _POLLING:
             self.awake = False
             if self.commits.asynchronous:
@@ -375,7 +381,7 @@ class Consumer(HostingMachine):
                 self._poll_once()
 
     def _notice_close(self) -> None:
-        """The application looks, between two polls, whether it was told to close."""
+        """Close if the application has noticed the order to close; it checks between two polls."""
         if self.now_us < self._closes_at_us:
             self.wake_at(self._closes_at_us)
         else:
@@ -398,13 +404,16 @@ class Consumer(HostingMachine):
             self._return(records)
 
     def _may_read(self) -> bool:
-        """As a member, or by hand; then only who commits needs a coordinator."""
+        """Whether to read records: as a member, or with assigned partitions.
+
+        The latter need a coordinator only to commit.
+        """
         if self.is_subscribed:
             return self.membership.poll()
         return self.by_hand and (not self.config.group_id or self.discovery.ready())
 
     def _return(self, records: list[Returned]) -> None:
-        """poll() returns."""
+        """Return these records from poll()."""
         if self._poll_until_us:
             self._poll_until_us = 0
             self.stop_timer((ConsumerTimer.POLL_RETURNS,))
@@ -413,7 +422,7 @@ class Consumer(HostingMachine):
         self._assert_decided()
 
     def _poll_returns_nothing(self) -> None:
-        """The time of this poll is over; while a callback runs inside it, it returns when that is done."""
+        """Return from poll() if its timeout is over. During a callback the return waits for the callback's end."""
         if self._poll_until_us and self.now_us >= self._poll_until_us and self.doing is _POLLING:
             self._return([])
 
@@ -421,7 +430,7 @@ class Consumer(HostingMachine):
         assert self.doing is not _DECIDING, f"{self.name}: its application does not say what it does next"
 
     def _leave_poll(self, doing: Doing) -> None:
-        """The polling thread leaves poll(), or goes on outside of it: from its last poll on the clock ticks."""
+        """Leave poll(), or continue outside of it. ``max.poll.interval.ms`` counts from the last poll."""
         if self.doing is _POLLING:
             self._poll_by_us = self.now_us + self._max_poll_us
             if not self._poll_timer_runs:
@@ -496,7 +505,7 @@ class Consumer(HostingMachine):
         self.commits.send_async(self._split(offsets), then)
 
     def _split(self, offsets: Mapping[TopicPartition, int] | None) -> CommitSplit | None:
-        """Given offsets by who commits them; None: everybody all of theirs."""
+        """The given offsets, by the consumer that commits them; None: both consumers commit all of their positions."""
         if offsets is None:
             return None
         wanted = {self._assigned(at).at: offset for at, offset in offsets.items()}
@@ -593,7 +602,7 @@ class Consumer(HostingMachine):
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether it is, or is to be, a member: to topics, or to a pattern that may match none yet."""
+        """Whether the consumer is, or is to be, a member: subscribed to topics or to a pattern."""
         return bool(self.topics) or self.pattern is not None
 
     def unsubscribe(self) -> None:
@@ -607,7 +616,7 @@ class Consumer(HostingMachine):
         self.metadata.want(_sorted(tuple(topic for topic, _ in partitions)))
 
     def _read(self, partitions: tuple[tuple[str, int, int], ...]) -> None:
-        """Assign exactly these, and seek where an offset differs from what was said before."""
+        """Assign exactly these partitions; seek where the offset is beyond the present position."""
         before = {at: one.position for at, one in self.positions.partitions.items()}
         self.assign(tuple((topic, number) for topic, number, _ in partitions))
         for topic, number, offset in partitions:
@@ -644,7 +653,7 @@ class Consumer(HostingMachine):
         return self.catch_up is not None and self.catch_up.child_is_alive
 
     def _application_returned(self) -> None:
-        """The application calls again: it is done with what polls returned."""
+        """The application makes its next call, so it has processed all records of former polls."""
         if self.catch_up is not None:
             self.catch_up.application_returned()
 
@@ -696,7 +705,7 @@ class Consumer(HostingMachine):
         self._late_callback_over()
 
     def _late_callback_over(self) -> None:
-        """The polling thread comes back from a callback that took time."""
+        """Let the polling thread return from a callback that took time."""
         self.awake = True
         self._callback_over()
         self._poll_returns_nothing()
@@ -761,13 +770,13 @@ class Consumer(HostingMachine):
                 self.close()
 
     def _stop_polling(self, for_us: int) -> None:
-        """The polling thread stays away from poll(), and its application is told nothing: this poll took so long."""
+        """Keep the polling thread outside poll() for this long, without a call of the application."""
         self._leave_poll(Doing.WORKING)
         self._stalled = True
         self.start_timer((ConsumerTimer.WORK,), for_us)
 
     def _only_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        """An application that is told what to do looks at its assignment first, and leaves out what is not in it."""
+        """Those of the partitions that are assigned: an application that gets an order checks its assignment first."""
         return tuple(at for at in partitions if at in self.positions.partitions)
 
     def _unsubscribed(self) -> None:
@@ -784,7 +793,7 @@ class Consumer(HostingMachine):
         self.commits.react(api, error, sent)
 
     def _closed(self) -> None:
-        """close() is over."""
+        """Finish close()."""
         if self._failure is None:
             self._end(MemberState.CLOSED, "closed")
             return
@@ -794,7 +803,7 @@ class Consumer(HostingMachine):
         self._end(MemberState.FAILED, self._failure.why)
 
     def _end(self, state: MemberState, why: str) -> None:
-        """CLOSED or FAILED: close all connections, stop all timers, never say anything again."""
+        """Enter CLOSED or FAILED: close all connections, stop all timers, send nothing from now on."""
         self.doing = _ENDED
         self.membership.end(state, why)
         self.client.close()
@@ -829,9 +838,9 @@ _FIRED: dict[str, Callable[[Consumer], None]] = {
     ConsumerTimer.POLL_RETURNS: Consumer._poll_returns_nothing,
     ConsumerTimer.QUESTION: lambda consumer: consumer.questions.timer_fired(),
     ConsumerTimer.CHILD: _restart_child,
-    ConsumerTimer.CLOSE: lambda consumer: None,  # what ends with it looks at every event
+    ConsumerTimer.CLOSE: lambda consumer: None,  # ``CloseCall`` checks its deadline at every event
 }
-"""What each timer does; one table for all, since thousands of consumers share a process."""
+"""Handler of each timer. Thousands of consumers in one process share this table."""
 
 
 def _sorted(topics: tuple[str, ...]) -> tuple[str, ...]:

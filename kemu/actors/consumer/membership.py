@@ -1,11 +1,12 @@
-"""A consumer's life in its group: join, sync, leave. A part of the consumer; its own part: heartbeats.
+"""A consumer's membership of its group: join, sync, leave. A part of the consumer; its own part: heartbeats.
 
-Two threads meet here, as in Kafka. The polling thread (``poll``) starts joins and takes their outcome; the heartbeat
-thread (``actors.consumer.heartbeats``) runs in COMPLETING_REBALANCE and STABLE, and answers arrive through either. So
-an answer to JoinGroup waits for the polling thread (the heartbeat thread sleeps then), an answer to SyncGroup or
-Heartbeat does not, and whatever the heartbeat thread resets is noticed by the application only at its next poll.
+As in Kafka, two threads work on it. The polling thread (``poll``) starts joins and takes their outcome. The heartbeat
+thread (``actors.consumer.heartbeats``) runs in COMPLETING_REBALANCE and STABLE. Answers arrive through either thread.
+An answer to JoinGroup waits for the polling thread, since the heartbeat thread sleeps then. Answers to SyncGroup and
+Heartbeat take effect at once. The application notices a reset by the heartbeat thread only at its next poll.
 
-An error only acts if the generation is still the one the request was sent with (``unchanged``).
+An error takes effect only if its request carried the present generation (``unchanged``).
+
 Source: Kafka's ``AbstractCoordinator``.
 """
 
@@ -50,11 +51,11 @@ from kemu.protocol.notes.groups import AssignmentReceived, MemberBecame
 from kemu.protocol.rebalancing.client_rules import ClientRules
 
 JOIN_GRACE_US = 5_000_000
-"""How much longer than the rebalance timeout a join may take. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
+"""Time that a join may take beyond the rebalance timeout. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
 
 
 class Membership:
-    """See the module."""
+    """The membership of one consumer (see the module)."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
         config = machine.config
@@ -62,29 +63,30 @@ class Membership:
         self.generation = NEVER_JOINED
         self.rejoin_needed = True
         self.needs_prepare = True
-        """The next join attempt starts with onJoinPrepare."""
+        """Whether the next attempt to join starts with onJoinPrepare."""
         self.joining = False
-        """JoinGroup or SyncGroup is in flight, or the leader waits for metadata."""
+        """Whether JoinGroup or SyncGroup is in flight, or the leader waits for metadata."""
         self.outcome: Outcome | None = None
-        """Of the join, until the polling thread takes it."""
+        """Outcome of the join, until the polling thread takes it."""
         self.joined_topics: tuple[str, ...] | None = None
-        """The subscription sent with the last JoinGroup."""
+        """The subscription of the last JoinGroup."""
         self._fresh_after_answers: int | None = None
-        """With which answer about topics a pattern is matched afresh, for the next join; None: nobody asked."""
+        """Number of metadata answers after which the pattern was matched anew for the next join; None: not requested.
+        """
         self._machine = machine
         self._discovery = machine.discovery
         self._group = config.group_id
         self._instance_id = config.group_instance_id
         self._rejoin_reason = ""
         self._unread: tuple[JoinGroupReply, Generation] | None = None
-        """An answer to JoinGroup that came while the polling thread was busy."""
+        """Answer to JoinGroup that the polling thread has not read yet, with the generation of the request."""
         self._resume_at_us = 0
-        """When the polling thread, handed something to go on with, does."""
+        """Time at which the polling thread continues with new input."""
         self._assigned_before = False
-        """This process has had an assignment."""
+        """Whether this process has had an assignment."""
         self._retry_at_us = 0
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
-        """Between two joins, always the same, also since KIP-580. Source: ``joinGroupIfNeeded`` (3.4.1, 3.9)."""
+        """Wait between two joins; constant even since KIP-580. Source: ``joinGroupIfNeeded`` (3.4.1, 3.9)."""
         self.heartbeats = Heartbeats(machine, self)
         self._join_timeout_us = max(
             config.request_timeout_ms * 1000, config.max_poll_interval_ms * 1000 + JOIN_GRACE_US
@@ -104,7 +106,10 @@ class Membership:
         self._machine.wake()
 
     def poll(self) -> bool:
-        """Join until it is done; False when that takes more than this poll (the coordinator, an answer, a callback)."""
+        """Join until the member is stable.
+
+        False: the join needs more than this poll (the coordinator, an answer, a callback).
+        """
         machine = self._machine
         while self._discovery.ready():
             if machine.now_us < self._resume_at_us:
@@ -137,9 +142,10 @@ class Membership:
         return False
 
     def _is_fresh(self) -> bool:
-        """Whether a pattern was matched against what there is now: asked once before each join, if that is allowed.
+        """Whether the pattern was matched against fresh metadata: one refresh before each join, if the backoff allows
+        it.
 
-        Source: ``ConsumerCoordinator.poll``, which asks again at each poll() while the join goes on.
+        Source: ``ConsumerCoordinator.poll``, which refreshes at each poll() during the join.
         """
         machine = self._machine
         if machine.pattern is None:
@@ -150,7 +156,7 @@ class Membership:
         return machine.metadata.answers >= self._fresh_after_answers
 
     def _take(self, outcome: Outcome) -> bool:
-        """The join future is done. False when the poll ends here."""
+        """Take the outcome of the join. False: the poll ends here."""
         if isinstance(outcome, Joined):
             if self.state is MemberState.STABLE or not self._machine.rebalancing.heeds_resets:
                 return self._machine.rebalancing.complete(outcome.assignment)
@@ -171,7 +177,7 @@ class Membership:
         return True
 
     def _schedule_resume(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
-        """The polling thread has something to go on with, and does when it has its turn."""
+        """Delay the polling thread, which has new input, by the drawn time until its next turn."""
         draws = self._machine.draws
         us = draws.us(drawn, 0)
         if cold:
@@ -179,7 +185,7 @@ class Membership:
         self._resume_at_us = self._machine.now_us + us
 
     def assignment_taken(self) -> None:
-        """onJoinComplete is over without an exception."""
+        """End onJoinComplete without an exception."""
         self.outcome = None
         self._assigned_before = True
         self.needs_prepare = True
@@ -224,7 +230,7 @@ class Membership:
         self._machine.wake()
 
     def _join_broke(self, why: str, sent: Generation) -> None:
-        """JoinGroup or SyncGroup got no answer: member id and generation stay, the join starts over."""
+        """JoinGroup or SyncGroup got no answer: keep the member id and generation, and restart the join."""
         self._refuse(Retry.LATER, ErrorCode.NETWORK_EXCEPTION, why)
 
     def _refuse(self, retry: Retry, error: ErrorCode, why: str, exception: str = "") -> None:
@@ -259,7 +265,7 @@ class Membership:
             why = f"JoinGroup answered for protocol type {reply.protocol_type}"
             self._refuse(Retry.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
         elif self.state is not MemberState.PREPARING:
-            # Left or reset meanwhile. Kafka's UnjoinedGroupException, which is retriable.
+            # The member left or was reset meanwhile: Kafka's UnjoinedGroupException, which is retriable.
             self._refuse(Retry.LATER, ErrorCode.UNKNOWN_MEMBER_ID, "the group was left while joining", UNJOINED)
         else:
             self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
@@ -274,7 +280,7 @@ class Membership:
     # --- sync --------------------------------------------------------------------------------------------------
 
     def send_sync(self, assignments: tuple[MemberAssignment, ...]) -> None:
-        """Ask for the assignment; as leader, bring everybody's."""
+        """Ask for the assignment; the leader sends the assignments of all members."""
         coordinator = self._discovery.coordinator
         if coordinator is None:
             self._refuse(Retry.LATER, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator to sync with")
@@ -293,11 +299,11 @@ class Membership:
         machine.client.call(coordinator, request, version, self._sync_answered, self._join_broke, generation)
 
     def leading_failed(self, why: str) -> None:
-        """The leader could not compute an assignment: raised to the application."""
+        """Raise to the application that the leader could not compute an assignment."""
         self._refuse(Retry.NEVER, ErrorCode.UNKNOWN_SERVER_ERROR, why)
 
     def leading_ended(self) -> None:
-        """The membership was reset while the leader waited for metadata: nothing is in flight, the join starts over."""
+        """Restart the join: the membership was reset while the leader waited for metadata."""
         self._refuse(Retry.NOW, ErrorCode.ILLEGAL_GENERATION, "reset while leading")
 
     def _sync_answered(self, reply: SyncGroupReply, sent: Generation) -> None:
@@ -337,7 +343,7 @@ class Membership:
             self._machine.wake()
 
     def assignment_received(self, partitions: tuple[tuple[str, int], ...]) -> None:
-        """Report what the assignment says."""
+        """Report the partitions of the assignment."""
         generation, member_id, _ = self.generation
         self._machine.note(
             AssignmentReceived(group=self._group, member_id=member_id, generation=generation, partitions=partitions)
@@ -346,15 +352,16 @@ class Membership:
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def poll_timed_out(self) -> None:
-        """The application did not poll in time. The heartbeat thread leaves for it; nothing is raised.
+        """Leave the group for the application, which did not poll in time. The heartbeat thread does so, and raises
+        nothing.
 
-        It first looks for a coordinator to tell; it looks again with each of its turns.
+        Without a known coordinator the thread tries again at each of its turns.
         """
         if self.heartbeats.running and self._discovery.coordinator is not None:
             self.leave(POLL_TIMEOUT)
 
     def leave(self, why: str) -> None:
-        """Leave as a dynamic member, go quiet as a static one; forget everything. Nobody waits for the answer."""
+        """Leave the group and reset the membership. A static member sends no request. Nothing waits for the answer."""
         coordinator, member_id = self._discovery.coordinator, self.generation.member_id
         sends = (
             self._instance_id is None
@@ -383,12 +390,15 @@ class Membership:
         return True
 
     def reset_after(self, error: ErrorCode, why: str) -> None:
-        """Be no member any more, as an answer says; the id may outlive a generation that is not the group's."""
+        """Reset the membership after this error. Some releases keep the member id after ILLEGAL_GENERATION."""
         keeps = error is ErrorCode.ILLEGAL_GENERATION and self._client.keeps_member_id
         self.reset(why, forget_member_id=not keeps)
 
     def reset(self, why: str, *, forget_member_id: bool, rejoins: str = "") -> None:
-        """Be no member any more; the next poll loses what it owns and joins again, for ``rejoins`` or else ``why``."""
+        """Reset the membership.
+
+        The next poll gives up all partitions as lost and rejoins, for ``rejoins`` or else ``why``.
+        """
         if self.state is not MemberState.UNJOINED:
             self._become(MemberState.UNJOINED, why)
         member_id = UNKNOWN_MEMBER if forget_member_id else self.generation.member_id
@@ -401,11 +411,11 @@ class Membership:
     # --- state -------------------------------------------------------------------------------------------------
 
     def end(self, state: MemberState, why: str) -> None:
-        """CLOSED or FAILED."""
+        """Enter CLOSED or FAILED."""
         self._become(state, why)
 
     def _become(self, state: MemberState, why: str) -> None:
-        """Change the state. Leaving the beating states puts the heartbeat thread to sleep."""
+        """Change the state. The heartbeat thread sleeps outside COMPLETING_REBALANCE and STABLE."""
         old = self.state
         if state is old:
             assert state is MemberState.PREPARING, f"{self._machine.name}: {state} again ({why})"
@@ -428,4 +438,4 @@ class Membership:
 
 
 def _ignore(answer: object, context: object) -> None:
-    """Leaving is best effort, whatever comes of it."""
+    """LeaveGroup is best effort: ignore the outcome."""

@@ -1,7 +1,7 @@
-"""What a consumer does around a join: commit and give up before, compute as leader, take the assignment after.
+"""The consumer's steps around a join: commit and give up partitions, assign as the leader, take the assignment.
 
-A part of the machine, always on the polling thread. Callbacks of the listener take time; while one runs the thread is
-occupied and the steps go on when it is over. What to give up is decided by ``MemberRules`` (eager, cooperative).
+A part of the consumer, always on the polling thread. Callbacks of the listener take time; the next step waits for a
+callback's end. ``MemberRules`` (eager, cooperative) decide which partitions to give up.
 
 Source: Kafka's ``ConsumerCoordinator``: ``onJoinPrepare``, ``onLeaderElected``, ``onJoinComplete``, ``onLeavePrepare``.
 """
@@ -39,7 +39,7 @@ INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
 
 
 class Rebalancing:
-    """``assignors``: the configured ones, best first."""
+    """The steps around a join. ``assignors``: the configured ones, the preferred one first."""
 
     def __init__(
         self,
@@ -59,23 +59,25 @@ class Rebalancing:
         self._group = machine.config.group_id
         self._assignors: Mapping[str, MemberAssignor] = {one.name: for_member(one) for one in assignors}
         self._leading: tuple[JoinGroupReply, dict[MemberId, ToldByMember]] | None = None
-        """Leader: what each member said, while it waits for metadata of their topics, or its assignor for an answer."""
+        """As leader: the answer to JoinGroup and each member's metadata, while topic metadata or the assignor's answer
+        is missing.
+        """
         self._known: Known = ()
-        """Who is in the generation, if this member led it."""
+        """Members of the generation, if this member led it."""
         self._incompatible: tuple[int, Known] | None = None
-        """Generation and known members of the last assignment, if that said INCOMPATIBLE_MEMBERS."""
+        """Generation and known members of the last assignment, if it carried INCOMPATIBLE_MEMBERS."""
         self._assigned_from: Topics | None = None
-        """Leader: the metadata its last assignment was computed from."""
+        """As leader: the topic metadata behind its last assignment."""
         self._snapshots: list[tuple[int, Topics]] = []
-        """Leader without a coordinator: since when metadata said what."""
+        """As leader without a coordinator: snapshots of the topic metadata, each with the time of its arrival."""
         self._commit: Commit | None = None
         """The auto-commit before a join."""
         self._prepare_until_us = 0
         self._commit_retry_us = 0
         self._raised = False
-        """A callback of this onJoinPrepare or onJoinComplete raised."""
+        """Whether a callback of this onJoinPrepare or onJoinComplete raised."""
         self._taking: tuple[Generation, Given] | None = None
-        """The assignment onJoinComplete is working on, and its generation (the heartbeat thread may reset ours)."""
+        """The assignment in onJoinComplete, and its generation: the heartbeat thread may reset the present one."""
 
     @property
     def prepares_after_reset(self) -> bool:
@@ -91,7 +93,7 @@ class Rebalancing:
 
     @property
     def holds_poll(self) -> bool:
-        """poll() returns nothing while what it is about, a join or the commit before it, goes on."""
+        """Whether poll() returns no records during a join, or during the commit before it."""
         client = self.client
         return not client.returns_records_while_joining or (
             not client.serves_while_committing and self._prepare_until_us > 0
@@ -124,7 +126,7 @@ class Rebalancing:
         return machine.polling
 
     def _commit_before_join(self) -> bool:
-        """Commit what was consumed, for at most the rebalance timeout. False while that goes on."""
+        """Commit the positions, for at most the rebalance timeout. False while the commit is in progress."""
         machine = self._machine
         now_us, config = machine.now_us, machine.config
         if not config.enable_auto_commit:
@@ -206,7 +208,7 @@ class Rebalancing:
     # --- the leader --------------------------------------------------------------------------------------------
 
     def lead(self, reply: JoinGroupReply) -> None:
-        """onLeaderElected: decide for everybody, once the metadata of all their topics is here."""
+        """onLeaderElected: assign for all members, once the metadata of all their topics is known."""
         try:
             by_member = {row.member_id: self.rules.leading.read(row.metadata) for row in reply.members}
         except CodecError as error:
@@ -225,7 +227,7 @@ class Rebalancing:
         return self._leading is not None
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """Metadata came: a waiting leader goes on; a leader of a stable group may have to rebalance it."""
+        """Metadata arrived: continue as the waiting leader, or check whether the stable group needs a rebalance."""
         if self._leading is not None:
             if not self._machine.metadata.behind:
                 self._assign()
@@ -236,11 +238,11 @@ class Rebalancing:
                 self._check_metadata()
 
     def coordinator_lost(self) -> None:
-        """Until it is found again poll() looks at nothing else: what metadata bring meanwhile is only noted."""
+        """Only collect snapshots of metadata from now on: poll() checks none until the coordinator is found."""
         self._snapshots = [(0, self._snapshot())] if self.is_leader else []
 
     def coordinator_found(self) -> None:
-        """poll() goes on with the snapshot that it took when it began; metadata of since then count in the next one.
+        """Let poll() continue with the snapshot of its beginning. The next poll() sees later metadata.
 
         Source: ``ConsumerCoordinator.poll`` (3.4.1): ``maybeUpdateSubscriptionMetadata``, then
         ``coordinatorUnknownAndUnreadySync`` for all its time, and only then ``rejoinNeededOrPending``.
@@ -255,19 +257,19 @@ class Rebalancing:
         self._check_metadata()
 
     def resume_leading(self) -> None:
-        """The assignor has what it waited for; metadata that is under way is waited for, too."""
+        """Assign, now that the assignor has its missing input, unless metadata is still on its way."""
         if self._leading is not None and not self._machine.metadata.behind:
             self._assign()
 
     def membership_reset(self) -> None:
-        """The member is none any more; what the leader waited for is in vain."""
+        """React to a reset of the membership: stop waiting as the leader."""
         self._incompatible = None
         if self._leading is not None:
             self._leading = None
             self._membership.leading_ended()
 
     def _check_metadata(self) -> None:
-        """Kafka's ``rejoinNeededOrPending``: the leader's assignment is from other metadata than there is now."""
+        """Rejoin if the leader's assignment used other metadata than the present (``rejoinNeededOrPending``)."""
         self._check_against(self._snapshot())
 
     def _check_against(self, snapshot: Topics) -> None:
@@ -360,10 +362,10 @@ class Rebalancing:
         return machine.polling
 
     def _covers(self, assigned: set[str]) -> bool:
-        """Whether all of it is subscribed to. What else matches a pattern is from now on, too: the leader knew first.
+        """Whether the assigned topics are subscribed.
 
-        Source: ``SubscriptionState.checkAssignmentMatchedSubscription``,
-        ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
+        Topics that match the pattern become subscribed: the leader knew them earlier than this member. Source:
+        ``SubscriptionState.checkAssignmentMatchedSubscription``, ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
         """
         machine = self._machine
         if machine.pattern is None or assigned.issubset(machine.topics):
@@ -377,7 +379,7 @@ class Rebalancing:
         return True
 
     def _look_for_error(self, incompatible: bool) -> None:
-        """Count an assignment that says INCOMPATIBLE_MEMBERS, once per generation, and ask again if the rules do."""
+        """Count an assignment with INCOMPATIBLE_MEMBERS once per generation, and rejoin if the rules say so."""
         before, self._incompatible = self._incompatible, None
         if not incompatible:
             return
@@ -408,7 +410,7 @@ class Rebalancing:
         self._take()
 
     def _take(self) -> None:
-        """Own what was assigned, and tell the listener what is new (also when nothing is)."""
+        """Own the assigned partitions, and call onPartitionsAssigned, also without new partitions."""
         assert self._taking is not None
         machine = self._machine
         (generation, member_id, protocol), given = self._taking
@@ -439,7 +441,7 @@ class Rebalancing:
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def give_up_everything(self, then: Callable[[], None]) -> None:
-        """onLeavePrepare: lost or revoked, whichever is true; ``then`` when the callback is over."""
+        """onLeavePrepare: give up all partitions as lost or revoked; ``then`` follows the callback."""
         machine = self._machine
         self._positions.stop_serving()
         owned, membership = self._positions.owned(), self._membership
@@ -468,7 +470,11 @@ def _subscriber(member: ToldByMember, instance_id: str | None) -> Subscriber:
 
 
 def assignors_of(config: ConsumerConfig, assignors: Mapping[str, Assignor]) -> tuple[Assignor, ...]:
-    """Those that a consumer is configured with, best first. Raises ``ValueError``: one that nobody knows."""
+    """The configured assignors, the preferred one first.
+
+    Raises:
+        ValueError: the configuration names an unknown assignor.
+    """
     for name in config.partition_assignment_strategy:
         if name not in assignors:
             raise ValueError(f"partition.assignment.strategy: no assignor is called {name!r}")
