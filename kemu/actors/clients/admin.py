@@ -1,10 +1,13 @@
-"""A tool at work: asks coordinators about groups and offsets, and the controller about topics, leaders and settings.
+"""An admin client: requests to coordinators about groups and offsets, and to the controller about topics, leaders and
+settings.
 
-Each command is a task of its own, a sequence of requests. A request goes to whom it concerns (a group's coordinator,
-the controller, a partition's leader, any broker), who is looked up each time; it is asked again after a backoff when
-that one is not (or not yet) the right one or the connection breaks, until the task's API timeout. The outcome is a
-note: ``GroupDescribed`` or ``AdminAnswered``. A request in doubt (its answer was lost) is sent again, as Kafka's admin
-client does, so that a delete that worked may be reported as GROUP_ID_NOT_FOUND.
+Each command is a task: a sequence of requests. The target of each request is looked up each time: a group's
+coordinator, the controller, a partition's leader, or any broker. After a wrong target or a broken connection the
+request is retried with a backoff, until the task's API timeout. The outcome is a note: ``GroupDescribed`` or
+``AdminAnswered``.
+
+As in Kafka's admin client, a request whose answer was lost is sent again. So a delete that succeeded may be reported as
+GROUP_ID_NOT_FOUND.
 
 Source: Kafka's ``KafkaAdminClient``; for ``ResetOffsets`` its tool ``ConsumerGroupCommand``.
 """
@@ -116,10 +119,10 @@ RECONNECT_BACKOFF_MAX_US = 1_000_000
 REQUEST_TIMEOUT_US = 30_000_000
 API_TIMEOUT_US = 60_000_000
 METADATA_MAX_AGE_US = 300_000_000
-"""Source of all seven: Kafka 3.9's AdminClientConfig (``default.api.timeout.ms`` and the like)."""
+"""Source of all seven: Kafka 3.9's AdminClientConfig (``default.api.timeout.ms`` and similar keys)."""
 
 CONTROLLER_TIMEOUT_MS = REQUEST_TIMEOUT_US // US_PER_MS
-"""How long a controller may wait for a request's effect: as long as we wait for its answer (KIP-533)."""
+"""How long a controller may wait for a request's effect: as long as the client waits for the answer (KIP-533)."""
 
 EARLIEST, LATEST_OFFSET = -2, -1
 """Timestamps of ListOffsets that mean the start and the end of a partition."""
@@ -132,10 +135,10 @@ STALE_TARGET = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
-"""Answers after which the one to ask is looked up once more."""
+"""Errors after which the request's target is looked up again."""
 
 ASK_LEADERS = (ResetOffsets, DeleteRecordsOf)
-"""Commands that ask the leaders of partitions, whom metadata names."""
+"""Commands with requests to partition leaders, which metadata names."""
 
 API_OF: Mapping[type, str] = {
     RemoveMember: "LeaveGroup",
@@ -153,20 +156,20 @@ API_OF: Mapping[type, str] = {
     ListReassignments: "ListPartitionReassignments",
     DeleteRecordsOf: "DeleteRecords",
 }
-"""What a command's outcome is reported as."""
+"""Command -> name of the API in its report."""
 
 
 class AdminTimer(StrEnum):
-    """Timers of the admin; each is followed by the task's number."""
+    """Timers of the admin client; the task's number follows in the key."""
 
     TASK = "task"
-    """The task takes too long: it is given up."""
+    """The task's API timeout."""
     RETRY = "retry"
-    """The backoff is over: the task's request is sent again."""
+    """The end of a backoff: send the task's request again."""
 
 
 class _Task:
-    """A command under way: the steps that are left, and the request that is not answered yet."""
+    """A command in progress: its remaining steps, and the request without an answer."""
 
     __slots__ = ("ask", "asked", "attempts", "command", "number", "steps")
 
@@ -177,11 +180,11 @@ class _Task:
         self.ask = next(steps)
         self.attempts = 0
         self.asked: ActorName = ""
-        """The broker that was asked since any will do; "" for none."""
+        """The broker that was asked for a request to any broker; "": none."""
 
 
 class Admin(Machine):
-    """``bootstrap``: the brokers to ask who is responsible, in turn."""
+    """An admin client (see the module). ``bootstrap``: the brokers to ask, in turn."""
 
     def __init__(
         self, name: ActorName, bootstrap: tuple[ActorName, ...], *, chance: Chance, versions: SpokenVersions = LATEST
@@ -213,12 +216,12 @@ class Admin(Machine):
             without_topics=True,
         )
         self._waiting: dict[int, _Task] = {}
-        """Tasks whose request is for the controller, while nobody knows who that is."""
+        """Tasks with a request to the controller while it is unknown."""
         self._tasks: dict[int, _Task] = {}
         self._last_number = 0
 
     def handle(self, event: Event) -> None:
-        """Commands, answers, time."""
+        """Handle a command, answer, timer or broken connection."""
         match event:
             case Received():
                 self._client.reply_arrived(event)
@@ -248,7 +251,7 @@ class Admin(Machine):
         self._send(task)
 
     def _close(self) -> None:
-        """Tasks that are under way end without a result."""
+        """End the tasks in progress without a result."""
         for task in list(self._tasks.values()):
             self._forget(task)
         self._client.close()
@@ -259,7 +262,7 @@ class Admin(Machine):
     # --- asking ------------------------------------------------------------------------------------------------
 
     def _send(self, task: _Task) -> None:
-        """Send a task's request, or first ask who is to answer it."""
+        """Send a task's request, or first look up its target."""
         task.attempts += 1
         task.asked = ""
         match task.ask.target:
@@ -292,7 +295,10 @@ class Admin(Machine):
             self._call(controller_on(controller), task)
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """The controller is known, or a broker does not know it either. Source: ``ControllerNodeProvider``."""
+        """Send the waiting requests if the controller is known now, else refresh again.
+
+        Source: ``ControllerNodeProvider``.
+        """
         if not self._waiting:
             return
         if self._metadata.controller is None:
@@ -303,7 +309,7 @@ class Admin(Machine):
             self._call_controller(task)
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """No topic is asked about there."""
+        """Raise: an admin client requests metadata without topics."""
         raise AssertionError(f"{self.name}: {why}: {error.name}")
 
     def _failed(self, why: str, task: _Task) -> None:
@@ -318,13 +324,13 @@ class Admin(Machine):
         self._retry_later(task)
 
     def _restart(self, task: _Task) -> None:
-        """Target leads is looked up again. What was done already may be done twice."""
+        """Restart the task with a lookup of the leaders. Completed steps may run twice."""
         if task.number in self._tasks:
             task.steps = self._steps(task.command)
             task.ask = next(task.steps)
 
     def _retry_later(self, task: _Task) -> None:
-        """After the backoff, from finding whom to ask on."""
+        """Retry the request after the backoff, with a new lookup of its target."""
         if task.number in self._tasks:
             wait_us = self._retry.after(task.attempts, self._chance)
             self.start_timer((AdminTimer.RETRY, str(task.number)), wait_us)
@@ -415,7 +421,7 @@ class Admin(Machine):
         return ""
 
     def _remove(self, group: str, instance_id: str) -> Steps:
-        """One static member, or every member there is (as an admin client does when it names none)."""
+        """Remove one static member, or all members if none is named, as Kafka's admin client does."""
         leaving: tuple[LeavingMember, ...] = (LeavingMember(instance_id=instance_id, reason="removed by an admin"),)
         if not instance_id:
             described: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
@@ -433,7 +439,7 @@ class Admin(Machine):
         return "1 member" if len(leaving) == 1 else f"{len(leaving)} members"
 
     def _list(self) -> Steps:
-        """Every broker is asked which groups it coordinates."""
+        """List the groups of every broker."""
         found: list[tuple[str, str]] = []
         for broker in self._bootstrap:
             reply: ListGroupsReply = yield Ask(Target.NAMED, ListGroups(), coordinator_on(broker))
@@ -452,7 +458,7 @@ class Admin(Machine):
         return f"{command.topic}: {len(numbers)} partitions"
 
     def _reset_offsets(self, command: ResetOffsets) -> Steps:
-        """Only of a group without members; what is asked for is brought within the log's ends."""
+        """Reset offsets of a group without members, within the log's start and end."""
         group, topic = command.group, command.topic
         described: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
         expect(described.groups[0].error)
@@ -486,7 +492,7 @@ class Admin(Machine):
         return ", ".join(f"{topic}-{number} to {offset}" for number, offset in chosen.items())
 
     def _delete_records(self, command: DeleteRecordsOf) -> Steps:
-        """Each leader is asked for its partitions. Source: ``kafka-delete-records``, KIP-107."""
+        """Send DeleteRecords to each leader. Source: ``kafka-delete-records``, KIP-107."""
         topic, before = command.topic, command.before
         metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(topic,)))
         leaders = _leaders(metadata, topic)
@@ -545,7 +551,7 @@ class Admin(Machine):
         return topic
 
     def _elect(self, command: ElectLeadersOf) -> Steps:
-        """Of topics that are named, every partition is asked for; where none is, the controller looks at all."""
+        """Elect leaders for every partition of the named topics, or let the controller check all partitions."""
         asked: tuple[tuple[str, int], ...] | None = None
         if command.topics:
             metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=command.topics))
@@ -585,7 +591,7 @@ def _target(command: ResetOffsets, now: int, start: int, end: int) -> int:
 
 
 def _leaders(reply: MetadataReply, topic: str) -> dict[int, ActorName]:
-    """Partition -> the broker that leads it."""
+    """Partition -> its leader."""
     hosts = {broker.node_id: broker.host for broker in reply.brokers}
     for row in reply.topics:
         if row.topic == topic:

@@ -1,4 +1,4 @@
-"""An admin has partitions moved, stopped and listed. Source: KIP-455, Kafka's ``ReassignPartitionsCommand``."""
+"""An admin client starts, cancels and lists reassignments. Source: KIP-455, Kafka's ``ReassignPartitionsCommand``."""
 
 from collections.abc import Generator
 from typing import Any
@@ -20,9 +20,9 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 def reassign(command: ReassignPartitions) -> Steps:
-    """What of a topic is to be cancelled, or moved as a whole, is asked for first.
+    """Start or cancel reassignments. For a whole topic the admin first asks for its partitions or reassignments.
 
-    A reassignment that ends just then is none to cancel; that is no error.
+    A reassignment that ends before its cancellation is no error.
     """
     topic, targets, brokers = command.topic, command.targets, command.brokers
     cancels = not targets and not brokers
@@ -55,7 +55,7 @@ def _ongoing() -> Generator[Ask, Any, ListPartitionReassignmentsReply]:
 
 
 def list_reassignments() -> Steps:
-    """What is on its way, which step of it runs, and what it waits for."""
+    """The reassignments in progress, the running step of each, and the reason of its wait."""
     reply = yield from _ongoing()
     waits = {(row.topic_name, row.partition_index): row.why for row in reply.waiting}
     steps = {(row.topic_name, row.partition_index): row for row in reply.current_batch}

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: where partitions are, and which answers of brokers are too old to say so.
+"""A client's view of the cluster: the leaders of partitions, and a filter for outdated answers of brokers.
 
 Source: Kafka's ``MetadataCache`` and ``Metadata`` (``lastSeenLeaderEpochs``, ``updateLatestMetadata``), KIP-320.
 """
@@ -19,31 +19,35 @@ from kemu.protocol.names import ActorName
 _NO_LEADER = -1
 _NO_EPOCH = -1
 _NOT_THERE = -2
-"""In place of a leader: nothing is known of the partition, though of others with higher numbers."""
+"""Stands for the leader of an unknown partition, where partitions with higher numbers are known."""
 
 
 @frozen
 class TopicLayout:
-    """Where a topic's partitions are, by number; compact, since every client of a large cluster has its own.
+    """Leaders, epochs and replicas of a topic's partitions by number; compact, as every client of a large cluster has
+    one.
 
-    ``replicas`` is empty while no broker has a rack: nobody asks then.
+    ``replicas`` is empty while no broker has a rack, since only rack-aware assignors need it.
     """
 
     leaders: "array[int]"
-    """Node ids; negative = none."""
+    """Node ids; negative: no leader."""
     epochs: "array[int]"
     replicas: tuple[tuple[int, ...], ...]
     topic_id: int = NO_TOPIC_ID
 
     @property
     def count(self) -> int:
-        """How many partitions are known. Source: ``Cluster.partitionCountForTopic``."""
+        """Number of known partitions. Source: ``Cluster.partitionCountForTopic``."""
         return len(self.leaders) - self.leaders.count(_NOT_THERE)
 
 
 @frozen
 class KnownCluster:
-    """What the last Metadata answer said of the topics asked for, and of partitions that it is too old for, others."""
+    """The last Metadata answer about the requested topics.
+
+    Partitions with a newer known epoch keep their former entry.
+    """
 
     brokers: dict[int, ActorName]
     racks: dict[int, str]
@@ -57,7 +61,7 @@ class KnownCluster:
         return self.brokers.get(layout.leaders[partition]), layout.epochs[partition]
 
     def seen_by_assignor(self, names: tuple[str, ...]) -> Topics:
-        """Partition counts and, when brokers have racks, the racks of the replicas."""
+        """Partition counts and, if brokers have racks, the racks of the replicas."""
         known = {name: self.topics[name] for name in names if name in self.topics}
         racks = None
         if self.racks:
@@ -75,20 +79,21 @@ NOTHING_KNOWN = KnownCluster({}, {}, {})
 
 
 class LastSeen:
-    """The highest leader epoch that a client saw of each partition, as long as it is interested in the topic.
+    """The highest leader epoch that a client has seen of each partition, while it is interested in the topic.
 
-    What the known cluster says itself is not kept twice: here are the epochs of topics that are gone, and of partitions
-    of which others than brokers' metadata told newer ones.
+    The epochs of ``KnownCluster`` are not repeated here. This class stores epochs of topics missing from the last
+    answer, and newer epochs from sources other than metadata.
     """
 
     def __init__(self, rules: MetadataRules) -> None:
         self._rules = rules
         self._epochs: dict[str, array[int]] = {}
         self._ids: dict[str, int] = {}
-        """Of topics in the last answer of which no partition was taken."""
+        """Ids of topics without a usable partition in the last answer."""
 
     def current_leader(self, cluster: KnownCluster, topic: str, partition: int) -> tuple[ActorName | None, int]:
-        """The address of a partition's leader (None: unknown, or older than what was seen) and the epoch last seen.
+        """The address of a partition's leader and the highest epoch seen. None: the leader is unknown, or older than
+        that epoch.
 
         Source: ``Metadata.currentLeader``, ``partitionMetadataIfCurrent``.
         """
@@ -100,7 +105,7 @@ class LastSeen:
         return leader, epoch
 
     def saw(self, cluster: KnownCluster, topic: str, partition: int, epoch: int) -> bool:
-        """Somebody told an epoch: whether it is newer than the last seen, so that metadata is too old.
+        """Note a leader epoch. Returns whether it is newer than the highest seen, so that metadata is outdated.
 
         Source: ``Metadata.updateLastSeenEpochIfNewer``.
         """
@@ -114,10 +119,10 @@ class LastSeen:
     def learned(
         self, known: KnownCluster, reply: MetadataReply, version: int, is_retained: Callable[[str], bool]
     ) -> KnownCluster:
-        """What a client keeps of an answer; topics with an error are left out.
+        """The new view of the cluster after an answer, without topics that have an error.
 
-        A partition whose epoch is older than the last seen stays what it was; if nothing is known of it any more, it is
-        left out, too. Source: ``Metadata.handleMetadataResponse``, ``updateLatestMetadata``.
+        A partition with an older epoch than the highest seen keeps its former entry, or is left out without one.
+        Source: ``Metadata.handleMetadataResponse``, ``updateLatestMetadata``.
         """
         racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
         reliable = version >= self._rules.epochs_since
@@ -155,7 +160,7 @@ class LastSeen:
         return known.topics[topic].epochs if topic in known.topics else None
 
     def _former_id(self, topic: str, before: TopicLayout | None) -> int:
-        """In the answer before; none of a topic that was not there. Source: ``MetadataCache.topicIds``."""
+        """The topic's id in the last answer; none if the topic was missing. Source: ``MetadataCache.topicIds``."""
         return before.topic_id if before is not None else self._ids.get(topic, NO_TOPIC_ID)
 
 
@@ -176,7 +181,7 @@ def _unknown(number: int) -> PartitionMetadata:
 
 
 def _newest(answer: TopicLayout, before: TopicLayout | None, seen: "array[int]") -> TopicLayout:
-    """What is answer, but of partitions whose epoch is older than that seen what was known before."""
+    """The answer, with the former entries of partitions whose epoch is older than the one seen."""
     if _none_older(answer.epochs, seen):
         return answer
     leaders, epochs, replicas = list(answer.leaders), list(answer.epochs), list(answer.replicas)
@@ -193,7 +198,7 @@ def _newest(answer: TopicLayout, before: TopicLayout | None, seen: "array[int]")
 
 
 def _reset(answer: TopicLayout, seen: "array[int]") -> "array[int]":
-    """Of partitions that are answer of what is answer, of others what was seen."""
+    """The epoch in the answer where the answer lists the partition; otherwise the last epoch seen."""
     epochs = list(answer.epochs)
     for number in range(len(seen)):
         if number >= len(epochs):
@@ -216,7 +221,7 @@ def _at(epochs: "array[int]", number: int) -> int:
 
 
 def _compact(numbers: list[int]) -> "array[int]":
-    """Node ids and epochs are small numbers nearly always: a byte each, then."""
+    """Node ids and epochs are usually small: one byte each, then."""
     small = not numbers or (min(numbers) >= -128 and max(numbers) < 128)
     return array("b" if small else "i", numbers)
 

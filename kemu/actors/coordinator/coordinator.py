@@ -1,10 +1,10 @@
-"""The group coordinator of one broker: who answers each request, and what each timer is about.
+"""The group coordinator of one broker: the handler of each request and of each timer.
 
-All it knows of a group is what it replays from the log of the group's partition when it begins to lead; what is not in
-the log (parked requests, ids handed out, a generation whose assignment never came) is lost with it.
+Its state of a group is the replayed log of the group's partition, read when its leadership begins. State outside the
+log does not survive a change of leader: parked requests, pending member ids, a generation without an assignment.
 
-Source: Kafka's GroupCoordinatorService and CoordinatorRuntime; the checks before a group sees a request are those of
-GroupCoordinator.scala. ``config.coordinator_kind`` chooses between the two (``actors.coordinator.rules``).
+Source: Kafka's GroupCoordinatorService and CoordinatorRuntime; GroupCoordinator.scala has the checks before a group
+gets a request. ``config.coordinator_kind`` selects one of the two coordinators (``actors.coordinator.rules``).
 """
 
 from collections.abc import Callable, Mapping
@@ -73,12 +73,14 @@ _ALIVE = HeartbeatReply(error=_NONE)
 class Coordinator(Machine):
     """The groups of one broker.
 
-    Told ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. ``LeadOffsets`` must carry a
-    higher leader epoch each time. Where it need not be higher after a restart, each ``life`` must have another number:
-    member ids are unique by both.
+    Its commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. Each ``LeadOffsets``
+    of a partition must carry a higher leader epoch than the last. If a restart can keep the epoch, each process needs
+    another ``life`` number: both make member ids unique.
 
-    ``log_of``: makes the port to the logs where groups are written. ``rules``: None = those of its kind.
-    ``versions``: what its broker speaks.
+    Args:
+        log_of: makes the port to the logs of groups.
+        rules: the coordinator's rules; None: those of its kind.
+        versions: the versions that its broker supports.
     """
 
     def __init__(
@@ -133,11 +135,11 @@ class Coordinator(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """What happens on each event."""
+        """Handle an event, then the requests that its answers made readable."""
         if isinstance(event, Received):
             self._receive(event)
         else:
-            with suppress(NoCommonProtocol):  # nobody is answered, and what was changed until then is changed
+            with suppress(NoCommonProtocol):  # no request is answered; the changes so far stay
                 self._happened(event)
         if self._connections.readable:
             self._connections.read_on()
@@ -161,14 +163,14 @@ class Coordinator(Machine):
                 self._table.close()
                 self.stop_timer(_EXPIRE)
             case LinkDown(peer=peer):
-                self._log.link_down(peer, self)  # a parked join outlives its connection
+                self._log.link_down(peer, self)  # a parked join survives its connection
             case Loaded():
-                pass  # logs come with LeadOffsets
+                pass  # LeadOffsets carries the records
             case _:
                 raise AssertionError(f"{self.name}: unexpected event {event!r}")
 
     def reply(self, caller: Caller | Received, message: object) -> None:
-        """Answer a request; the next one of its connection can be read."""
+        """Answer a request; then the next one on its connection is readable."""
         note = request_answered(caller, message)
         if note is not None:
             self.note(note)
@@ -236,7 +238,8 @@ class Coordinator(Machine):
             self._failed(event, request)
 
     def _failed(self, event: Received, request: Any) -> None:
-        """Kafka threw while it served this; what was changed until then is changed. The answer names nobody.
+        """Answer a request after an exception in Kafka's code; the changes so far stay. The answer carries no member
+        id.
 
         Source: ``JoinGroupRequest.getErrorResponse`` (3.9), ``GroupCoordinatorService.joinGroup`` (4.0).
         """
@@ -255,7 +258,7 @@ class Coordinator(Machine):
             return
         error = self._table.why_not(request.group, needs_name=True)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self.reply(event, _ALIVE)  # the load starts all sessions afresh
+            self.reply(event, _ALIVE)  # the load restarts all sessions
         else:
             self._refuse(event, request, ErrorCode.UNKNOWN_MEMBER_ID if error is _NONE else error)
 
@@ -358,7 +361,7 @@ class Coordinator(Machine):
             self.reply(event, reply)
 
     def _reaches(self, event: Received, request: Any, group: GroupId, *, needs_name: bool = False) -> bool:
-        """Whether this broker answers for the group now; if not, the request is refused."""
+        """Whether this broker coordinates the group now; if not, refuse the request."""
         if group in self.groups and (group or not needs_name):
             return True
         error = self._table.why_not(group, needs_name=needs_name)

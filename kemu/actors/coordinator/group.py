@@ -1,18 +1,20 @@
-"""A classic consumer group: what it answers to each request, state by state, and the parts it is made of.
+"""A classic consumer group: its answer to each request in each state, and its parts.
 
-| part | keeps | file |
+| part | content | file |
 |---|---|---|
-| shared | name, state, generation, members | ``books``, ``members`` |
-| joining | nothing: who gets in | ``joining`` |
-| static | nothing: an instance's new id | ``static`` |
+| shared | name, state, generation, members | ``shared_state``, ``members`` |
+| joining | no state: checks and handles joins | ``joining`` |
+| static | no state: gives an instance its new id | ``static`` |
 | phase | parked joins, the initial delay, the join timer | ``join_phase`` |
-| syncing | parked syncs, who has not synced, the sync timer | ``syncing`` |
-| offsets | what is committed | ``offsets`` |
-| second | KIP-333's ranges, and how far they are worked off | ``second_log`` |
+| syncing | parked syncs, members without a sync, the sync timer | ``syncing`` |
+| offsets | committed offsets | ``offsets`` |
+| second | KIP-333's ranges, and the progress in them | ``second_log`` |
 
-Order of the checks everywhere: state DEAD, instance (82) before member id (25), generation (22), protocol (23), state.
-What must be in the log before it is said is said when its write is done; the group may have moved on by then, so what
-follows a write first asks whether what it was about still holds.
+Order of the checks in all requests: state DEAD, instance (82) before member id (25), generation (22), protocol (23),
+state.
+
+An answer that depends on a record waits for the record's write. The group may change its state meanwhile, so each
+continuation of a write checks its conditions again.
 
 Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-211 (expiry), KIP-496 (OffsetDelete).
 """
@@ -72,13 +74,13 @@ class Group:
 
     @property
     def state(self) -> GroupState:
-        """Its state."""
+        """The group's state."""
         return self.shared.state
 
     # --- sync --------------------------------------------------------------------------------------------------
 
     def sync(self, event: Received, request: SyncGroup) -> None:
-        """Give a member its assignment, or take everybody's from the leader."""
+        """Handle SyncGroup: answer with the member's assignment, or store the leader's assignments."""
         assignments = self.syncing.serve(event, request)
         if assignments is not None:
             record = group_record(self.shared.metadata(assignments))
@@ -95,7 +97,7 @@ class Group:
         error: ErrorCode,
         _base_offset: int,
     ) -> None:
-        """The assignment is in the log, or it is not: then the group tries again."""
+        """The write of the assignment ended. After a failure the group rebalances."""
         most = self._machine.config.message_max_bytes
         self._machine.note(
             GroupRecordWritten(group=self.shared.name, generation=generation, size=size, most=most, error=error)
@@ -110,7 +112,7 @@ class Group:
         self.syncing.assign(assignments)
 
     def sync_timer_fired(self) -> None:
-        """Members that joined but never synced are removed (KAFKA-12890)."""
+        """Remove the members that joined but did not sync (KAFKA-12890)."""
         late = self.syncing.late()
         for member_id in late:
             self.phase.drop(member_id, Removal.NOT_SYNCED)
@@ -120,7 +122,7 @@ class Group:
     # --- heartbeat ---------------------------------------------------------------------------------------------
 
     def heartbeat(self, event: Received, request: Heartbeat) -> None:
-        """Note that a member lives, and tell it whether to rejoin."""
+        """Handle Heartbeat: restart the session and say whether to rejoin."""
         error = self._why_no_heartbeat(request)
         if error is _NONE or (error is ErrorCode.REBALANCE_IN_PROGRESS and self.shared.state is PREPARING):
             self.shared.start_session(self.members.by_id[request.member_id])
@@ -134,7 +136,7 @@ class Group:
             self._refuse_heartbeat(event, request.member_id, error)
 
     def _answer_heartbeat(self, caller: Caller, member_id: MemberId, found: ErrorCode, error: ErrorCode) -> None:
-        """What was appended before a heartbeat came is in the log, or there was an error."""
+        """Answer a heartbeat after the writes before it, which ended with ``error``."""
         error = self._machine.rules.group_append_errors.get(error, error) or found
         if error is _NONE:
             self._machine.reply(caller, _ALIVE)
@@ -161,7 +163,7 @@ class Group:
     # --- leave -------------------------------------------------------------------------------------------------
 
     def leave(self, event: Received, request: LeaveGroup) -> None:
-        """Remove members: themselves, or by an admin who knows their instance id."""
+        """Handle LeaveGroup: of the members themselves, or of an admin with their instance ids."""
         caller = caller_of(event)
         if self.shared.state is DEAD:
             self._refuse_leave(caller, request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -195,7 +197,7 @@ class Group:
             self._machine.writes.behind(self.partition, behind)
 
     def _left(self, caller: Caller, reply: LeaveGroupReply, error: ErrorCode) -> None:
-        """The record of the empty group is in the log; if not, the last generation would come back on a failover."""
+        """The write of the empty group's record ended. After a failure a failover would restore the last generation."""
         if error is _NONE:
             self._answer_leave(caller, reply)
         else:
@@ -214,7 +216,7 @@ class Group:
         self._machine.refuse(caller, reply, group=self.name, api="LeaveGroup", member_id=member_id, error=error)
 
     def _leave_one(self, entry: LeavingMember) -> tuple[ErrorCode, bool]:
-        """The outcome for one entry, and whether the id had only been handed out."""
+        """Remove one entry. Returns its outcome, and whether its id was only pending."""
         member_id: MemberId | None = entry.member_id
         if member_id in self.members.pending:
             self.members.remove(entry.member_id)
@@ -240,7 +242,7 @@ class Group:
     # --- offsets -----------------------------------------------------------------------------------------------
 
     def why_no_commit(self, generation: int, member_id: MemberId, instance_id: str | None) -> ErrorCode:
-        """NONE, or why these may not commit. Without ids (a tool) only while the group is Empty."""
+        """NONE, or the reason to refuse a commit. A commit without ids (of a tool) needs an Empty group."""
         if self.shared.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.shared.state is EMPTY:
@@ -256,13 +258,13 @@ class Group:
         return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is COMPLETING else _NONE
 
     def committed_by(self, member_id: MemberId) -> None:
-        """A commit was accepted: a sign of life."""
+        """A commit was accepted: restart the member's session."""
         member = self.members.by_id.get(member_id)
         if member is not None and self.shared.state in (STABLE, PREPARING):
             self.shared.start_session(member)
 
     def why_no_offset_delete(self) -> ErrorCode:
-        """NONE, or why no offset of this group may be deleted by hand."""
+        """NONE, or the reason why no offset of this group may be deleted by hand."""
         if self.shared.state is DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if self.shared.state is EMPTY or self.shared.protocol_type == CONSUMER:
@@ -270,27 +272,27 @@ class Group:
         return ErrorCode.NON_EMPTY_GROUP
 
     def why_no_delete(self) -> ErrorCode:
-        """NONE, or why the group may not be deleted."""
+        """NONE, or the reason why the group may not be deleted."""
         if self.shared.state is DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return _NONE if self.shared.state is EMPTY else ErrorCode.NON_EMPTY_GROUP
 
     def consumes(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic; a group whose subscriptions are unknown might."""
+        """Whether a member subscribes to the topic; True for unknown subscriptions."""
         if self.shared.state is EMPTY:
             return False
         topics = self.shared.subscribed_topics()
         return topics is None or topic in topics
 
     def expired_offsets(self) -> tuple[TopicPartition, ...]:
-        """The offsets to drop now; since when they wait depends on what the group is (KIP-211)."""
+        """Partitions whose offsets expire now. The kind of group decides when their retention began (KIP-211)."""
         base = self._expiry_base()
         if base is None:
             return ()
         now_ms = self._machine.now_ms
         retention_ms = self._machine.config.offsets_retention_minutes * MS_PER_MINUTE
         expired = self.offsets.expired(now_ms, retention_ms, base)
-        # A partition's two commit logs go together: not before the newer one has lasted as long (KIP-333).
+        # Both commit logs of a partition expire together, when the newer one has expired (KIP-333).
         second = self.second.by_partition
         return tuple([at for at in expired if at not in second or now_ms >= second[at].newest_ms + retention_ms])
 
@@ -312,7 +314,10 @@ class Group:
     # --- what tools see ----------------------------------------------------------------------------------------
 
     def described(self) -> DescribedGroup:
-        """Protocol, subscriptions and (by the rules) assignments are shown only while the group is Stable."""
+        """The group for DescribeGroups.
+
+        Protocol, subscriptions and (by the rules) assignments are shown only in Stable.
+        """
         stable = self.shared.state is STABLE
         assigned = stable or self._machine.rules.describes_assignments_always
         members = [
@@ -338,7 +343,10 @@ class Group:
     # --- coming and going with the partition -------------------------------------------------------------------
 
     def take(self, metadata: GroupMetadata | None, offsets: GroupOffsets, second: SecondLogs) -> None:
-        """Be as a replay found the group: Stable with members, else Empty; no metadata: a simple group of offsets."""
+        """Take the state from a replay: Stable with members, else Empty.
+
+        Without metadata the group has offsets only.
+        """
         self.offsets = offsets
         self.second = second
         if metadata is None:
@@ -369,7 +377,7 @@ class Group:
             shared.state = STABLE
 
     def loaded(self) -> None:
-        """The partition is active: sessions begin afresh, and a group that is too large must shrink."""
+        """The partition is active: restart all sessions, and rebalance a group that exceeds ``group.max.size``."""
         self._machine.note(
             GroupLoaded(
                 group=self.name,
@@ -396,7 +404,7 @@ class Group:
             self.phase.prepare(self.shared.reasons.over_capacity(self.name, len(self.members), most))
 
     def die(self, why: str) -> None:
-        """Nothing of the group remains here but its name."""
+        """Enter DEAD and stop all timers."""
         self.shared.change(GroupChange.END, why)
         self.phase.stop()
         self.syncing.stop()
@@ -407,7 +415,7 @@ class Group:
         self.members.pending.clear()
 
     def unload(self) -> None:
-        """Another broker coordinates the group now: whoever waits here must look for it."""
+        """Another broker coordinates the group now: answer all parked requests with NOT_COORDINATOR."""
         self.die("unloaded")
         for member_id in self.members.by_id:
             self.phase.refuse_parked(member_id, ErrorCode.NOT_COORDINATOR, member_id)
@@ -415,7 +423,7 @@ class Group:
         self._machine.note(GroupUnloaded(group=self.name))
 
     def revived(self) -> "Group":
-        """The group as it was before a deletion that did not get into the log. Only empty groups are deleted."""
+        """The group before a deletion whose write failed. Only empty groups are deleted."""
         assert self.state is DEAD and not self.members
         group = Group(self._machine, self.partition, self.name)
         group.offsets = self.offsets

@@ -1,11 +1,11 @@
-"""How a classic group gets from one generation to the next: the join phase, its timers, and members that go.
+"""The transition of a classic group to its next generation: the join phase, its timers, and removals of members.
 
-A rebalance: ``prepare`` (whoever waits for an assignment is sent back to join), a join phase that ends when all have
-joined or its timer fires, ``_complete`` (the next generation begins, the leader gets the list), and then the syncs
-(``actors.coordinator.syncing``).
+A rebalance begins with ``prepare``: parked syncs get REBALANCE_IN_PROGRESS. The join phase ends when all members have
+joined or its timer fires. ``_complete`` then starts the next generation, and the leader gets the list of members. The
+syncs follow (``actors.coordinator.syncing``).
 
 Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-134 (initial delay), KIP-345 (static
-members stay), KIP-394 (ids handed out).
+members stay), KIP-394 (pending ids).
 """
 
 from kemu.actors.coordinator.log import Write
@@ -24,39 +24,39 @@ from kemu.protocol.names import MemberId
 from kemu.protocol.notes.groups import JoinPhaseCompleted, Removal
 
 NOBODY = Caller("", 0, 0, 0)
-"""Stands for a parked join whose request was answered with an error while the member stays in the join phase."""
+"""Replaces a parked join that was answered with an error while its member stays in the join phase."""
 
 _NOTHING_WAITS = Write(lambda _error, _base_offset: None)
 
 
 class JoinPhase:
-    """Who waits for the next generation, and how long they may."""
+    """The members that wait for the next generation, and the limit of their wait."""
 
     def __init__(self, machine: GroupMachine, shared: SharedState, syncing: Syncing) -> None:
         self._machine = machine
         self._shared = shared
         self._syncing = syncing
         self.parked: Parking[MemberId, Caller] = Parking()
-        """The joins of members that are answered when the phase ends."""
+        """Parked joins, answered when the phase ends."""
         self.after_empty: Write | None = None
-        """What waits for the record of the empty group, if this step writes one."""
+        """Continuation of the empty group's record, if this step writes one."""
         self._new_member_added = False
-        """A member came during the initial delay, which is to be extended."""
+        """Whether a member joined during the initial delay, which is then extended."""
         self._delay_ms = 0
         self._delay_left_ms: int | None = None
-        """During the initial delay: by how much it may still grow."""
+        """During the initial delay: the limit of its further extension."""
         self._is_over = False
-        """It ended in an error, and nothing ends it again."""
+        """Whether the phase ended with an error, so that no later event ends it."""
         self._timer: TimerKey = (GroupTimer.JOIN, shared.name)
 
     @property
     def all_joined(self) -> bool:
-        """Whether the phase waits for nobody: neither for a member nor for an id that was handed out."""
+        """Whether all members have joined, and no pending id is left."""
         members = self._shared.members
         return len(self.parked) == len(members) and not members.pending
 
     def may_extend(self) -> None:
-        """A member was added: the initial delay, if it runs, is to be extended (KIP-134)."""
+        """A member was added: extend the initial delay, if it runs (KIP-134)."""
         shared = self._shared
         if shared.state is not PREPARING:
             return
@@ -67,7 +67,7 @@ class JoinPhase:
         self._new_member_added = self._new_member_added or extends
 
     def rebalance_or_complete(self, why: str) -> None:
-        """Something changed that the next generation must know."""
+        """React to a change that needs a new generation."""
         if self._shared.state is PREPARING:
             self.complete_if_all_joined()
         else:
@@ -91,14 +91,14 @@ class JoinPhase:
             self._start_timer(shared.members.rebalance_timeout_ms())
 
     def complete_if_all_joined(self, *, initial_too: bool = False) -> None:
-        """End the join phase if it waits for nobody; the initial delay is not cut short but by an expiry."""
+        """End the join phase if all have joined. Only an expired session can shorten the initial delay."""
         shared = self._shared
         initial = shared.previous is EMPTY and not initial_too
         if shared.state is PREPARING and self.all_joined and not initial and not self._is_over:
             self._complete()
 
     def timer_fired(self) -> None:
-        """The join phase has taken as long as it may; the initial delay grows while members arrive (KIP-134)."""
+        """End the join phase at its timeout, or extend the initial delay if members have joined (KIP-134)."""
         if self._shared.state is DEAD:
             return
         left = self._delay_left_ms
@@ -112,7 +112,7 @@ class JoinPhase:
             self._complete()
 
     def stop(self) -> None:
-        """The group is gone."""
+        """Stop the timer of a group that ends."""
         self._machine.stop_timer(self._timer)
 
     def _start_timer(self, after_ms: int) -> None:
@@ -121,9 +121,10 @@ class JoinPhase:
     # --- the next generation -----------------------------------------------------------------------------------
 
     def _complete(self) -> None:
-        """The next generation begins, unless only silent static members are there.
+        """Start the next generation, unless only static members are left and none of them joined.
 
-        Raises ``NoCommonProtocol``: the generation is counted, the phase goes on without a timer.
+        Raises:
+            NoCommonProtocol: the generation is counted, and the phase continues without a timer.
         """
         shared, members = self._shared, self._shared.members
         assert shared.state is PREPARING, f"{shared.name}: join phase completed in {shared.state}"
@@ -155,7 +156,7 @@ class JoinPhase:
             self._machine.writes.begin(shared.partition, (group_record(shared.metadata()),), after)
 
     def _elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one who joined; False when nobody did."""
+        """Make sure that the leader has joined. False: no member has."""
         members = self._shared.members
         assert members.leader is not None, f"{self._shared.name}: members without a leader"
         if members.leader in self.parked:
@@ -168,7 +169,7 @@ class JoinPhase:
         return False
 
     def _answer_all(self) -> None:
-        """Tell every member its generation, start its session, and wait for its sync."""
+        """Answer all joins, restart all sessions, and await the syncs."""
         shared, leader = self._shared, self._shared.members.leader
         listed = shared.members.listed(shared.protocol)
         for member in shared.members:
@@ -194,14 +195,14 @@ class JoinPhase:
     # --- members -----------------------------------------------------------------------------------------------
 
     def update_and_park(self, caller: Caller, request: JoinGroup, member: Member) -> None:
-        """Take what a join tells anew about a member, and keep the join; one that is parked is never answered then."""
+        """Update a member from its join, and park the join. A join already parked is never answered."""
         self._shared.members.update(
             member, request.protocols, rebalance_timeout_of(request), request.session_timeout_ms
         )
         self.parked.hold(member.member_id, caller)
 
     def session_timer_fired(self, member_id: MemberId) -> None:
-        """No sign of life for too long: of a member, of one that is new, or of an id that was handed out."""
+        """Handle an expired session: of a member, of a new member, or of a pending id."""
         shared = self._shared
         ends_delay = self._machine.rules.expiry_ends_initial_delay
         if member_id in shared.members.pending:
@@ -212,7 +213,7 @@ class JoinPhase:
         if member is None or shared.state is DEAD:
             return
         if not member.is_new and (member_id in self.parked or member_id in self._syncing.parked):
-            if shared.state is STABLE:  # a replacement is being written; its answer starts no session
+            if shared.state is STABLE:  # a replacement is being written; its answer restarts no session
                 shared.start_session(member)
             return
         why = Removal.JOIN_TOO_LONG if member.is_new else Removal.SESSION_EXPIRED
@@ -223,12 +224,12 @@ class JoinPhase:
             self.prepare(shared.reasons.session_over(member_id))
 
     def remove_member(self, member: Member, why: str) -> None:
-        """A member goes; its parked join is told so (its parked sync is not, as in Kafka)."""
+        """Remove a member and answer its parked join. A parked sync gets no answer, as in Kafka."""
         self.refuse_parked(member.member_id, ErrorCode.UNKNOWN_MEMBER_ID, "")
         self.drop(member.member_id, why)
 
     def drop(self, member_id: MemberId, why: str) -> None:
-        """Strike an id from the shared, its timer with it."""
+        """Remove an id and its timer."""
         shared = self._shared
         leader = shared.members.leader
         member = shared.members.remove(member_id)
@@ -252,7 +253,7 @@ class JoinPhase:
         leader: MemberId | None = None,
         skip: bool = False,
     ) -> None:
-        """A member is in this generation; ``listed`` is for the leader only."""
+        """Answer a join with this generation; ``listed`` is for the leader only."""
         if caller is NOBODY:
             return
         shared = self._shared
@@ -271,7 +272,10 @@ class JoinPhase:
         )
 
     def refuse(self, caller: Caller, error: ErrorCode, member_id: MemberId, *, of: MemberId | None = None) -> None:
-        """A join is answered with an error; ``member_id`` is what the reply carries, ``of`` whose join it was."""
+        """Answer a join with an error.
+
+        ``member_id`` is the reply's id, ``of`` the id of the member whose join it was.
+        """
         if caller is NOBODY:
             return
         self._machine.refuse(
@@ -284,12 +288,12 @@ class JoinPhase:
         )
 
     def refuse_parked(self, member_id: MemberId, error: ErrorCode, reply_id: MemberId) -> None:
-        """The parked join of this id, if there is one, is answered with an error that carries ``reply_id``."""
+        """Answer the parked join of this id, if there is one, with an error and ``reply_id``."""
         caller = self.parked.release(member_id)
         if caller is not None:
             self.refuse(caller, error, reply_id, of=member_id)
 
 
 def rebalance_timeout_of(request: JoinGroup) -> int:
-    """In ms; JoinGroup v0 has none: the session timeout stands in for it."""
+    """The rebalance timeout in ms; in JoinGroup v0 the session timeout."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms

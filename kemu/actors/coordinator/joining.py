@@ -1,4 +1,4 @@
-"""How a member gets into a group: the capacity gate, new members, those that come back.
+"""Joins of a group: the size limit, new members and known members.
 
 Source: Kafka's classic half of GroupMetadataManager; KIP-389 (maximum size), KIP-394 (MEMBER_ID_REQUIRED).
 """
@@ -24,7 +24,7 @@ _MEMBER_ID_REQUIRED_SINCE = 4
 
 
 class Joining:
-    """The answers to JoinGroup."""
+    """Handles the joins of one group."""
 
     def __init__(self, machine: GroupMachine, shared: SharedState, phase: JoinPhase, static: StaticInstances) -> None:
         self._machine = machine
@@ -33,7 +33,7 @@ class Joining:
         self._static = static
 
     def serve(self, event: Received, request: JoinGroup) -> None:
-        """Let a member in, back in, or not."""
+        """Accept or refuse a JoinGroup."""
         caller = caller_of(event)
         if not self._has_room(request.member_id):
             self._turn_away(caller, request)
@@ -47,7 +47,7 @@ class Joining:
             self._join_known(caller, request)
 
     def write_new_group(self, event: Received) -> None:
-        """Write the empty record of a group that this join creates; should that fail, the join is told so."""
+        """Write the empty record of a group that this join creates. If the write fails, the join gets the error."""
         shared = self._shared
         record = group_record(
             GroupMetadata(
@@ -74,7 +74,7 @@ class Joining:
             parked.hold(member_id, NOBODY)
 
     def failed(self, caller: Caller) -> None:
-        """A join was answered with an error of the coordinator's own; who sent it is in the join phase all the same."""
+        """A join was answered with an internal error; its member stays in the join phase."""
         parked = self._phase.parked
         for member_id in [each for each in parked if parked[each] == caller]:
             parked.hold(member_id, NOBODY)
@@ -82,7 +82,7 @@ class Joining:
     # --- who may -----------------------------------------------------------------------------------------------
 
     def _has_room(self, member_id: MemberId) -> bool:
-        """The capacity gate (KIP-389): who waits in a join phase counts, ids that were only handed out do not."""
+        """Whether the group has room (KIP-389): members in a join phase count, pending ids do not."""
         most = self._machine.config.group_max_size
         state = self._shared.state
         if state is PREPARING:
@@ -142,7 +142,7 @@ class Joining:
             self._rejoin(caller, request, members.by_id[member_id])
 
     def _rejoin(self, caller: Caller, request: JoinGroup, member: Member) -> None:
-        """A member comes back: with listener, or asking again for what it was told."""
+        """Handle the join of a member: with changes, or as a repetition."""
         shared, phase = self._shared, self._phase
         unchanged = member.protocols == request.protocols
         leads = member.member_id == shared.members.leader

@@ -1,7 +1,7 @@
-"""The log of a coordinator on a replicated ``__consumer_offsets``: the broker's, not the disk (a ``GroupLog``).
+"""A coordinator's log on a replicated ``__consumer_offsets``: kept by the broker, not by this actor (a ``GroupLog``).
 
-Appends are requests to the broker of the same process; and the broker's word on what it leads is the coordinator's
-order to take groups up and to give them up. See ``actors.broker.group_log``.
+Appends are requests to the broker of the same process. The broker's notices of leadership make the coordinator load and
+unload groups. See ``actors.broker.group_log``.
 """
 
 from kemu.actors.coordinator.log import ALL_IN_SYNC, LogListener, OffsetsPartition
@@ -24,10 +24,11 @@ _WITH_ACKS_ALL, _WITH_ANY_ACKS = 0, 1
 
 
 class BrokerLog:
-    """Partitions that ``broker``, the other actor of the coordinator's process, keeps.
+    """Logs of partitions that ``broker``, the other actor of the coordinator's process, keeps.
 
-    ``load_us``: how long it takes to read a log that is not empty, where that is not drawn. ``commit_timeout_us``:
-    ``offsets.commit.timeout.ms``.
+    Args:
+        load_us: time to read a log that is not empty, unless it is drawn.
+        commit_timeout_us: ``offsets.commit.timeout.ms``.
     """
 
     def __init__(
@@ -45,10 +46,10 @@ class BrokerLog:
         self._load_us = load_us
         self._draws = draws
         self._asked: dict[int, int] = {}
-        """Request id of an append under way -> its token."""
+        """Request id of an append in progress -> its token."""
 
     def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
-        """Ask the broker to append."""
+        """Send the append to the broker."""
         request = AppendGroups(
             partition=partition.number, leader_epoch=partition.epoch, records=records, required_acks=required_acks
         )
@@ -56,7 +57,7 @@ class BrokerLog:
         self._asked[self._machine.request(self._broker, request, version)] = token
 
     def receive(self, event: Received, listener: LogListener) -> None:
-        """What came of an append, or who leads."""
+        """Handle the outcome of an append, or a change of leadership."""
         match event.message:
             case AppendGroupsReply(error=error, base_offset=base_offset):
                 listener.written(self._asked.pop(event.request_id), error, base_offset)
@@ -76,7 +77,7 @@ class BrokerLog:
                 raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 
     def link_down(self, peer: ActorName, listener: LogListener) -> None:
-        """The answers to the appends under way will not come."""
+        """Fail the appends in progress: their answers are lost."""
         if peer == self._broker:
             asked, self._asked = self._asked, {}
             for token in asked.values():

@@ -1,4 +1,4 @@
-"""The second half of a rebalance: who of a generation has not synced, whose syncs are parked, who is told what.
+"""The second half of a rebalance: members without a sync, parked syncs, and the answers to them.
 
 Source: Kafka's ClassicGroup (``pendingSyncMembers``) and the classic half of GroupMetadataManager; KIP-559 (protocol in
 SyncGroup), KAFKA-12890 (sync timer).
@@ -29,30 +29,33 @@ class Syncing:
         self._timer: TimerKey = (GroupTimer.SYNC, shared.name)
 
     def expect(self) -> None:
-        """A generation begins: all its members are to sync, since KAFKA-12890 within the group's rebalance timeout."""
+        """A generation begins: await every member's sync, since KAFKA-12890 within the rebalance timeout."""
         members = self._shared.members
         self._missing = dict.fromkeys(members.by_id)
         if self._machine.rules.sync_timer:
             self._machine.start_timer(self._timer, members.rebalance_timeout_ms() * US_PER_MS)
 
     def expect_nobody(self) -> None:
-        """A join phase begins: the syncs that did not come are of no interest any more."""
+        """A join phase begins: await no more syncs."""
         self._missing.clear()
         self._machine.stop_timer(self._timer)
 
     def forget(self, member_id: MemberId) -> None:
-        """A member is gone; its parked sync is never answered, as in Kafka."""
+        """Remove a member. Its parked sync is never answered, as in Kafka."""
         self._missing.pop(member_id, None)
         self.parked.release(member_id)
 
     def late(self) -> tuple[MemberId, ...]:
-        """The timer fired: who joined but never synced, however they heartbeat (KAFKA-12890)."""
+        """The timer fired: members that joined but did not sync, whatever heartbeats they sent (KAFKA-12890)."""
         return tuple(self._missing) if self._shared.state in (COMPLETING, STABLE) else ()
 
     # --- requests ----------------------------------------------------------------------------------------------
 
     def serve(self, event: Received, request: SyncGroup) -> dict[MemberId, bytes] | None:
-        """Answer or park a sync; what the leader brought for everybody, which is to be written now."""
+        """Answer or park a sync.
+
+        Returns the leader's assignments, which must be written first; None for all other syncs.
+        """
         caller = caller_of(event)
         error = self._why_not(request)
         if error is not _NONE:
@@ -89,7 +92,7 @@ class Syncing:
         return ErrorCode.REBALANCE_IN_PROGRESS if shared.state is PREPARING else _NONE
 
     def _differs(self, claimed: str | None, actual: str | None) -> bool:
-        """A protocol type or name that is not given is not compared."""
+        """Whether a protocol type or name in the request is wrong; an absent one is not compared."""
         if claimed is None or (actual is None and not self._machine.rules.sync_needs_vote):
             return False
         return claimed != actual
@@ -97,7 +100,7 @@ class Syncing:
     # --- what comes of it --------------------------------------------------------------------------------------
 
     def assign(self, assignments: dict[MemberId, bytes]) -> None:
-        """The assignment is in the log: everybody may know it."""
+        """The assignment is in the log: answer all parked syncs."""
         for member in self._shared.members:
             member.assignment = assignments[member.member_id]
             caller = self.parked.release(member.member_id)
@@ -107,7 +110,7 @@ class Syncing:
         self._shared.change(GroupChange.ASSIGNMENT, "the leader's assignment is in the log")
 
     def reset(self, error: ErrorCode) -> None:
-        """Nobody has an assignment, and whoever waits for one is told why."""
+        """Clear all assignments, and answer all parked syncs with an error."""
         for member in self._shared.members:
             member.assignment = b""
             caller = self.parked.release(member.member_id)
@@ -116,7 +119,7 @@ class Syncing:
                 self._shared.start_session(member)
 
     def refuse_parked(self, member_id: MemberId, error: ErrorCode) -> None:
-        """The parked sync of this id, if there is one, is answered with an error."""
+        """Answer the parked sync of this id, if there is one, with an error."""
         caller = self.parked.release(member_id)
         if caller is not None:
             self.refuse(caller, error, member_id)
@@ -134,10 +137,10 @@ class Syncing:
         )
 
     def refuse(self, caller: Caller, error: ErrorCode, member_id: MemberId) -> None:
-        """A sync is answered with an error."""
+        """Answer a sync with an error."""
         reply = SyncGroupReply(error=error)
         self._machine.refuse(caller, reply, group=self._shared.name, api="SyncGroup", member_id=member_id, error=error)
 
     def stop(self) -> None:
-        """The group is gone."""
+        """Stop the timer of a group that ends."""
         self._machine.stop_timer(self._timer)

@@ -395,7 +395,7 @@ class AnyOrder(RuleBasedStateMachine):
             error = self.bench.beat(client.name, client.member_id, client.generation, instance=client.instance).error
             if error in (E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID):
                 client.reset()
-            elif error not in (None, E.NONE):  # None: it waits for what is being written, and is no listener
+            elif error not in (None, E.NONE):  # None: it waits for a write in progress, so it reports no change
                 client.generation = -1
 
     def is_settled(self, people: list[Client]) -> bool:

@@ -130,7 +130,7 @@ def test_a_log_that_is_not_empty_takes_its_time_to_load() -> None:
 
 
 def test_what_the_broker_leads_no_more_is_given_up_until_it_leads_again() -> None:
-    """onResignation, under the epoch it led in; the next election has a higher one. Old listener is ignored."""
+    """onResignation under the epoch of the leadership. The next election has a higher epoch; lower ones are ignored."""
     desk = Desk()
     desk.leads(4, offset_record("g", "t", 0, StoredOffset(7, -1, "", 0)))
     desk.coordinator.step(0, TimerFired(("load", str(NUMBER))))
