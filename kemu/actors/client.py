@@ -22,7 +22,7 @@ TIMED_OUT = "request timed out"
 """Reason of a failed request: the connection was closed because a request on it timed out."""
 DISCONNECTED = "disconnected"
 """Reason of a failed request: its connection broke."""
-NO_VERSION = "the broker has no version of it"
+NO_VERSION = "the broker supports no version of the request"
 """Reason of a failed request: the broker's release supports no equivalent version of it."""
 
 
@@ -156,7 +156,8 @@ class Client:
     def postpone(self, peer: ActorName, deadline_us: int) -> None:
         """Set the deadline of all requests in flight to ``peer``, for connections that end after a period of silence.
 
-        ZooKeeper's clients do so (``ClientCnxn``: no answer within the read timeout, whatever the age of a request).
+        Source: ZooKeeper's ``ClientCnxn``, whose read timeout counts from the last answer, whatever the age of a
+        request.
         """
         for request_id, flight in self.in_flight.items():
             if flight.peer == peer:

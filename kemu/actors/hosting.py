@@ -153,7 +153,7 @@ class HostingMachine(Machine):
         part = inside.name
         match effect:
             case Send(to=to, request_id=number, version=version, message=message):
-                assert not effect.connection, f"{self.name}: part {part} was asked nothing and answers {message}"
+                assert not effect.connection, f"{self.name}: part {part} answers {message} without a request"
                 self._last_request_id += 1
                 self._asked[self._last_request_id] = inside, number, to
                 inside.peers[to] = None
@@ -181,7 +181,7 @@ class HostingMachine(Machine):
             case Note(fact=fact, part=of):
                 return Note(fact, part_on(part, of))
             case _:
-                raise AssertionError(f"{effect!r} is no effect")
+                raise AssertionError(f"{effect!r} is an unknown effect")
 
     def _forget_asked(self, inside: _Part, peer: ActorName) -> None:
         """Forget the requests of a part over a lost connection."""

@@ -234,7 +234,7 @@ class Machine:
     # --- verbs -------------------------------------------------------------------------------------------------
 
     def request(self, to: ActorName, message: object, version: int) -> int:
-        """Send a request to ``to``. Returns its id, which the reply will carry."""
+        """Send a request to ``to``. Returns the request's id, which the reply will carry."""
         self._last_request_id = request_id = self._last_request_id + 1
         self._effects.append(_new(Send, (to, 0, request_id, version, message)))
         return request_id

@@ -41,7 +41,7 @@ class Negotiation:
         """Broker with ApiVersions in flight -> the requests held for it, in order."""
 
     def request(self, to: ActorName, message: object, version: int) -> int:
-        """Send a request, or hold it. Returns its id."""
+        """Send a request, or hold it. Returns the request's id."""
         if isinstance(message, ApiVersions):
             return self._machine.request(to, message, version)
         held = _Held(self._machine.new_request_id(), message, version)

@@ -44,7 +44,7 @@ def reassign(command: ReassignPartitions) -> Steps:
     for row in reply.responses:
         if not cancels or row.error_code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
             expect(row.error_code, f"{topic}-{row.partition_index}: {row.error_message or ''}")
-    return f"{topic}: {counted(len(rows))} {'cancelled' if cancels else 'on the way'}"
+    return f"{topic}: {counted(len(rows))} {'cancelled' if cancels else 'in progress'}"
 
 
 def _ongoing() -> Generator[Ask, Any, ListPartitionReassignmentsReply]:

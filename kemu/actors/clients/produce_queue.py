@@ -80,7 +80,7 @@ class ProduceQueue:
     def split(self) -> None:
         """Split the head, which is definitely not in the log, into two batches with new sequence numbers."""
         head = self.batches[0]
-        assert head.count > 1 and not head.in_doubt, "only what surely is not in the log may be cut anew"
+        assert head.count > 1 and not head.in_doubt, "only a batch that is definitely not in the log may be split"
         second = Batch(head.count - head.count // 2, head.created_us)
         second.attempts = head.attempts  # so neither half grows
         head.count //= 2

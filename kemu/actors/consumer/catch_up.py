@@ -288,7 +288,7 @@ class CatchUp:
             return
         self.end()
         self._dead = True
-        self._machine.note(ChildConsumerDied(group=self._machine.config.group_id, why="it was told to"))
+        self._machine.note(ChildConsumerDied(group=self._machine.config.group_id, why="failed on command"))
         self._machine.start_timer((ConsumerTimer.CHILD,), for_us)
 
     def restart_child(self) -> None:
@@ -406,7 +406,9 @@ class CatchUp:
                 case Route.SECONDARY:
                     second.append((at, offset))
                 case Route.REFUSED:
-                    raise IllegalState(f"{at[0]}-{at[1]}: {offset} cannot be committed: it was not reached yet")
+                    raise IllegalState(
+                        f"{at[0]}-{at[1]}: offset {offset} cannot be committed: polls have not reached it"
+                    )
         return CommitSplit(tuple(first), tuple(second))
 
     def _route(self, at: TopicPartition, offset: int) -> Route:

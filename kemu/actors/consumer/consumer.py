@@ -427,7 +427,7 @@ class Consumer(HostingMachine):
             self._return([])
 
     def _assert_decided(self) -> None:
-        assert self.doing is not _DECIDING, f"{self.name}: its application does not say what it does next"
+        assert self.doing is not _DECIDING, f"{self.name}: its application made no next call"
 
     def _leave_poll(self, doing: Doing) -> None:
         """Leave poll(), or continue outside of it. ``max.poll.interval.ms`` counts from the last poll."""
@@ -697,11 +697,11 @@ class Consumer(HostingMachine):
             self._callback_over()
 
     def commit_in_callback(self, offsets: Mapping[TopicPartition, int], then: Callable[[], None]) -> None:
-        assert self.doing is Doing.IN_CALLBACK, f"{self.name}: {self.doing} is no callback"
+        assert self.doing is Doing.IN_CALLBACK, f"{self.name}: {self.doing} is outside a callback"
         self.commits.run_sync(self.config.default_api_timeout_ms * 1000, then, self._split(offsets))
 
     def callback_returns(self) -> None:
-        assert self.doing is Doing.IN_CALLBACK, f"{self.name}: {self.doing} is no callback"
+        assert self.doing is Doing.IN_CALLBACK, f"{self.name}: {self.doing} is outside a callback"
         self._late_callback_over()
 
     def _late_callback_over(self) -> None:
@@ -822,7 +822,7 @@ class Consumer(HostingMachine):
 
 
 def _restart_child(consumer: Consumer) -> None:
-    assert consumer.catch_up is not None, f"{consumer.name}: no second consumer to come back"
+    assert consumer.catch_up is not None, f"{consumer.name}: no second consumer to restart"
     consumer.catch_up.restart_child()
 
 

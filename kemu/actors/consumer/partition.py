@@ -11,10 +11,10 @@ class Seeking(Enum):
     """Stage of a partition on its way to a position."""
 
     COMMITTED = "asks for the committed offset"
-    END = "asks its leader for the end, to jump there (KIP-333)"
-    JUMPING = "writes down what it jumps over, then that it did (KIP-333)"
+    END = "asks its leader for the log's end, to jump there (KIP-333)"
+    JUMPING = "writes a token for the gap, then commits the end (KIP-333)"
     RESET = "asks its leader for the start or the end"
-    VALIDATING = "asks its leader whether it still has what was read so far"
+    VALIDATING = "asks its leader to validate the position"
     """Kafka's AWAIT_VALIDATION (KIP-320): neither fetched nor committed meanwhile."""
     FETCHING = "has a position"
 

@@ -492,7 +492,7 @@ class Positions:
             why = f"LogTruncationException: {one.topic}-{one.number} was truncated{to}, the position is {one.position}"
             self._machine.fail_later(ErrorCode.OFFSET_OUT_OF_RANGE, f"{why}, and no reset policy")
         elif undefined:
-            self.reset(one, "the leader does not know the epoch of what was read")
+            self.reset(one, "the leader does not know the position's epoch")
         elif one.jumps and catch_up is not None:
             self._tell(one, row.end_offset, TRUNCATED)
             catch_up.truncated(one.at, row.end_offset)

@@ -311,7 +311,7 @@ class Rebalancing:
         too_early = self.rules.moved_too_early(assignor.name, members, decided.partitions)
         if too_early:
             names = ", ".join(f"{topic}-{number}" for topic, number in too_early)
-            membership.leading_failed(f"{assignor.name} gave away what others still own: {names}")
+            membership.leading_failed(f"{assignor.name} assigned partitions that other members still own: {names}")
             return
         leading, version, bytes_of = self.rules.leading, machine.versions.subscription, decided.user_data
         rows: list[MemberAssignment] = []

@@ -246,7 +246,7 @@ class Writes:
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
         """An append ended."""
-        assert 0 < token <= self._last_token, f"append {token} was never asked for"
+        assert 0 < token <= self._last_token, f"append {token} was never requested"
         parts = self._batch_parts.pop(token, None)
         if parts is None:
             self._over(token, error, base_offset)

@@ -193,7 +193,7 @@ class Members:
         for member in self:
             choice = next((own.name for own in member.protocols if self.support[own.name] == everyone), None)
             if choice is None:
-                raise NoCommonProtocol(f"{member.member_id} supports nothing that all others do")
+                raise NoCommonProtocol(f"{member.member_id} supports no protocol that all members support")
             votes[choice] = votes.get(choice, 0) + 1
         return max(vote_order(self._maps, votes), key=votes.__getitem__)
 

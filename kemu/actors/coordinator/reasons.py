@@ -1,6 +1,6 @@
 """Reasons of rebalances, in the words that Kafka's coordinators log after "Preparing to rebalance group".
 
-The two coordinators differ in some of the words. Since 3.2 the reason includes the client's own reason (KIP-800).
+The two coordinators differ in their wording. Since 3.2 the reason includes the client's own reason (KIP-800).
 
 Source: ``GroupCoordinator.scala`` 2.4.1, 2.8.2, 3.4.1; ``GroupMetadataManager`` 3.9.
 """

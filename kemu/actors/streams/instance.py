@@ -190,7 +190,7 @@ class Instance(HostingMachine):
     # --- events ------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        """Let the part of the event step, then deliver the threads' commands to parts until none is left."""
+        """Pass the event to its part or handle it here; then deliver the threads' commands until none is left."""
         if not self.passed_on(event):
             self._own(event)
         self._run_outbox()

@@ -148,7 +148,7 @@ def test_removing_members_from_a_group_of_an_older_broker_fails_at_once():
     bench.answer(told_of(KAFKA_2_3))
     bench.wait(1)
 
-    why = "the broker has no version of it: LeaveGroup"
+    why = "the broker supports no version of the request: LeaveGroup"
     assert bench.notes == [AdminAnswered(group="g", api="LeaveGroup", error=ErrorCode.UNSUPPORTED_VERSION, text=why)]
     assert not bench.hung_up
 

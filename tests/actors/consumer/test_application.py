@@ -238,7 +238,7 @@ def test_an_application_that_says_nothing_is_found_out() -> None:
     application.then = lambda records: None
     harness = Harness(application=application).stable()
     harness.append(FIRST, 1)
-    with pytest.raises(AssertionError, match="does not say what it does next"):
+    with pytest.raises(AssertionError, match="made no next call"):
         harness.run(2_000_000)
 
 

@@ -316,7 +316,7 @@ def test_the_leader_refuses_what_a_foreign_cooperative_assignor_moves_too_early(
     harness.tell(Start())
     harness.run_until(lambda: harness.state == "FAILED")
 
-    assert "mine gave away what others still own: t-0" in harness.facts(MemberFailed)[0].why
+    assert "mine assigned partitions that other members still own: t-0" in harness.facts(MemberFailed)[0].why
     assert not harness.requests(SyncGroup)
     members = {"a": Subscriber(("t",), (("t", 0),)), "b": Subscriber(("t",))}
     assert given_while_owned("cooperative-sticky", members, {"a": [], "b": [("t", 0)]}) == ()
