@@ -1,4 +1,4 @@
-"""Errors told from outside: which request they hit."""
+"""Injected errors: the requests that they hit."""
 
 from kemu.actors.injection import Injections
 from kemu.actors.machine import Machine, Note
@@ -55,7 +55,7 @@ def test_two_commands_due_at_once_hit_two_requests_in_the_order_told():
 
 
 def test_who_names_a_host_means_its_parts():
-    """``c1`` is made of machines with connections of their own, such as ``c1/main``; ``c10`` is somebody else."""
+    """``c1`` has parts with connections of their own, such as ``c1/main``; ``c10`` is another host."""
     server = _Server()
     _tell(server, "c1", 2)
 

@@ -200,7 +200,7 @@ METADATA = MetadataReply(
     ],
 )
 def test_topics_are_the_controllers_and_its_answer_is_reported(error, command, request_, reply, text):
-    """Whoever controls is looked up; NOT_CONTROLLER, which may be out of date, has it looked up once more."""
+    """The controller is looked up, and once more after NOT_CONTROLLER, which means outdated metadata."""
     bench = Bench()
     bench.step(Told(command))
     assert bench.asked[-1].message == Metadata(topics=())

@@ -1,4 +1,4 @@
-"""The consumer's half of KIP-320: a position is asked about whenever the leader, or its epoch, is another."""
+"""The consumer's half of KIP-320: a position is validated after each change of the leader or its epoch."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_leader_that_has_all_that_was_read_is_fetched_from_there():
 
 
 def test_a_leader_that_has_less_is_read_from_where_its_log_was_cut():
-    """It does not go on behind the new leader's records, nor from the start: the divergence offset."""
+    """The consumer continues at the divergence offset, neither behind the new leader's records nor from the start."""
     harness = reading()
     elect(harness, (0, 60), 130)
 

@@ -1,4 +1,4 @@
-"""A stream thread as the leader: it asks where changelogs end before it assigns, and forgets that when it joins."""
+"""A stream thread as the leader: it asks for the ends of changelogs before it assigns; a join makes them void."""
 
 from typing import Any
 
@@ -104,7 +104,7 @@ def test_who_joins_again_forgets_what_it_asked_as_leader() -> None:
 
 
 def test_ends_are_asked_for_anew_for_every_assignment() -> None:
-    """What was told for the one before is old."""
+    """Ends of the assignment before are outdated."""
     thread, _ = _thread()
     members = _members(thread)
     thread.assign(TOPICS, members)
@@ -136,7 +136,7 @@ def test_offsets_of_state_that_only_lies_on_the_disk_are_told_from_2_6_on_by_one
 
 
 class _Calls:
-    """What a thread calls next."""
+    """Records a thread's next call."""
 
     def __init__(self) -> None:
         self.made: list[object] = []
