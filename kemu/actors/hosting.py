@@ -100,7 +100,7 @@ class HostingMachine(Machine):
             self.dismiss(part)
             self.part_finished(part)
 
-    # --- for subclasses ----------------------------------------------------------------------------------------
+    # --- hooks for subclasses ----------------------------------------------------------------------------------
 
     def part_noted(self, part: str, fact: object) -> None:
         """An inner machine reported a fact; its step is complete."""
@@ -147,7 +147,7 @@ class HostingMachine(Machine):
             case _:
                 return False
 
-    # --- outward -----------------------------------------------------------------------------------------------
+    # --- effects of parts --------------------------------------------------------------------------------------
 
     def _outward(self, inside: _Part, effect: Effect) -> Effect:
         part = inside.name

@@ -259,7 +259,7 @@ class Admin(Machine):
         self.stop_timer(METADATA)
         self.finished = True
 
-    # --- asking ------------------------------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------------------------
 
     def _send(self, task: _Task) -> None:
         """Send a task's request, or first look up its target."""
@@ -374,7 +374,7 @@ class Admin(Machine):
         for timer in AdminTimer:
             self.stop_timer((timer, str(task.number)))
 
-    # --- what each command takes -------------------------------------------------------------------------------
+    # --- steps of each command ---------------------------------------------------------------------------------
 
     def _steps(self, command: Command) -> Steps:
         match command:

@@ -215,25 +215,25 @@ class Producer(Machine):
             self.stop_timer((timer,))
         self.finished = True
 
-    # --- records come into being -------------------------------------------------------------------------------
+    # --- new records -------------------------------------------------------------------------------------------
 
     def _set_rate(self, rate: int) -> None:
         assert rate >= 0, f"{self.name}: rate {rate}"
-        self._earn()
+        self._accrue()
         was, self._rate = self._rate, rate
         if rate == 0:
             self.stop_timer((ProducerTimer.BATCH,))
         elif was == 0 and self.queues and not self._closing:
             self.start_timer((ProducerTimer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
 
-    def _earn(self) -> None:
+    def _accrue(self) -> None:
         if self.queues:  # an application's send() blocks before the first metadata
             self._credit += self._rate * (self.now_us - self._credited_us)
         self._credited_us = self.now_us
 
     def _tick(self) -> None:
         self.start_timer((ProducerTimer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
-        self._earn()
+        self._accrue()
         count, self._credit = divmod(self._credit, _MICRO)
         if count == 0:
             return
@@ -331,7 +331,7 @@ class Producer(Machine):
             sequence=batch.sequence,
         )
 
-    # --- what became of it -------------------------------------------------------------------------------------
+    # --- answers -----------------------------------------------------------------------------------------------
 
     def _answered(self, reply: ProduceReply, sent: _Sent) -> None:
         sent.node.in_flight = False
@@ -414,7 +414,7 @@ class Producer(Machine):
         """A connection broke: refresh metadata. Source: ``NetworkClient.processDisconnection``."""
         self._metadata.refresh()
 
-    # --- who leads ---------------------------------------------------------------------------------------------
+    # --- leaders -----------------------------------------------------------------------------------------------
 
     def metadata_refreshed(self, changed: bool) -> None:
         """Update the leaders. A topic missing from the answer has no leader. Source: ``Metadata.update``."""

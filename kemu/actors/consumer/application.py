@@ -37,7 +37,7 @@ class Calls(Protocol):
         """Time of this host's clock."""
         ...
 
-    # --- the next thing the polling thread does ------------------------------------------------------------------
+    # --- next call of the polling thread -------------------------------------------------------------------------
 
     def poll(self, timeout_us: int = 0) -> None:
         """Poll; ``polled`` follows: with records, or without any after ``timeout_us`` (0: only with records)."""
@@ -95,7 +95,7 @@ class Calls(Protocol):
         """Return from the callback."""
         ...
 
-    # --- at any time outside poll() --------------------------------------------------------------------------------
+    # --- any time outside poll() -----------------------------------------------------------------------------------
 
     def commit_async(
         self,

@@ -122,7 +122,7 @@ class CatchUp:
         self._first_takes_more = True
         """Whether the first consumer gets the odd record when both share a poll."""
 
-    # --- a partition is owned anew -----------------------------------------------------------------------------
+    # --- jumps of new partitions -------------------------------------------------------------------------------
 
     def logs_known(self, one: Partition, row: FetchedLogs) -> None:
         logs = self.logs[one.at] = logs_of(row)
@@ -222,7 +222,7 @@ class CatchUp:
         self._positions.begin(one, position, why, epoch)
         self._work_off(one.at)
 
-    # --- what is owned -----------------------------------------------------------------------------------------
+    # --- owned partitions --------------------------------------------------------------------------------------
 
     def assigned(self, generation: Generation) -> None:
         partitions = self._positions.partitions

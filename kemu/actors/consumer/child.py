@@ -260,7 +260,7 @@ class ChildConsumer(Machine):
             case _:
                 raise AssertionError(f"{self.name}: {command}")
 
-    # --- what the parts need -----------------------------------------------------------------------------------
+    # --- ports of its parts ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         self.awake = True
@@ -398,7 +398,7 @@ class ChildConsumer(Machine):
     def _redistribute(self) -> None:
         self.fetching.redistribute({at: work.one for at, work in self._work.items() if work.one.serving})
 
-    # --- what polls get ----------------------------------------------------------------------------------------
+    # --- polls -------------------------------------------------------------------------------------------------
 
     def _trim_buffer(self, work: _Work) -> bool:
         """Drop records beyond the range. Returns whether a poll would get records of the partition."""
@@ -426,7 +426,7 @@ class ChildConsumer(Machine):
             self.unfinished = True
         self.wake()
 
-    # --- what the log does not have ----------------------------------------------------------------------------
+    # --- positions out of range --------------------------------------------------------------------------------
 
     def _out_of_range(self, one: Partition, why: str) -> None:
         self._asking[one.at] = None

@@ -295,7 +295,7 @@ class Consumer(HostingMachine):
             self.metadata.refresh()
         self.wake()
 
-    # --- the ports of its parts: ``ConsumerMachine``, ``CoordinatorWatcher``, ``MetadataWatcher`` ----------------
+    # --- ports: ``ConsumerMachine``, ``CoordinatorWatcher``, ``MetadataWatcher`` ---------------------------------
 
     @property
     def polling(self) -> bool:

@@ -85,7 +85,7 @@ class Fetching:
         self._tells_epochs = bool(config.group_id)
         self._max_partition_bytes = config.max_partition_fetch_bytes
 
-    # --- who is fetched from whom ------------------------------------------------------------------------------
+    # --- leaders -----------------------------------------------------------------------------------------------
 
     def redistribute(self, owned: Mapping[TopicPartition, Partition]) -> None:
         """Distribute the partitions to their leaders, after a change of ownership, of leaders or of ``serving``."""

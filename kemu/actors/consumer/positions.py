@@ -70,7 +70,7 @@ class Positions:
         self._retry_at_us = 0
         self._failures = 0
 
-    # --- what is owned -----------------------------------------------------------------------------------------
+    # --- owned partitions --------------------------------------------------------------------------------------
 
     def owned(self) -> tuple[TopicPartition, ...]:
         """The owned partitions, in the order of the assignment."""
@@ -195,7 +195,7 @@ class Positions:
         one.buffer = []
         self._seeking.pop(one.at, None)
         self._failures = 0
-        self._tell(one, offset, why)
+        self._note_position(one, offset, why)
         if why != TRUNCATED:
             one.checked = None
             self._saw_epoch(one, epoch)
@@ -204,7 +204,7 @@ class Positions:
             self._machine.catch_up.truncated(one.at, offset)
         self.fetching.changed(one)
 
-    def _tell(self, one: Partition, offset: int, why: str) -> None:
+    def _note_position(self, one: Partition, offset: int, why: str) -> None:
         if self._group:  # nothing follows the positions of a consumer without a group
             self._machine.note(
                 PositionSet(
@@ -400,7 +400,7 @@ class Positions:
                 one.epoch_read, one.life_read = -1, 0
             self._machine.wake()
         elif one.seeking is Seeking.VALIDATING:
-            self._found_good(one)
+            self._validated(one)
 
     def _saw_epoch(self, one: Partition, epoch: int) -> None:
         """Take the leader epoch of a commit. While the metadata is older than that epoch, the partition has no known
@@ -423,7 +423,7 @@ class Positions:
             one.seeking = Seeking.END
         self._machine.wake()
 
-    def _found_good(self, one: Partition) -> None:
+    def _validated(self, one: Partition) -> None:
         if one.jumps:
             one.jumps, one.position, one.seeking = False, -1, Seeking.END
             self._machine.wake()
@@ -486,7 +486,7 @@ class Positions:
         undefined = row.end_offset < 0 or row.leader_epoch < 0
         catch_up = self._machine.catch_up
         if not undefined and row.end_offset >= one.position:
-            self._found_good(one)
+            self._validated(one)
         elif self._machine.config.auto_offset_reset == "none":
             to = "" if undefined else f" to {row.end_offset}"
             why = f"LogTruncationException: {one.topic}-{one.number} was truncated{to}, the position is {one.position}"
@@ -494,8 +494,8 @@ class Positions:
         elif undefined:
             self.reset(one, "the leader does not know the position's epoch")
         elif one.jumps and catch_up is not None:
-            self._tell(one, row.end_offset, TRUNCATED)
+            self._note_position(one, row.end_offset, TRUNCATED)
             catch_up.truncated(one.at, row.end_offset)
-            self._found_good(one)
+            self._validated(one)
         else:
             self._set(one, row.end_offset, TRUNCATED, row.leader_epoch)

@@ -187,7 +187,7 @@ class Rebalancing:
             )
         )
 
-    # --- what the JoinGroup says -------------------------------------------------------------------------------
+    # --- subscriptions -----------------------------------------------------------------------------------------
 
     def subscriptions(self) -> tuple[JoinProtocol, ...]:
         machine = self._machine
@@ -332,16 +332,16 @@ class Rebalancing:
             self._assigned_from = None
         if membership.generation.protocol not in self._assignors:
             why = f"the coordinator selected an unknown protocol: {membership.generation.protocol}"
-            return self._cannot_take(why)
+            return self._reject_assignment(why)
         if len(data) < 2:
-            return self._cannot_take("the leader left this member out of the assignment")
+            return self._reject_assignment("the leader left this member out of the assignment")
         try:
             given = self.rules.read_assignment(data)
         except CodecError as error:
-            return self._cannot_take(f"the assignment cannot be read: {error}")
+            return self._reject_assignment(f"the assignment cannot be read: {error}")
         if not repeated:
             membership.assignment_received(given.assigned)
-        if not self._covers({topic for topic, _ in given.assigned}):
+        if not self._is_subscribed_to({topic for topic, _ in given.assigned}):
             membership.assignment_taken()
             membership.request_rejoin(NOT_SUBSCRIBED)
             return True
@@ -349,9 +349,9 @@ class Rebalancing:
         if changes.violation:
             self._refuse(changes.violation)
         if changes.violation or changes.failed:
-            return self._cannot_take(changes.violation or changes.failed)
+            return self._reject_assignment(changes.violation or changes.failed)
         self._taking = membership.generation, given
-        self._look_for_error(changes.incompatible)
+        self._check_incompatible(changes.incompatible)
         if changes.revoked:
             after = self._revoked_and_rejoins if changes.rejoin else self._revoked_after_join
             machine.call_listener("onPartitionsRevoked", changes.revoked, after)
@@ -361,7 +361,7 @@ class Rebalancing:
             self._take()
         return machine.polling
 
-    def _covers(self, assigned: set[str]) -> bool:
+    def _is_subscribed_to(self, assigned: set[str]) -> bool:
         """Whether the assigned topics are subscribed.
 
         Topics that match the pattern become subscribed: the leader knew them earlier than this member. Source:
@@ -378,7 +378,7 @@ class Rebalancing:
             self._membership.joined_topics = machine.topics
         return True
 
-    def _look_for_error(self, incompatible: bool) -> None:
+    def _check_incompatible(self, incompatible: bool) -> None:
         """Count an assignment with INCOMPATIBLE_MEMBERS once per generation, and rejoin if the rules say so."""
         before, self._incompatible = self._incompatible, None
         if not incompatible:
@@ -396,7 +396,7 @@ class Rebalancing:
         generation, member_id, _ = self._membership.generation
         self._machine.note(AssignmentRefused(group=self._group, member_id=member_id, generation=generation, why=why))
 
-    def _cannot_take(self, why: str) -> bool:
+    def _reject_assignment(self, why: str) -> bool:
         self._machine.fail(ErrorCode.UNKNOWN_SERVER_ERROR, why)
         return False
 

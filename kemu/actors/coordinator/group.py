@@ -311,7 +311,7 @@ class Group:
             return None
         return lambda partition, value: None if partition[0] in topics else value.commit_timestamp_ms
 
-    # --- what tools see ----------------------------------------------------------------------------------------
+    # --- answers to tools --------------------------------------------------------------------------------------
 
     def described(self) -> DescribedGroup:
         """The group for DescribeGroups.
@@ -340,7 +340,7 @@ class Group:
             members=tuple(members),
         )
 
-    # --- coming and going with the partition -------------------------------------------------------------------
+    # --- load and unload ---------------------------------------------------------------------------------------
 
     def take(self, metadata: GroupMetadata | None, offsets: GroupOffsets, second: SecondLogs) -> None:
         """Take the state from a replay: Stable with members, else Empty.

@@ -36,7 +36,7 @@ class Groups:
         self._by_partition: dict[int, dict[GroupId, Group]] = {}
         self._numbers: dict[GroupId, int] = {}
 
-    # --- who answers for a group -------------------------------------------------------------------------------
+    # --- coordinated groups ------------------------------------------------------------------------------------
 
     def why_not(self, group: GroupId, *, needs_name: bool = False) -> ErrorCode:
         """NONE if this broker coordinates the group now, whether the group exists or not; else the error."""

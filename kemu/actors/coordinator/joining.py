@@ -79,7 +79,7 @@ class Joining:
         for member_id in [each for each in parked if parked[each] == caller]:
             parked.hold(member_id, NOBODY)
 
-    # --- who may -----------------------------------------------------------------------------------------------
+    # --- checks ------------------------------------------------------------------------------------------------
 
     def _has_room(self, member_id: MemberId) -> bool:
         """Whether the group has room (KIP-389): members in a join phase count, pending ids do not."""
@@ -132,7 +132,7 @@ class Joining:
         if member_id in members.pending:
             if instance_id is None:
                 self._add(caller, request, member_id)
-            else:  # ids are handed out to dynamic members only; an exception in Kafka, whose answer names nobody
+            else:  # only dynamic members get pending ids; Kafka throws here, and its answer carries no member id
                 self._phase.refuse(caller, ErrorCode.UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER, of=member_id)
             return
         error = members.why_not(member_id, instance_id)

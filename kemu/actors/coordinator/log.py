@@ -106,7 +106,7 @@ class OwnDisk:
         """Do nothing: a disk has no connection, and parked requests survive theirs."""
 
 
-def _no_more() -> None:
+def _ignore() -> None:
     """Do nothing: the request has another answer, or none."""
 
 
@@ -118,7 +118,7 @@ class Write(NamedTuple):
 
     done: Callable[[ErrorCode, int], None]
     """``(error, base_offset)``: the records are in the log (NONE), or the append failed as far as is known."""
-    abandoned: Callable[[], None] = _no_more
+    abandoned: Callable[[], None] = _ignore
     """The partition's leader changed during the append. The groups themselves answer parked joins and syncs."""
     late: Callable[[ErrorCode, int], None] | None = None
     """``(error, base_offset)``: called at the timeout (REQUEST_TIMED_OUT), and again if the records reach the log later

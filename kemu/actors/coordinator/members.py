@@ -178,7 +178,7 @@ class Members:
         for protocol in protocols:
             support[protocol.name] = support.get(protocol.name, 0) + step
 
-    # --- questions that cost a look at every member ------------------------------------------------------------
+    # --- queries that visit every member -----------------------------------------------------------------------
 
     def vote(self) -> str:
         """The protocol that most members prefer among those that all support. The hash order of the names decides a

@@ -403,7 +403,7 @@ class OffsetRequests:
         rows = [GroupOutcome(group=n, error=e) for n, e in zip(job.groups, job.outcomes, strict=True)]
         self._machine.reply(job.caller, DeleteGroupsReply(outcomes=tuple(rows)))
 
-    # --- small things ------------------------------------------------------------------------------------------
+    # --- helpers -----------------------------------------------------------------------------------------------
 
     def _refuse(self, event: Received, request: OffsetCommit | OffsetDelete | OffsetFetch, error: ErrorCode) -> None:
         self._machine.refuse(

@@ -222,7 +222,7 @@ class RangeRequests:
             if at not in group.second.by_partition:
                 self._machine.note(RangesRemoved(group=group.name, topic=at[0], partition=at[1], why=why))
 
-    # --- small things ------------------------------------------------------------------------------------------
+    # --- helpers -----------------------------------------------------------------------------------------------
 
     def _refuse(self, event: Received, request: RangeCommit | RangeFetch, error: ErrorCode) -> None:
         self._machine.refuse(

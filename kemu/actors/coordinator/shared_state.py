@@ -102,7 +102,7 @@ class SharedState:
         """Restart a member's session timeout after a sign of life."""
         self._machine.start_timer(member.timer, member.session_timeout_ms * US_PER_MS)
 
-    # --- what is known of subscriptions ------------------------------------------------------------------------
+    # --- subscriptions -----------------------------------------------------------------------------------------
 
     def know_subscriptions(self, subscriptions: tuple[bytes, ...]) -> None:
         """Store the subscriptions of this generation. Only those of consumers are decoded, on demand."""

@@ -97,7 +97,7 @@ class Syncing:
             return False
         return claimed != actual
 
-    # --- what comes of it --------------------------------------------------------------------------------------
+    # --- answers -----------------------------------------------------------------------------------------------
 
     def assign(self, assignments: dict[MemberId, bytes]) -> None:
         """The assignment is in the log: answer all parked syncs."""

@@ -88,7 +88,7 @@ class StreamsProtocol:
         self._thread = thread
 
     def for_member(self) -> MemberAssignor:
-        """The thread."""
+        """The thread, as the member's assignor."""
         return self._thread
 
     def user_data(self, memory: Memory | None) -> bytes | None:
@@ -432,7 +432,7 @@ class Instance(HostingMachine):
         count = self._lives[part] = self._lives.get(part, 0) + 1
         return self._chances(part if count == 1 else f"{part}/{count}")
 
-    # --- what parts report -------------------------------------------------------------------------------------
+    # --- reports of parts --------------------------------------------------------------------------------------
 
     def part_noted(self, part: str, fact: object) -> None:
         """Take the threads' member ids, and the acknowledged ends of changelogs."""

@@ -85,7 +85,7 @@ class TaskManager:
         self.being_learned: frozenset[TaskId] = frozenset()
         """Active tasks that other instances learn."""
 
-    # --- what there is ---------------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------------------
 
     def of_role(self, role: TaskRole) -> list[TaskCopy]:
         """Copies of this role, in order."""
@@ -175,7 +175,7 @@ class TaskManager:
                 topics = self._topology.subtopologies[task.subtopology].topics
                 sources = tuple((topic, task.partition) for topic in topics)
                 self.copies[task] = TaskCopy(task, role, sources, self._topology.changelog_of(task))
-                self._tell(self.copies[task], "")
+                self._note_state(self.copies[task], "")
             elif one.role is not role:
                 self._recycle(one, role)
             elif one.state is TaskState.SUSPENDED:
@@ -204,7 +204,7 @@ class TaskManager:
         one.role = role
         one.ready = False
         one.end = None
-        self._tell(one, before.value)
+        self._note_state(one, before.value)
 
     def advance(self, *, taken: bool = False) -> None:
         """Advance each copy that can: after an unlocked directory, without state, or after its restoration.
@@ -289,7 +289,7 @@ class TaskManager:
                 if one.state is TaskState.RUNNING:
                     self._checkpoint(one)
 
-    # --- the end of a copy -----------------------------------------------------------------------------------------
+    # --- closing ---------------------------------------------------------------------------------------------------
 
     def close_all(self, *, clean: bool = True) -> None:
         """Close all copies, cleanly or not."""
@@ -318,9 +318,9 @@ class TaskManager:
             self._host.checkpoint(one.task, None)
 
     def _become(self, one: TaskCopy, state: TaskState) -> None:
-        self._tell(one, one.become(state).value)
+        self._note_state(one, one.become(state).value)
 
-    def _tell(self, one: TaskCopy, before: str) -> None:
+    def _note_state(self, one: TaskCopy, before: str) -> None:
         host = self._host
         host.note(
             TaskBecame(

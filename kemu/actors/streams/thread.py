@@ -371,7 +371,7 @@ class StreamThread:
         self.due = min(due_us, key=lambda why: due_us[why], default="")
         host.rebalance_in(self.part, due_us.get(self.due))
 
-    # --- what follows from the tasks -------------------------------------------------------------------------------
+    # --- reads and rebalances that the tasks need ------------------------------------------------------------------
 
     def update_reader(self) -> None:
         """Let the reader read the changelogs of the tasks, and announce ready learners to the group."""
@@ -431,7 +431,7 @@ class StreamThread:
         """The leader's request for ends without an answer; None: no such request."""
         return None if self._ends.answered or not self._ends.partitions else self._ends
 
-    def leader_knows(self, asked: "EndsWanted", ends: Mapping[TopicPartition, int | None]) -> None:
+    def leader_ends_known(self, asked: "EndsWanted", ends: Mapping[TopicPartition, int | None]) -> None:
         """Assign as leader, if the answer is to its present request."""
         if asked is self._ends:
             asked.answered = True
@@ -439,7 +439,7 @@ class StreamThread:
             asked.ends = known if len(known) == len(asked.partitions) else None
             self.host.send(self.part, AssignNow())
 
-    def reader_knows(self, ends: Mapping[TopicPartition, int | None]) -> None:
+    def reader_ends_known(self, ends: Mapping[TopicPartition, int | None]) -> None:
         """The ends of changelogs; None: no answer in time."""
         running = self._running()
         self.tasks.ends_known(ends.get)
@@ -699,11 +699,11 @@ class ReaderLoop:
         return None
 
     def _ends_answered(self, ends: Mapping[TopicPartition, int | None]) -> None:
-        self._thread.reader_knows(ends)
+        self._thread.reader_ends_known(ends)
         self._continue()
 
     def _leader_ends_answered(self, asked: EndsWanted, ends: Mapping[TopicPartition, int | None]) -> None:
-        self._thread.leader_knows(asked, ends)
+        self._thread.leader_ends_known(asked, ends)
         self._continue()
 
     def worked(self) -> None:

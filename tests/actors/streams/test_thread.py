@@ -82,7 +82,7 @@ def test_a_leader_asks_its_reader_for_the_ends_and_assigns_when_they_are_told() 
 
     asked = _asked(thread)
     assert asked.partitions == tuple(ENDS)
-    thread.leader_knows(asked, ENDS)
+    thread.leader_ends_known(asked, ENDS)
     assert host.sent[-1] == ("t1", AssignNow())
     assert thread.ends_for_leading() is None
     decided = thread.assign(TOPICS, members)
@@ -96,7 +96,7 @@ def test_who_joins_again_forgets_what_it_asked_as_leader() -> None:
     before = _asked(thread)
 
     members = _members(thread)
-    thread.leader_knows(before, ENDS)
+    thread.leader_ends_known(before, ENDS)
     assert ("t1", AssignNow()) not in host.sent
     assert thread.ends_for_leading() is None
     assert thread.assign(TOPICS, members) is None
@@ -108,7 +108,7 @@ def test_ends_are_asked_for_anew_for_every_assignment() -> None:
     thread, _ = _thread()
     members = _members(thread)
     thread.assign(TOPICS, members)
-    thread.leader_knows(_asked(thread), ENDS)
+    thread.leader_ends_known(_asked(thread), ENDS)
     assert thread.assign(TOPICS, members) is not None
 
     assert thread.assign(TOPICS, _members(thread)) is None
