@@ -51,7 +51,7 @@ TABLES = (
 """Files of settings, of past bugs' values, of offline commands and of told reasons. They have no mutants."""
 FAULTS = (
     "fail_child",
-    "child_is_back",
+    "restart_child",
     "_fault",
     "_loss",
     "_one_less",

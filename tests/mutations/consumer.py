@@ -29,7 +29,7 @@ MUTATIONS = [
     Mutation(  # call onPartitionsRevoked where it must be onPartitionsLost
         "kemu/actors/consumer/rebalancing.py",
         'machine.call_listener("onPartitionsLost", owned, self._lost_before_join)',
-        'machine.call_listener("onPartitionsRevoked", owned, self._gave_up_before_join)',
+        'machine.call_listener("onPartitionsRevoked", owned, self._revoked_before_join)',
         "tests/actors/consumer/test_consumer_rebalance.py::test_a_cooperative_member_that_was_reset_loses_everything",
     ),
     Mutation(  # commit what is fetched instead of what was returned

@@ -126,7 +126,7 @@ class Broker(Machine):
             case Told(command=HostPartition() as command):
                 self._host(command)
             case Told(command=AnswerNext() as command):
-                self.injections.told(command)
+                self.injections.arm(command)
             case TimerFired(key=(BrokerTimer.RETENTION,)):
                 self._delete_expired()
             case Told(command=ConfigureTopic(topic=topic, settings=settings)):

@@ -242,7 +242,7 @@ class ReplicatedBroker(Machine):
                 if not self._isr_writer.handle(event):
                     self._link_down(peer)
             case Told(command=AnswerNext() as command):
-                self.injections.told(command)
+                self.injections.arm(command)
             case Told(command=HoursPass()):
                 self._isr_changes.hours_pass()
                 self.manager.retention.hours_pass()

@@ -250,7 +250,7 @@ class Controller(Machine):
             case Told(command=FailLogDir()):
                 self._later(Task(Job("log-dir-failed", self.reports.log_dir_failed, True)))
             case Told(command=AnswerNext() as command):
-                self._injections.told(command)
+                self._injections.arm(command)
             case Told(command=HoursPass()):
                 self.session.hours_pass()
                 self.topics.hours_pass()

@@ -1,4 +1,4 @@
-"""``subscribe(Pattern)``: every member matches the names of all topics by itself, whenever it hears of them."""
+"""``subscribe(Pattern)``: every member matches the names of all topics by itself, at each metadata refresh."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_any_member_that_hears_of_a_new_topic_rebalances_the_group() -> None:
 
 
 def test_a_topic_that_does_not_match_disturbs_nobody() -> None:
-    """What is not retained is in no snapshot."""
+    """Topics that are not retained are in no snapshot."""
     harness = matching(metadata_max_age_ms=60_000)
     harness.forget()
     harness.cluster.topics.update({"another": 4, "my-orders-asia": 1})
@@ -165,6 +165,6 @@ def test_a_pattern_and_partitions_by_hand_exclude_each_other() -> None:
 
 
 def test_what_is_no_expression_says_where_it_goes_wrong() -> None:
-    """As a user's mistake is told."""
+    """A user's mistake gets a clear error."""
     with pytest.raises(ValueError, match=r"'orders\(' is no regular expression: missing \), .*position 6"):
         TopicPattern("orders(")

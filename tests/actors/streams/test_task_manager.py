@@ -1,4 +1,4 @@
-"""A thread's tasks: checkpoints of open state under exactly once, and copies whose directory is another thread's."""
+"""A thread's tasks: checkpoints of open state under exactly once, and directories that another thread has locked."""
 
 import pytest
 from attrs import define, field
