@@ -3,11 +3,11 @@
 All times are microseconds of the world's clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attr
-from attrs import frozen
+from attrs import field, frozen
 
 from kemu.emulator.watching.interruptions import Piece
 
@@ -306,6 +306,21 @@ class StreamsFigures:
 
 
 @frozen
+class Applications:
+    """All Streams applications of a run together."""
+
+    all: tuple[StreamsFigures, ...]
+
+    def total(self, of: Callable[[StreamsFigures], int]) -> int:
+        """The sum of a figure over the applications."""
+        return sum(map(of, self.all))
+
+    def generations(self, *reasons: str) -> int:
+        """Generations that began for one of these reasons (``task_moves.Reason``)."""
+        return sum(each.rebalances.get(reason, 0) for each in self.all for reason in reasons)
+
+
+@frozen
 class GroupFigures:
     """The counts of one group; ``commits``: durable ones, per partition."""
 
@@ -382,63 +397,8 @@ class Figures:
     groups: Mapping[str, GroupFigures]
     streams: Mapping[str, StreamsFigures]
     """By application; empty where there is none."""
-
-
-def longest_lag_us(figures: Figures) -> int:
-    """The age of the oldest waiting record, at its worst on any partition."""
-    return max((row.max_lag_us for row in figures.lag), default=0)
-
-
-def leaderless_us(figures: Figures) -> int:
-    """Over all partitions: without a leader; 0 where no broker replicates."""
-    return 0 if figures.replication is None else sum(figures.replication.leaderless_us.values())
-
-
-def under_replicated_us(figures: Figures) -> int:
-    """Over all partitions: with fewer in-sync replicas than they are to have; 0 where no broker replicates."""
-    return 0 if figures.replication is None else sum(figures.replication.under_replicated_us.values())
-
-
-def peak_extra(figures: Figures) -> int | None:
-    """Of bytes moved, what the busiest broker had in its worst second; None where nothing was reassigned."""
-    moves = figures.reassignment
-    return None if moves is None else max(moves.peak_extra_bytes_per_s.values(), default=0)
-
-
-def streams_sums(figures: Figures) -> dict[str, int] | None:
-    """What all Streams applications cost together, by name; times in microseconds. None where there is none."""
-    if not figures.streams:
-        return None
-    all_of_them = figures.streams.values()
-    reasons: dict[str, int] = {}
-    for each in all_of_them:
-        for reason, count in each.rebalances.items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    return {
-        "task_downtime": sum(sum(each.downtime_us.values()) for each in all_of_them),
-        "task_downtime_max": max(each.downtime_max_us for each in all_of_them),
-        "task_detect": sum(each.detect_us for each in all_of_them),
-        "task_barrier": sum(each.barrier_us for each in all_of_them),
-        "task_restore": sum(each.restore_us for each in all_of_them),
-        "task_pause": sum(each.pause_us for each in all_of_them),
-        "task_learning": sum(each.learner_us for each in all_of_them),
-        "task_idle_ready": sum(each.idle_ready_us for each in all_of_them),
-        "task_imbalance": sum(each.imbalance_us for each in all_of_them),
-        "join_wait": sum(sum(each.join_waits_us.values()) for each in all_of_them),
-        "join_wait_max": max((us for each in all_of_them for us in each.join_waits_us.values()), default=0),
-        "tasks_moved": sum(each.moved for each in all_of_them),
-        "tasks_least": sum(each.min_moves for each in all_of_them),
-        "read_bytes": sum(sum(each.read_bytes.values()) for each in all_of_them),
-        "read_in_vain": sum(each.wasted_bytes for each in all_of_them),
-        "rebalances_joined": reasons.get("joined", 0),
-        "rebalances_gone": reasons.get("gone", 0),
-        "rebalances_ready": reasons.get("ready", 0),
-        "rebalances_leaving": reasons.get("leaving", 0) + reasons.get("expired", 0),
-        "rebalances_follow_up": reasons.get("follow-up", 0),
-        "rebalances_probing": reasons.get("probing", 0),
-        "rebalances_other": reasons.get("other", 0),
-        "rebalances_empty": sum(each.empty_rebalances for each in all_of_them),
-    }
+    values: Mapping[str, int | float | None] = field(factory=dict)
+    """Every figure that ``emulator.metrics.figure`` declares for runs, by name; None where the run has none."""
 
 
 def plain(figures: Figures) -> dict[str, Any]:

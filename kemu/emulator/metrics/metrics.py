@@ -8,8 +8,15 @@ stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.
 All times are microseconds of the world's clock.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from attrs import evolve
+
 from kemu.emulator.facts import Handler, Seen
 from kemu.emulator.metrics.closing import Closing
+from kemu.emulator.metrics.costs import parts_of
+from kemu.emulator.metrics.figure import DECLARED, FactCounter, Figure, values_of
 from kemu.emulator.metrics.figures import DelayFigures, Figures, GroupFigures, RecordFigures
 from kemu.emulator.metrics.freshness import freshness_of, freshness_together
 from kemu.emulator.metrics.leading import Leaders
@@ -22,6 +29,11 @@ from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.metrics.streaming import Streaming
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel
+
+FIGURES: Mapping[str, Figure] = MappingProxyType(
+    dict(sorted(DECLARED.items(), key=lambda item: issubclass(item[1].of, FactCounter)))
+)
+"""Every figure, by name: the imports above declare them. Figures that count facts of their own come last."""
 
 
 class Metrics:
@@ -37,7 +49,12 @@ class Metrics:
         self._closing = Closing(panel, self._progress)
         self._streaming = Streaming(panel)
         self._on: dict[type, tuple[Handler, ...]] = {}
-        # What interrupts service is judged by what waited before the fact in hand.
+        counting = [
+            of(panel) for of in dict.fromkeys(each.of for each in FIGURES.values()) if issubclass(of, FactCounter)
+        ]
+        own = (self._rebalances, self._waiting, self._serving, self._progress, self._leading, self._reassigning)
+        self._sources: dict[type, object] = {type(part): part for part in (*own, *counting)}
+        # ``Serving`` judges an interruption by the records that waited before this fact.
         parts = (
             self._rebalances.on,
             self._serving.on,
@@ -47,6 +64,7 @@ class Metrics:
             self._reassigning.on,
             self._closing.on,
             *self._streaming.parts,
+            *(part.on for part in counting),
         )
         for part in parts:
             for kind, handler in part.items():
@@ -108,7 +126,7 @@ class Metrics:
             )
             for group in sorted(first_stable_us.keys() | lag.keys())
         }
-        return Figures(
+        figures = Figures(
             rebalances=tuple(rebalance.figures() for rebalance in self._rebalances.all),
             num_incompatible_rebalance=dict(sorted(self._rebalances.incompatible.items())),
             downtime_us=self._serving.downtime_us(),
@@ -135,6 +153,7 @@ class Metrics:
             groups=groups,
             streams=self._streaming.figures(),
         )
+        return evolve(figures, values=values_of({**parts_of(figures), **self._sources}))
 
 
 def _delays(spread: WeightedSpread) -> DelayFigures:

@@ -9,12 +9,12 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-import attrs
 import msgpack
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
-from kemu.emulator.metrics.figures import Figures, longest_lag_us, peak_extra, streams_sums
+from kemu.emulator.metrics.figures import Figures
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.runner import RunResult
 from kemu.emulator.trace.traces import Footer
 from kemu.emulator.watching.interruptions import Cause, waited_us
@@ -163,56 +163,9 @@ class FaultTimes:
         return self.applied.get(index, 0), self.first_us.get(index), self.ended_us.get(index)
 
 
-_OF_RUNS = ("reprocessed", "lost", "expected_losses", "acknowledged_lost", "skipped", "zombie_records")
-_OF_REPLICAS = ("leaderless_us", "under_replicated_us", "under_min_isr_us")
-
-
-_OF_TASKS = {
-    **{f"{name}_us": name for name in ("task_downtime", "task_downtime_max")},
-    **{f"task_{part}_us": f"task_{part}" for part in ("detect", "barrier", "restore", "pause")},
-    **{f"{name}_us": name for name in ("task_learning", "task_idle_ready", "task_imbalance")},
-    **{f"{name}_us": name for name in ("join_wait", "join_wait_max")},
-    **{name: name for name in ("tasks_moved", "tasks_least", "read_bytes")},
-    "read_in_vain_bytes": "read_in_vain",
-    **{
-        f"rebalances_{reason}": f"rebalances_{reason}"
-        for reason in ("joined", "gone", "ready", "leaving", "follow_up", "probing", "other", "empty")
-    },
-}
-"""Columns of Streams tasks -> the figures they are."""
-
-
 def figure_columns(figures: Figures) -> dict[str, int | float | None]:
     """The columns of ``RUNS`` that a run's figures fill."""
-    downtime, services = figures.downtime_us.values(), figures.service.values()
-    replication, moves, tasks = figures.replication, figures.reassignment, streams_sums(figures)
-    stable = [group.first_stable_us for group in figures.groups.values()]
-    known = [us for us in stable if us is not None]
-    return {
-        "rebalances": len(figures.rebalances),
-        "stop_the_world_us": sum(service.stopped_us for service in services),
-        "downtime_us": sum(downtime),
-        "downtime_max_us": max(downtime, default=0),
-        "moved": sum(rebalance.moved for rebalance in figures.rebalances),
-        "service_lost_us": sum(service.lost_us for service in services),
-        "service_lost_max_percent": max((service.lost_max_percent for service in services), default=0.0),
-        "delay_p50_us": figures.delay.p50_us,
-        "delay_p99_us": figures.delay.p99_us,
-        "delay_max_us": figures.delay.max_us,
-        "lag_max_us": longest_lag_us(figures),
-        **attrs.asdict(figures.freshness),
-        **{key: getattr(figures, key) for key in _OF_RUNS},
-        **attrs.asdict(figures.records),
-        "first_stable_us": max(known, default=None) if len(known) == len(stable) else None,
-        "max_lag": max((row.max_lag for row in figures.lag), default=0),
-        "leader_changes": None if replication is None else replication.leader_changes,
-        **{key: None if replication is None else sum(getattr(replication, key).values()) for key in _OF_REPLICAS},
-        "reassigning_us": None if moves is None else moves.took_us,
-        "reassignment_steps": None if moves is None else len(moves.steps),
-        "moved_bytes": None if moves is None else moves.moved_bytes,
-        "peak_extra_bytes_per_s": peak_extra(figures),
-        **{column: None if tasks is None else tasks[name] for column, name in _OF_TASKS.items()},
-    }
+    return {each.column: figures.values[name] for name, each in FIGURES.items() if each.column}
 
 
 def rebalance_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:

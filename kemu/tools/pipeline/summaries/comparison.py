@@ -14,20 +14,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kemu.emulator.findings import MEMBER_FAILED
+from kemu.emulator.metrics.figure import Figure, Overall
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.tools.intervals import median_ranks, p95_rank
 
-FIGURES = (
-    "downtime_us", "downtime_max_us", "service_lost_us", "service_lost_max_percent", "stop_the_world_us",
-    "delay_p50_us", "delay_p99_us", "delay_max_us", "lag_max_us",
-    "newest_age_mean_us", "newest_age_max_us", "fresh_after_max_us", "gap_max_us", "reordered", "reorder_max",
-    "rebalances", "moved", "reprocessed", "lost",
-    "expected_losses", "max_lag",
-    "task_downtime_us", "task_downtime_max_us", "task_detect_us", "task_barrier_us", "task_restore_us",
-    "task_pause_us", "task_learning_us", "task_idle_ready_us", "task_imbalance_us", "join_wait_us",
-    "join_wait_max_us", "tasks_moved", "tasks_least", "read_bytes", "read_in_vain_bytes",
-    "first_stable_us", "leader_changes", "leaderless_us", "under_replicated_us", "under_min_isr_us", "messages",
-    "virtual_us",
-)  # fmt: skip
+COLUMNS = (*(each.column for each in FIGURES.values() if each.column), "messages", "virtual_us")
 """The columns of ``runs`` that are compared."""
 CELL = ("campaign", "cell", "scenario", "profile", "settings")
 HAS_GROUPS = "coalesce(get_json_object(scenario_json, '$.groups'), '?') != '{}'"
@@ -64,7 +55,7 @@ def _working_cells(tables: Mapping[str, DataFrame]) -> DataFrame:
 def _long(runs: DataFrame) -> DataFrame:
     """One row per run and figure: (campaign, cell, scenario, profile, settings, seed, figure, value)."""
     pairs = F.explode(
-        F.array(*[F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in FIGURES])
+        F.array(*[F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in COLUMNS])
     )
     return runs.select(*CELL, "seed", pairs.alias("f")).select(*CELL, "seed", "f.*").where(F.col("value").isNotNull())
 
@@ -135,24 +126,23 @@ def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
     return summed.withColumn("differs", (F.col("low") > 0) | (F.col("high") < 0)).orderBy(*key)
 
 
-_OF_TASKS = ("task_downtime", "task_restore", "task_barrier", "task_learning", "task_imbalance", "join_wait")
-"""Times of Streams applications in ``headline``."""
+_OVERALL = {Overall.MEDIAN: F.median, Overall.MAX: F.max, Overall.SUM: F.sum}
+
+
+def _overall(each: Figure) -> Column:
+    value = _OVERALL[each.overall](each.column)
+    return (value / F.lit(1e6) if each.unit.is_time else value).alias(each.headline)
 
 
 def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per cell: how many runs fail or did not work, and what a usual and a bad run costs, in seconds.
 
     In:  runs, violations
-    Out: (campaign, cell, runs, failed, did_not_work, why, torn, rebalances, moved, downtime_partition_s,
-        service_lost_s, service_lost_max_percent, stopped_s, delay_p50_s, delay_p99_s, delay_max_s, lag_max_s,
-        newest_age_s, fresh_after_s, gap_s, reorder_max, reprocessed, lost, expected_losses,
-        leaderless_partition_s, task_downtime_s, task_restore_s, task_barrier_s, task_learning_s, task_imbalance_s,
-        join_wait_s, tasks_moved, tasks_least, read_bytes, read_in_vain_bytes): medians over the runs, those of tasks
-        null where no Streams application ran; ``delay_max_s`` and ``lag_max_s`` the worst of all, records
-        lost and expected losses summed. Null where runs did not work. Intervals are in ``quantiles``
+    Out: (campaign, cell, runs, failed, did_not_work, why, torn), and each figure that ``runs`` has: over the runs of
+        the cell its median, largest value or sum (``Figure.overall``). Null where runs did not work, or have no such
+        figure. Intervals are in ``quantiles``
     """
     ok = F.col("verdict") == "holds"
-    seconds = F.lit(1e6)
     told = (
         tables["runs"]
         .join(did_not_work(tables), "run_id", how="left")
@@ -163,29 +153,7 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
             F.count("why").alias("did_not_work"),
             F.min("why").alias("why"),
             F.count(F.when(F.col("verdict").isNull(), 1)).alias("torn"),
-            F.median("rebalances").alias("rebalances"),
-            F.median("moved").alias("moved"),
-            (F.median("downtime_us") / seconds).alias("downtime_partition_s"),
-            (F.median("service_lost_us") / seconds).alias("service_lost_s"),
-            F.median("service_lost_max_percent").alias("service_lost_max_percent"),
-            (F.median("stop_the_world_us") / seconds).alias("stopped_s"),
-            (F.median("delay_p50_us") / seconds).alias("delay_p50_s"),
-            (F.median("delay_p99_us") / seconds).alias("delay_p99_s"),
-            (F.max("delay_max_us") / seconds).alias("delay_max_s"),
-            (F.max("lag_max_us") / seconds).alias("lag_max_s"),
-            (F.median("newest_age_mean_us") / seconds).alias("newest_age_s"),
-            (F.median("fresh_after_max_us") / seconds).alias("fresh_after_s"),
-            (F.median("gap_max_us") / seconds).alias("gap_s"),
-            F.median("reorder_max").alias("reorder_max"),
-            F.median("reprocessed").alias("reprocessed"),
-            F.sum("lost").alias("lost"),
-            F.sum("expected_losses").alias("expected_losses"),
-            (F.median("leaderless_us") / seconds).alias("leaderless_partition_s"),
-            *((F.median(f"{name}_us") / seconds).alias(f"{name}_s") for name in _OF_TASKS),
-            *(
-                F.median(name).alias(name)
-                for name in ("tasks_moved", "tasks_least", "read_bytes", "read_in_vain_bytes")
-            ),
+            *(_overall(each) for each in FIGURES.values() if each.column),
         )
     )
     counts = ("campaign", "cell", "runs", "failed", "did_not_work", "why", "torn")

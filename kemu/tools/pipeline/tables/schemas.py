@@ -12,6 +12,8 @@ import pyarrow as pa
 from attrs import frozen
 from pyspark.sql import types as T  # noqa: N812 - as every text on Spark names it
 
+from kemu.emulator.metrics.figure import Unit
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.watching.interruptions import Cause
 
 _ARROW: Mapping[str, pa.DataType] = {
@@ -83,35 +85,18 @@ RUNS = _schema(
     run_id string, cell string, scenario string, profile string, settings string, actions string, seed long
     verdict string?, digest string?, steps long?, messages long?, virtual_us long?, wall_s double?
     broke string?, traced boolean
-    rebalances long?, stop_the_world_us long?, downtime_us long?, downtime_max_us long?, moved long?
-    service_lost_us long?, service_lost_max_percent double?
-    delay_p50_us long?, delay_p99_us long?, delay_max_us long?, lag_max_us long?
-    newest_age_mean_us long?, newest_age_max_us long?, fresh_after_max_us long?, gap_max_us long?
-    reordered long?, reorder_max long?
-    reprocessed long?, lost long?, expected_losses long?, acknowledged_lost long?, skipped long?, zombie_records long?
-    appended long?, acknowledged long?, failed long?, processed long?, first_stable_us long?, max_lag long?
-    leader_changes long?, leaderless_us long?, under_replicated_us long?, under_min_isr_us long?
-    reassigning_us long?, reassignment_steps long?, moved_bytes long?, peak_extra_bytes_per_s long?
-    task_downtime_us long?, task_downtime_max_us long?, task_detect_us long?, task_barrier_us long?
-    task_restore_us long?, task_pause_us long?, task_learning_us long?, task_idle_ready_us long?
-    task_imbalance_us long?, join_wait_us long?, join_wait_max_us long?
-    tasks_moved long?, tasks_least long?, read_bytes long?, read_in_vain_bytes long?
-    rebalances_joined long?, rebalances_gone long?, rebalances_ready long?, rebalances_leaving long?
-    rebalances_follow_up long?, rebalances_probing long?, rebalances_other long?, rebalances_empty long?
     scenario_json string, result_json string?, command string?
-    """,
+    """
+    + ", ".join(
+        f"{each.column} {'double' if each.unit is Unit.PERCENT else 'long'}?"
+        for each in FIGURES.values()
+        if each.column
+    ),
 )
 """One row per run. ``traced``: its trace was ingested, so its facts are complete and its steps and packets are there.
 ``settings`` and ``actions``: as a campaign's grid and --do set them. ``verdict`` null: its record is torn.
-``result_json``: what ``kemu run --format json`` prints, on one line. The sums are over groups and partitions, those of
-replicas (``leader_changes`` and what follows; null where no broker replicates) over partitions. ``reassigning_us`` is
-from the first reassignment's begin to the last one's end, ``peak_extra_bytes_per_s`` of the moved bytes what the
-busiest broker had in its worst second (null where nothing was reassigned). ``downtime_max_us`` is the worst
-partition's, ``first_stable_us`` the last group's. ``service_lost_us`` is an integral of shares,
-``service_lost_max_percent`` the largest share, ``stop_the_world_us`` the time at 100 %; delays are over records (null
-without any), ``lag_max_us`` is an age, ``max_lag`` a number of records. The six columns from ``newest_age_mean_us`` on
-say how fresh what groups see is, and in which order it comes. Those of tasks, of what they read and of their rebalances
-by reason are null where no Streams application ran. ``emulator.metrics`` defines them."""
+``result_json``: the output of ``kemu run --format json``, on one line. The other columns are the run's figures
+(``kemu describe figures``)."""
 
 STEPS = _schema(
     "steps",
