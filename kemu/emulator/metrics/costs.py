@@ -307,7 +307,8 @@ figure("appended", Unit.COUNT, "records appended to the logs of topics", lambda 
        of=RecordFigures, better=Better.NEITHER)
 figure("acknowledged", Unit.COUNT, "records that brokers acknowledged", lambda records: records.acknowledged,
        of=RecordFigures, better=Better.HIGHER)
-figure("failed", Unit.COUNT, "records that producers gave up", lambda records: records.failed, of=RecordFigures)
+figure("failed_records", Unit.COUNT, "records that producers gave up", lambda records: records.failed,
+       of=RecordFigures, overall=None, column="failed")
 figure("processed", Unit.COUNT, "records that groups processed, repetitions included",
        lambda records: records.processed, of=RecordFigures, better=Better.NEITHER)
 # --- replication ---------------------------------------------------------------------------------------------------

@@ -78,14 +78,16 @@ class Figure:
     of: type
     how: str
     better: Better
-    overall: Overall
+    overall: Overall | None
     column: str
     """Its column in the table ``runs``; "": it has none."""
 
     @property
     def headline(self) -> str:
-        """Its column in the summary ``headline``, where times are in seconds."""
-        if not self.unit.is_time:
+        """Its column in the summary ``headline``, where times are in seconds; "": it has none."""
+        if self.overall is None:
+            return ""
+        if not self.unit.is_time or not self.column:
             return self.column
         return self.name.removesuffix("_sum") + ("_partition_s" if self.unit is Unit.PARTITION_SECONDS else "_s")
 
@@ -113,7 +115,7 @@ def figure(
     of: type[Source],
     how: str = "",
     better: Better = Better.LOWER,
-    overall: Overall = Overall.MEDIAN,
+    overall: Overall | None = Overall.MEDIAN,
     column: str | None = None,
 ) -> None:
     """Declare a figure.
@@ -127,7 +129,7 @@ def figure(
             runs without that part), or a class that counts facts (``FactCounter``).
         how: how the figure is computed, in a sentence, where the meaning does not say so.
         better: the direction of improvement.
-        overall: how the headline of a campaign combines runs.
+        overall: how the headline of a campaign combines runs. None: the headline omits the figure.
         column: its column in the table ``runs``. None: the name with its unit. "": no column.
     """
     assert name not in DECLARED, f"two figures are called {name}"

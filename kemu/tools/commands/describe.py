@@ -294,7 +294,8 @@ def _figure_lines(key: str) -> Iterable[str]:
             yield f"  {each.how}"
         yield f"  unit: {each.unit or 'a count'}; better: {each.better}"
         if each.column:
-            yield f'  column "{each.column}" of the table runs, "{each.headline}" of the summary headline'
+            headline = f', column "{each.headline}" of the summary headline' if each.headline else ""
+            yield f'  column "{each.column}" of the table runs{headline}'
 
 
 def _profiles() -> Iterable[str]:

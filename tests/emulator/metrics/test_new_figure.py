@@ -77,6 +77,6 @@ def test_every_figure_is_described_by_its_name_its_column_and_the_beginning_of_i
 def test_columns_and_headlines_of_figures_are_theirs_alone() -> None:
     """Two figures cannot fill one column."""
     columns = [each.column for each in FIGURES.values() if each.column]
-    headlines = [each.headline for each in FIGURES.values() if each.column]
+    headlines = [each.headline for each in FIGURES.values() if each.headline]
 
     assert len(columns) == len(set(columns)) and len(headlines) == len(set(headlines))

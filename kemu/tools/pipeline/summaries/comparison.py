@@ -129,8 +129,8 @@ def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
 _OVERALL = {Overall.MEDIAN: F.median, Overall.MAX: F.max, Overall.SUM: F.sum}
 
 
-def _overall(each: Figure) -> Column:
-    value = _OVERALL[each.overall](each.column)
+def _overall(each: Figure, combine: Overall) -> Column:
+    value = _OVERALL[combine](each.column)
     return (value / F.lit(1e6) if each.unit.is_time else value).alias(each.headline)
 
 
@@ -153,7 +153,7 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
             F.count("why").alias("did_not_work"),
             F.min("why").alias("why"),
             F.count(F.when(F.col("verdict").isNull(), 1)).alias("torn"),
-            *(_overall(each) for each in FIGURES.values() if each.column),
+            *(_overall(each, each.overall) for each in FIGURES.values() if each.column and each.overall),
         )
     )
     counts = ("campaign", "cell", "runs", "failed", "did_not_work", "why", "torn")
