@@ -8,14 +8,13 @@ processed again by whoever gets them. On ``calm`` closings take no time of their
 from collections.abc import Callable
 from typing import Any
 
+from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.facts import HostClosed, HostDown, Seen
 from kemu.emulator.metrics.figures import ClosingFigures
 from kemu.emulator.metrics.progress import Progress
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import PartitionsRevoked
-
-CLOSED = "closed"
 
 
 class Closing:
@@ -41,7 +40,7 @@ class Closing:
         given.update({(fact.group, at): seen.at_us for at in fact.revoked})
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        if fact.how == CLOSED:
+        if fact.how == Condition.CLOSED.value:
             led = [at for at, state in self._panel.states.items() if broker_host(state.leader) == fact.host]
             self._still_led[fact.host] = len(led)
 

@@ -17,6 +17,8 @@ from typing import Any
 
 from attrs import frozen
 
+from kemu.actors.coordinator.state import GroupState
+from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.facts import (
     FaultApplied,
     FaultEnded,
@@ -52,10 +54,6 @@ from kemu.protocol.notes.groups import (
     PartitionsRevoked,
 )
 from kemu.protocol.topic_pattern import TopicPattern
-
-STABLE = "Stable"
-CLOSED = "closed"
-"""``HostDown.how`` of a host that ended by itself."""
 
 
 @frozen
@@ -160,7 +158,7 @@ class Costs:
         self._look(seen, fact)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        if fact.how == CLOSED:
+        if fact.how == Condition.CLOSED.value:
             for group in self._groups.values():
                 if group.balanced_us < 0 and group.given_up is not None and host_of(group.given_up[0]) == fact.host:
                     _, group.balanced_us, ended_us = group.given_up
@@ -197,7 +195,7 @@ class Costs:
             topics = topics.among(self._panel.topics_there())
         wanted = sum(self._panel.topics.get(topic, 0) for topic in topics)
         watched = self._panel.groups.get(name)
-        stable = watched is not None and watched.state == STABLE
+        stable = watched is not None and watched.state == GroupState.STABLE.value
         balanced = stable and bool(loads) and sum(loads) == wanted and max(loads) - min(loads) <= 1
         if not balanced and running:
             group.balanced_us = -1

@@ -11,6 +11,7 @@ assignment moves nothing; a client that restarts and gets back what it had moved
 from collections.abc import Callable
 from typing import Any
 
+from kemu.actors.coordinator.state import GroupState
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import RebalanceFigures
 from kemu.emulator.watching.panel import Panel
@@ -24,9 +25,8 @@ from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
 )
 
-PREPARING = "PreparingRebalance"
-STABLE = "Stable"
-CALM = (STABLE, "Empty")
+PREPARING, STABLE = GroupState.PREPARING.value, GroupState.STABLE.value
+CALM = (STABLE, GroupState.EMPTY.value)
 """Dead is not: from the midst of a rebalance it means that the coordinator gave the group up."""
 
 

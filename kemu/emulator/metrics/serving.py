@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
+from kemu.actors.consumer.state import MemberState
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.metrics.figures import DowntimeFigures
 from kemu.emulator.metrics.waiting import Waiting
@@ -162,7 +163,7 @@ class Serving:
         assert panel.now is seen, "the panel sees a fact before its readers do"
         if panel.ceased:
             cause = MOVERS[type(fact)]
-            if isinstance(fact, MemberBecame) and fact.new == "FAILED":
+            if isinstance(fact, MemberBecame) and fact.new == MemberState.FAILED.value:
                 cause = MOVERS[MemberFailed]
             for key in panel.ceased:
                 self._end(seen.at_us, key, cause)

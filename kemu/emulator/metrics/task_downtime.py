@@ -25,6 +25,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kemu.actors.consumer.state import MemberState
+from kemu.actors.coordinator.state import GroupState
+from kemu.actors.streams.tasks import TaskState
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen
 from kemu.emulator.metrics.figures import TaskDowntimeFigures
 from kemu.emulator.metrics.generations import Generations
@@ -34,8 +37,7 @@ from kemu.protocol.names import ActorName, GroupId, part_on
 from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberBecame
 from kemu.protocol.notes.streams import TaskBecame
 
-PREPARING = "PreparingRebalance"
-SYNCED = "STABLE"
+PREPARING, SYNCED = GroupState.PREPARING.value, MemberState.STABLE.value
 PAUSED, GIVEN_UP, DOWN, SHUT, STILL = "paused", "given up", "down", "closed", "stands still"
 
 
@@ -110,7 +112,7 @@ class TaskDowntime:
             self._runs(key, task, copy, seen.at_us)
             return
         task.running.pop(copy.number, None)
-        if watched.role_before == ACTIVE and watched.state_before == "RUNNING":
+        if watched.role_before == ACTIVE and watched.state_before == TaskState.RUNNING.value:
             self._stops(key, task, copy, seen.at_us, GIVEN_UP)
         if copy.role != ACTIVE or copy.state == CLOSED:
             task.takers.pop(copy.number, None)
@@ -134,7 +136,7 @@ class TaskDowntime:
         task.since_us, task.cause, task.stopped = at_us, cause, copy
         self._last[key] = copy.instance
         for other in self._panel.applications.of(key[0]).of(key[1]):  # who was given it before nobody had it
-            if other is not copy and other.role == ACTIVE and other.state != "SUSPENDED":
+            if other is not copy and other.role == ACTIVE and other.state != TaskState.SUSPENDED.value:
                 task.takers.setdefault(other.number, at_us)
 
     def _ends(self, key: tuple[GroupId, str], task: _Task, at_us: int, copy: WatchedCopy | None) -> None:

@@ -29,6 +29,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
+from kemu.actors.consumer.state import MemberState
+from kemu.actors.coordinator.state import GroupState
 from kemu.emulator.facts import (
     FaultApplied,
     FaultEnded,
@@ -56,7 +58,7 @@ from kemu.protocol.notes.streams import (
 
 BURST_US = 1_000_000
 """Events that are nearer to each other belong to one episode."""
-PREPARING, STABLE = "PreparingRebalance", "Stable"
+PREPARING, STABLE = GroupState.PREPARING.value, GroupState.STABLE.value
 
 
 class Reason(StrEnum):
@@ -235,7 +237,7 @@ class TaskMoves:
         self._removed = (seen.seq, seen.actor)
 
     def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
-        if fact.new == "PREPARING_REBALANCE":
+        if fact.new == MemberState.PREPARING.value:
             self._why[fact.member_id] = fact.why
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from kemu.actors.consumer.state import MemberState
 from kemu.emulator.facts import HostDown, HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, CLOSED, LEARNER, WatchedApplication, WatchedCopy
 from kemu.emulator.watching.panel import Panel
@@ -31,8 +32,7 @@ from kemu.protocol.notes.streams import (
     TasksDecided,
 )
 
-_JOINED = "COMPLETING_REBALANCE"
-_JOINING = "PREPARING_REBALANCE"
+_JOINED, _JOINING = MemberState.COMPLETING.value, MemberState.PREPARING.value
 
 
 class _Held:
