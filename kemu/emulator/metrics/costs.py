@@ -1,15 +1,17 @@
 """The figures of a run, declared once each, and the episodes that some of them count.
 
-All times are microseconds of the world's clock. A figure is a sum over the groups unless its meaning says otherwise.
-A figure that counts facts of its own is declared beside its counter (``emulator.metrics.figure.FactCounter``).
+All times are microseconds of the world's clock. A figure is a sum over the groups unless its meaning says otherwise. A
+figure that counts facts of its own is declared beside its counter (``emulator.metrics.figure.FactCounter``).
 
-*Episode*: from an event from outside (a fault or an operator's action, a member's host that starts, goes down, pauses
-or resumes, a topic that grows) to the first instant of *balance* that is not followed by another rebalance before the
-next event. Events that come before that belong to the same episode. A group is balanced when it is Stable, every
-partition of its topics is owned, and no running member owns two more than another; or no member runs. What a group
-needs to form at first is no episode. A member that closes gives its partitions up before its host goes down: that event
-begins when it gives them up, and balance that lasted until then ended the episode before. A Streams application has
-its own: ``emulator.metrics.task_moves``.
+*Episode*: the time from an external event to lasting balance. External events are faults, operators' actions, growing
+topics, and hosts of members that start, go down, pause or resume. Balance lasts if no rebalance follows before the next
+event. Events that occur before lasting balance belong to the same episode. The first formation of a group is no
+episode.
+
+*Balance*: a group is Stable, every partition of its topics is owned, and no running member owns two more partitions
+than another. A group without running members is balanced too. A member that closes revokes its partitions before its
+host goes down: the event begins with the revocation, and balance until then ended the previous episode. Streams
+applications have episodes of their own (``emulator.metrics.task_moves``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +65,7 @@ class Episodes:
     generations: int
     """Join phases that completed after their group had formed."""
     longest_us: int
-    """The longest time from an event to balance; the rest of the run where balance never came."""
+    """The longest time from an event to balance; the rest of the run if balance never came."""
     unfinished: int
 
 
@@ -72,22 +74,23 @@ class _Group:
         self.topics = topics
         self.formed = False
         self.rounds = 0
-        """Join phases completed since it had formed."""
+        """Join phases that completed after the group had formed."""
         self.began_us = -1
-        """When the running episode began; -1 between two."""
+        """Start of the current episode; -1 between two."""
         self.balanced_us = -1
-        """Since when it has been balanced; -1 while it is not."""
-        self.given_up: tuple[ActorName, int, int] | None = None
-        """Whose revocation ended the last balance, since when that had lasted, and when it ended."""
+        """Start of the current balance; -1 without balance."""
+        self.last_revocation: tuple[ActorName, int, int] | None = None
+        """The last revocation that ended a balance: its member, the start of that balance, and its end."""
         self.longest_us = 0
         self.unfinished = 0
         self.served = False
 
 
 class Costs:
-    """Feed it every fact in order, each after its panel, then ``finish``, then ask for the ``bill``.
+    """Observe the episodes of groups: show it every fact in order, each after its panel, then ``finish``, then
+    ``bill``.
 
-    ``topics``: by group, the topics it is subscribed to, or their pattern.
+    ``topics``: the subscribed topics of each group, or their pattern.
     """
 
     def __init__(self, panel: Panel, topics: Mapping[str, Sequence[str] | TopicPattern]) -> None:
@@ -115,7 +118,7 @@ class Costs:
         }
 
     def wants(self, kind: type) -> bool:
-        """Facts that some figure needs."""
+        """Whether the episodes depend on facts of this type."""
         return kind in self._on
 
     def see(self, seen: Seen) -> None:
@@ -125,7 +128,7 @@ class Costs:
             handler(seen, seen.fact)
 
     def finish(self, at_us: int) -> None:
-        """The run is over at this time."""
+        """End the run at this time."""
         assert not self._finished, "a run ends once"
         self._finished = True
         for group in self._groups.values():
@@ -160,8 +163,12 @@ class Costs:
     def _down(self, seen: Seen, fact: HostDown) -> None:
         if fact.how == Condition.CLOSED.value:
             for group in self._groups.values():
-                if group.balanced_us < 0 and group.given_up is not None and host_of(group.given_up[0]) == fact.host:
-                    _, group.balanced_us, ended_us = group.given_up
+                if (
+                    group.balanced_us < 0
+                    and group.last_revocation is not None
+                    and host_of(group.last_revocation[0]) == fact.host
+                ):
+                    _, group.balanced_us, ended_us = group.last_revocation
                     self._end_episode(group)
                     group.began_us = ended_us if group.began_us < 0 else group.began_us
         self._event(seen, fact)
@@ -171,7 +178,7 @@ class Costs:
         balanced_us = -1 if group is None else group.balanced_us
         self._look(seen, fact)
         if group is not None and balanced_us >= 0 > group.balanced_us:
-            group.given_up = (seen.actor, balanced_us, seen.at_us)
+            group.last_revocation = (seen.actor, balanced_us, seen.at_us)
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._groups.get(fact.group)
@@ -200,10 +207,10 @@ class Costs:
         if not balanced and running:
             group.balanced_us = -1
         elif group.balanced_us < 0:
-            group.balanced_us, group.given_up = at_us, None
+            group.balanced_us, group.last_revocation = at_us, None
 
     def _end_episode(self, group: _Group) -> None:
-        """The next event comes: if there was balance, the episode ended when that began."""
+        """End the episode at the start of the current balance, if there is one."""
         if group.began_us < 0 or group.balanced_us < 0:
             return
         if group.formed:
@@ -213,7 +220,7 @@ class Costs:
 
 
 def parts_of(figures: Figures) -> dict[type, Any]:
-    """The sources of figures that a run has; None for a part that the run lacks."""
+    """The sources of a run's figures, by class; None for a part that the run lacks."""
     return {
         Figures: figures,
         DelayFigures: figures.delay,

@@ -1,8 +1,8 @@
 """The declaration of a figure: one number for a run, such as the downtime of its partitions.
 
-``figure(...)`` is the only place that names a figure. These are derived from it: ``Figures.values``, the JSON of a run,
-a line of its report (figures of a ``FactCounter``), the rows of ``kemu compare``, the columns of the table ``runs``,
-the summaries of campaigns, and ``kemu describe``.
+``figure(...)`` is the only place that names a figure. ``Figures.values``, the JSON of a run, ``kemu compare``, the
+table ``runs``, the summaries of campaigns and ``kemu describe`` are derived from it. A figure of a ``FactCounter`` also
+has a line in the report of a run.
 """
 
 from collections.abc import Callable, Mapping
@@ -69,16 +69,22 @@ class FactCounter:
 
 @frozen
 class Figure:
-    """A declared figure; the fields are the arguments of ``figure``."""
+    """A declared figure."""
 
     name: str
+    """Its name in JSON, in ``kemu compare`` and in ``kemu describe``."""
     unit: Unit
     meaning: str
+    """The figure in one noun phrase."""
     value: Callable[[Any], Value]
+    """Computes the figure from its source."""
     of: type
+    """The class of its source: ``Figures``, a part of them, or a ``FactCounter``. Runs without the part have no figure."""
     how: str
+    """The computation in a sentence, where the meaning does not say so; else ""."""
     better: Better
     overall: Overall | None
+    """How the headline of a campaign combines runs. None: the headline omits the figure."""
     column: str
     """Its column in the table ``runs``; "": it has none."""
 
@@ -118,19 +124,9 @@ def figure(
     overall: Overall | None = Overall.MEDIAN,
     column: str | None = None,
 ) -> None:
-    """Declare a figure.
+    """Declare a figure; the arguments are the fields of ``Figure``.
 
-    Args:
-        name: its name in JSON, in ``kemu compare`` and in ``kemu describe``.
-        unit: its unit.
-        meaning: the figure in one noun phrase.
-        value: computes the figure from its source.
-        of: the class of the source: ``Figures``, one of its parts such as ``ReplicationFigures`` (the figure is None in
-            runs without that part), or a class that counts facts (``FactCounter``).
-        how: how the figure is computed, in a sentence, where the meaning does not say so.
-        better: the direction of improvement.
-        overall: how the headline of a campaign combines runs. None: the headline omits the figure.
-        column: its column in the table ``runs``. None: the name with its unit. "": no column.
+    ``column`` None: the name, with "_us" if it is a time.
     """
     assert name not in DECLARED, f"two figures are called {name}"
     column = f"{name}_us" if column is None and unit.is_time else name if column is None else column

@@ -1,10 +1,13 @@
-"""What a run cost, from its facts alone: rebalances, downtime, delays, records reprocessed and lost, lag.
+"""The figures of a run, computed from its facts alone.
 
-An observer as checkers are: live, over a trace, or inside Spark. What each figure means is said where it is counted:
-``emulator.metrics.rebalances``, ``emulator.metrics.serving`` (downtime), ``emulator.metrics.service`` (service lost,
-stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.metrics.freshness`` (ages, gaps, order),
-``emulator.metrics.progress`` (records), ``emulator.metrics.leading`` (controllers, leaders, ISRs),
-``emulator.metrics.reassigning``, ``emulator.metrics.closing``; of Streams applications ``emulator.metrics.streaming``.
+``Metrics`` is an observer: live, over a trace, or inside Spark. Each part defines what it counts:
+
+* ``rebalances``, ``closing``, ``reassigning``;
+* ``serving`` (downtime), ``service`` (lost service, stops);
+* ``waiting`` (record delay, lag in seconds), ``freshness`` (ages, gaps, order), ``progress`` (records);
+* ``leading`` (controllers, leaders, ISRs);
+* ``streaming`` (Streams applications).
+
 All times are microseconds of the world's clock.
 """
 
@@ -37,7 +40,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 
 
 class Metrics:
-    """Feed it every fact in order, each after its panel, then ``finish``, then ask for the ``figures``."""
+    """Show it every fact in order, each after its panel, then call ``finish`` and ``figures``."""
 
     def __init__(self, panel: Panel) -> None:
         self._rebalances = Rebalances(panel)
@@ -74,16 +77,16 @@ class Metrics:
         self._finished = False
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        """What takes facts of a type (``facts.handlers_of``)."""
+        """The handlers of facts of this type (``facts.handlers_of``)."""
         return self._on.get(kind, ())
 
     def see(self, seen: Seen) -> None:
-        """Take one fact; those that do not matter cost one look-up."""
+        """Take one fact; a fact without a handler costs one look-up."""
         for handler in self._on.get(type(seen.fact), ()):
             handler(seen, seen.fact)
 
     def finish(self, at_us: int) -> None:
-        """The run is over at this time of the world."""
+        """End the run at this time."""
         assert not self._finished, "a run ends once"
         self._finished, self._ended_us = True, at_us
         self._serving.finish(at_us)
@@ -98,7 +101,7 @@ class Metrics:
         self._streaming.finish(at_us)
 
     def figures(self, expected_losses: int = 0) -> Figures:
-        """What there is to say; each field says what it means. ``expected_losses``: what checkers know of those."""
+        """The figures after ``finish``. ``expected_losses``: number of losses that checkers found to be allowed."""
         progress, delays = self._progress, self._waiting.delays
         lost, skipped, lag = progress.lost(), progress.skipped(), progress.lag()
         first_stable_us = self._rebalances.first_stable_us()
