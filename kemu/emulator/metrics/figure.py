@@ -79,7 +79,7 @@ class Figure:
     value: Callable[[Any], Value]
     """Computes the figure from its source."""
     of: type
-    """The class of its source: ``Figures``, a part of them, or a ``FactCounter``. Runs without the part have no figure."""
+    """The class of its source: ``Figures``, a part of them, or a ``FactCounter``. None in runs without the part."""
     how: str
     """The computation in a sentence, where the meaning does not say so; else ""."""
     better: Better
