@@ -1,6 +1,6 @@
-"""Facts and results as rows of tables (``schemas``): the one place that knows which field goes into which column.
+"""Facts and results as rows of tables (``schemas``): the mapping from fields to columns.
 
-What a run reports live (``worker``) and what a trace tells (``decode``) become rows here, both by the same functions.
+Reports of a live run (``worker``) and records of a trace (``decode``) become rows by the same functions.
 """
 
 import json
@@ -24,8 +24,8 @@ from kemu.protocol.wire.values import to_row
 from kemu.tools.pipeline.tables.schemas import NOTES, RUNS
 
 DATA_PATH = (RecordsAppended, RecordsAcknowledged, RecordsReplicated, HighWatermarkAdvanced, Processed)
-"""Four facts of five, and of little use without the rest of the trace: a run's other facts are kept always, these where
-its trace is."""
+"""Four of five facts are of these types. They are kept only with the trace of their run; other facts are always
+kept."""
 DATA_PATH_NAMES = tuple(kind.__name__ for kind in DATA_PATH)
 
 _HEAD = ("run_id", "n", "seq", "at_us", "actor", "life", "fact")
@@ -69,7 +69,7 @@ def _enum_name(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """What JSON has no form for; a store's nodes hold text."""
+    """The text for a value without a JSON form; nodes of the store hold text."""
     return value.decode("utf-8", "replace") if type(value) is bytes else str(value)
 
 
@@ -81,11 +81,11 @@ _BY_TYPE: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     ("strings", "tuple[str, ...]"): list,
     ("strings", "tuple[tuple[str, int], ...]"): _partition_names_of,
 }
-"""(type of the column, type of the field) -> how the one becomes the other; other fields go into ``rest``."""
+"""(type of the column, type of the field) -> conversion. Other fields go into ``rest``."""
 
 
 def _plan_of(kind: type) -> tuple[tuple[tuple[int, str, Callable[[Any], Cell]], ...], tuple[str, ...]]:
-    """Where each field of a fact goes: ((column, field, how), ...), and the fields that have no column."""
+    """The places of a fact's fields: ((column, field, conversion), ...), and the fields without a column."""
     placed = []
     rest = []
     for field, declared in kind.__annotations__.items():
@@ -129,7 +129,7 @@ class NoteRows:
         self.rows: list[tuple[Any, ...]] = []
 
     def wants(self, kind: type) -> bool:
-        """A world need not show us the others."""
+        """Whether the world must show facts of this type: all but the data path."""
         return kind not in DATA_PATH
 
     def see(self, seen: Seen) -> None:
@@ -146,7 +146,7 @@ class FaultTimes:
         self.applied: dict[int, int] = {}
 
     def wants(self, kind: type) -> bool:
-        """Only what is about faults."""
+        """Whether the type is about faults."""
         return kind is FaultApplied or kind is FaultEnded
 
     def see(self, seen: Seen) -> None:
@@ -159,7 +159,7 @@ class FaultTimes:
             self.ended_us[fact.index] = seen.at_us
 
     def of(self, index: int) -> tuple[int, int | None, int | None]:
-        """(how often applied, when first, when last ended) of an entry of the plan."""
+        """(number of applications, first time, last end) of an entry of the plan."""
         return self.applied.get(index, 0), self.first_us.get(index), self.ended_us.get(index)
 
 
@@ -216,7 +216,7 @@ def restore_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
 
 
 def fault_row(run_id: str, index: int, kind: str, text: str, fired: int | None, times: FaultTimes) -> tuple[Any, ...]:
-    """An entry of a plan as a row of ``FAULTS``; ``fired`` None: a trace of kemu before it counted that."""
+    """An entry of a plan as a row of ``FAULTS``; ``fired`` is None in traces of a kemu that did not count it."""
     return (run_id, index, kind, text, fired, *times.of(index))
 
 
@@ -243,8 +243,8 @@ def run_row(
     """A run as a row of ``RUNS``.
 
     Args:
-        end: how it ended; None: its record is torn.
-        measured: what no record of a trace says, by column (``measured_columns``; of a trace, ``figure_columns``).
+        end: The result or the footer of the run; None: its record is torn.
+        measured: Columns that no record of a trace contains (``measured_columns``; of a trace, ``figure_columns``).
     """
     row: dict[str, Cell] = dict.fromkeys(RUNS.names)
     row |= {
@@ -265,7 +265,7 @@ def run_row(
 
 
 def measured_columns(result: RunResult, result_json: str, command: str) -> dict[str, Cell]:
-    """The columns of ``RUNS`` that no record of a trace says; those of figures can be counted again from its facts."""
+    """The columns of ``RUNS`` that no record of a trace contains. Figures can be computed again from the facts."""
     return {
         "wall_s": result.wall_s,
         **figure_columns(result.figures),
