@@ -219,7 +219,7 @@ def executors_see(spark: "SparkSession", must_fail: Scenario) -> bool:
 
 
 def why_failed(error: BaseException) -> str:
-    """The reason of a failure, out of Spark's wrapping."""
+    """The reason of a failure, without the messages that Spark adds."""
     text = str(error)
     for line in text.splitlines():
         _, found, reason = line.partition("ChunkFailed: ")

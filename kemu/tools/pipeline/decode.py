@@ -46,8 +46,8 @@ from kemu.tools.pipeline.tables.schemas import COUNTED
 
 BLOCK_BITS = 26
 PLACE_BITS = 12
-"""The ``n`` of a fact read from a file consists of the offset of its block, the place of its record in the block, and
-its own place in the record. 14 bits hold the records of 64 KiB. ``n`` rises, wherever a reader begins."""
+"""The ``n`` of a fact from a file consists of the offset of its block, the place of its record in the block, and
+its own place in the record. The number ``n`` rises, wherever a reader begins."""
 _FAULT_FACTS = (FaultApplied.__name__, FaultEnded.__name__)
 
 Row = tuple[Any, ...]

@@ -138,7 +138,7 @@ class NoteRows:
 
 
 class FaultTimes:
-    """When each entry of a plan first took effect and last ended, from a run's facts."""
+    """The times at which each entry of a plan first took effect and last ended, from a run's facts."""
 
     def __init__(self) -> None:
         self.first_us: dict[int, int] = {}

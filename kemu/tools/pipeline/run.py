@@ -57,8 +57,8 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
     """Bring the tables of a folder up to date and compute all summaries.
 
     Args:
-        spark: The session to use.
-        root: A campaign's folder, a folder of campaigns and traces, or one trace.
+        spark: The session.
+        root: The folder of a campaign or of many, or one trace.
         out: The folder for tables and summaries.
         say: Called with each step and its duration.
 

@@ -1,11 +1,11 @@
-"""Cells against each other: a figure's median and 95th percentile per cell, and paired differences between cells.
+"""Comparison of cells: median and 95th percentile of each figure per cell, and paired differences between cells.
 
-Intervals are order statistics of exact ranks (``tools.intervals``): they assume nothing about the shape of a figure's
-distribution, and downtime's is never normal. Below six seeds there is none, and ``differs`` is null; below 59 there is
-no 95th percentile.
+Intervals are order statistics of exact ranks (``tools.intervals``). They assume no distribution of a figure; downtime
+is never normally distributed. Below six seeds there is no interval, and ``differs`` is null. Below 59 seeds there is no
+95th percentile.
 
-A cell of which a run did not work has no figures: what does not work costs nothing. A run did not work if a member
-failed for good, or if nothing was processed of what was appended.
+A cell with a run that did not work has no figures. A run did not work if a member failed for good, or if no appended
+record was processed.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ HAS_GROUPS = "coalesce(get_json_object(scenario_json, '$.groups'), '?') != '{}'"
 
 
 def did_not_work(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Runs whose figures mean nothing.
+    """Runs whose figures are meaningless.
 
     In:  runs, violations
     Out: (run_id, why)
@@ -42,7 +42,7 @@ def did_not_work(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _working_cells(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Runs of the cells of which every run worked."""
+    """The runs of cells in which every run worked."""
     runs = tables["runs"]
     idle = (
         runs.join(did_not_work(tables).select("run_id"), "run_id", how="left_semi")
@@ -61,13 +61,13 @@ def _long(runs: DataFrame) -> DataFrame:
 
 
 def _at(values: Column, rank: Column) -> Column:
-    """The value of a rank (1 = smallest) of a sorted array; null of a rank that is null."""
+    """The value at a rank (1 = smallest) of a sorted array; null for a null rank."""
     return F.when(rank.isNotNull(), F.element_at(values, rank.cast("int")))
 
 
 def _summary(told: DataFrame) -> list[Column]:
     """median, low, high, p95 and max of a sorted array ``v``. The ranks depend on its size alone, so SciPy is asked
-    here once for each size there is.
+    once for each size.
     """
     v = F.col("v")
     n = F.size(v)
@@ -89,7 +89,7 @@ def _summary(told: DataFrame) -> list[Column]:
 
 
 def quantiles(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Each figure of each cell over its seeds; none of a cell that did not work.
+    """Each figure of each cell over its seeds; none for a cell that did not work.
 
     In:  runs, violations
     Out: (campaign, cell, scenario, profile, settings, figure, runs, median, low, high, p95, max, mean)
@@ -100,12 +100,14 @@ def quantiles(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def differences(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Cells of one scenario against each other, seed by seed: the same seed has the same plan and the same load.
+    """Differences between the cells of one scenario, seed by seed: the same seed has the same plan and the same load.
 
     In:  runs, violations
     Out: (campaign, scenario, figure, cell_a, cell_b, seeds, median_a, median_b, median, low, high, p95, max, b_is_more,
-        differs): of b minus a; ``b_is_more``: share of the seeds; ``differs``: the interval of the median does not
-        hold 0, which happens in at most one of twenty comparisons of what is the same; null: too few seeds to say
+        differs): of b minus a.
+
+    ``b_is_more``: share of the seeds. ``differs``: whether the interval of the median excludes 0; null with too few
+    seeds. Equal cells differ in at most one of twenty comparisons.
     """
     values = _long(_working_cells(tables))
     sides = [
@@ -135,12 +137,13 @@ def _overall(each: Figure, combine: Overall) -> Column:
 
 
 def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per cell: how many runs fail or did not work, and what a usual and a bad run costs, in seconds.
+    """One row per cell: runs that fail or did not work, and each figure over the runs; times in seconds.
 
     In:  runs, violations
-    Out: (campaign, cell, runs, failed, did_not_work, why, torn), and each figure that ``runs`` has: over the runs of
-        the cell its median, largest value or sum (``Figure.overall``). Null where runs did not work, or have no such
-        figure. Intervals are in ``quantiles``
+    Out: (campaign, cell, runs, failed, did_not_work, why, torn), and each figure that ``runs`` has.
+
+    A figure is the median, the largest value or the sum over the runs of the cell (``Figure.overall``). It is null if
+    runs did not work, or have no such figure. Intervals are in ``quantiles``.
     """
     ok = F.col("verdict") == "holds"
     told = (
