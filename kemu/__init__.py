@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kemu import strategies as strategies
     from kemu.api import *  # noqa: F403
+    from kemu.emulator.plan.actions import *  # noqa: F403
     from kemu.tools.testkit.marking import kemu_test as kemu_test
 
 _OF_TESTS = {"kemu_test": "kemu.tools.testkit.marking", "strategies": "kemu.strategies"}

@@ -52,7 +52,14 @@ from kemu.protocol.messages.store import (
     WatchEvent,
 )
 from kemu.protocol.names import STORE, ActorName
-from kemu.protocol.notes.replication import NodeWritten, SessionEnded, SessionOpened, StoreFaultHit, StoreTookOver
+from kemu.protocol.notes.replication import (
+    EXPIRED,
+    NodeWritten,
+    SessionEnded,
+    SessionOpened,
+    StoreFaultHit,
+    StoreTookOver,
+)
 
 READS = (StoreOpKind.EXISTS, StoreOpKind.GET_DATA, StoreOpKind.GET_CHILDREN)
 
@@ -125,7 +132,7 @@ class Store(Machine):
                 else:
                     self._heard(event)
             case TimerFired(key=("session", number)):
-                self._end(self.sessions[int(number)], "expired")
+                self._end(self.sessions[int(number)], EXPIRED)
             case TimerFired(key=("thaw", number)):
                 self._thaw(self._frozen[int(number)], None)
             case TimerFired(key=("release", client)):
@@ -252,7 +259,7 @@ class Store(Machine):
         self.note(StoreFaultHit(fault="ExpireSession", client=command.client, number=command.number))
         if command.linger_us:
             self._lingering.setdefault(command.number, []).append(session.id)
-        self._end(session, "expired", command.linger_us)
+        self._end(session, EXPIRED, command.linger_us)
 
     def _remove_ephemerals(self, session_id: int, client: ActorName) -> None:
         self._changed(self.tree.end_session(session_id), client)

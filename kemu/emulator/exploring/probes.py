@@ -10,8 +10,12 @@ from typing import Any
 
 from attrs import frozen
 
+from kemu.actors.consumer.reasons import POLL_TIMEOUT
+from kemu.actors.controller.elections import Strategy
+from kemu.actors.coordinator.state import GroupState
 from kemu.emulator import facts
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.group import JoinGroup, OffsetCommit, SyncGroup
 from kemu.protocol.notes import groups, ranges, replication, streams
 
 
@@ -29,16 +33,16 @@ class Probe:
     shows: Callable[[Any], bool] = _always
 
 
-def _refused(api: str, error: ErrorCode) -> Callable[[groups.RequestRefused], bool]:
-    return lambda fact: fact.api == api and fact.error is error
+def _refused(api: type, error: ErrorCode) -> Callable[[groups.RequestRefused], bool]:
+    return lambda fact: fact.api == api.__name__ and fact.error is error
 
 
-def _elected(strategy: str) -> Callable[[replication.LeaderElectedForPartition], bool]:
-    return lambda fact: fact.strategy == strategy
+def _elected(strategy: Strategy) -> Callable[[replication.LeaderElectedForPartition], bool]:
+    return lambda fact: fact.strategy == strategy.value
 
 
-def _became(old: str, new: str) -> Callable[[groups.GroupBecame], bool]:
-    return lambda fact: (fact.old, fact.new) == (old, new)
+def _became(old: GroupState, new: GroupState) -> Callable[[groups.GroupBecame], bool]:
+    return lambda fact: (fact.old, fact.new) == (old.value, new.value)
 
 
 _E = ErrorCode
@@ -48,19 +52,19 @@ _ROWS = (
         "join-phase-interrupts-assignment",
         "a rebalance began while the leader was still assigning",
         groups.GroupBecame,
-        _became("CompletingRebalance", "PreparingRebalance"),
+        _became(GroupState.COMPLETING, GroupState.PREPARING),
     ),
     Probe(
         "group-becomes-empty",
         "a join phase ended without members",
         groups.GroupBecame,
-        _became("PreparingRebalance", "Empty"),
+        _became(GroupState.PREPARING, GroupState.EMPTY),
     ),
     Probe(
         "group-loaded-with-members",
         "a coordinator loaded a group with members from its log",
         groups.GroupLoaded,
-        lambda fact: fact.state != "Empty",
+        lambda fact: fact.state != GroupState.EMPTY.value,
     ),
     Probe("group-unloaded", "a coordinator unloaded a group that another broker takes over", groups.GroupUnloaded),
     Probe("offsets-load-fails", "a coordinator could not read its log", groups.OffsetsLoadFailed),
@@ -69,25 +73,25 @@ _ROWS = (
         "member-did-not-rejoin",
         "a join phase ended without a former member",
         groups.MemberRemoved,
-        lambda fact: fact.why == groups.Removal.NOT_REJOINED,
+        lambda fact: fact.removal is groups.Removal.NOT_REJOINED,
     ),
     Probe(
         "member-did-not-sync",
         "a member joined and never sent SyncGroup (KAFKA-12890)",
         groups.MemberRemoved,
-        lambda fact: fact.why == groups.Removal.NOT_SYNCED,
+        lambda fact: fact.removal is groups.Removal.NOT_SYNCED,
     ),
     Probe(
         "static-member-replaced",
         "a static member rejoined under a new member id (KIP-345)",
         groups.MemberRemoved,
-        lambda fact: fact.why.startswith(groups.Removal.REPLACED),
+        lambda fact: fact.removal is groups.Removal.REPLACED,
     ),
     Probe(
         "replacement-reverted",
         "the new id of a static member could not be written",
         groups.MemberRemoved,
-        lambda fact: fact.why == groups.Removal.NOT_REPLACED,
+        lambda fact: fact.removal is groups.Removal.NOT_REPLACED,
     ),
     Probe(
         "instance-fenced",
@@ -99,55 +103,55 @@ _ROWS = (
         "commit-of-old-generation",
         "a commit came after its generation",
         groups.RequestRefused,
-        _refused("OffsetCommit", _E.ILLEGAL_GENERATION),
+        _refused(OffsetCommit, _E.ILLEGAL_GENERATION),
     ),
     Probe(
         "commit-of-stranger",
         "a commit came from a member that was removed",
         groups.RequestRefused,
-        _refused("OffsetCommit", _E.UNKNOWN_MEMBER_ID),
+        _refused(OffsetCommit, _E.UNKNOWN_MEMBER_ID),
     ),
     Probe(
         "commit-between-join-and-sync",
         "a commit came while the leader was assigning",
         groups.RequestRefused,
-        _refused("OffsetCommit", _E.REBALANCE_IN_PROGRESS),
+        _refused(OffsetCommit, _E.REBALANCE_IN_PROGRESS),
     ),
     Probe(
         "sync-of-old-generation",
         "a SyncGroup came after its generation",
         groups.RequestRefused,
-        _refused("SyncGroup", _E.ILLEGAL_GENERATION),
+        _refused(SyncGroup, _E.ILLEGAL_GENERATION),
     ),
     Probe(
         "sync-in-next-join-phase",
         "a SyncGroup came after the next join phase had begun",
         groups.RequestRefused,
-        _refused("SyncGroup", _E.REBALANCE_IN_PROGRESS),
+        _refused(SyncGroup, _E.REBALANCE_IN_PROGRESS),
     ),
     Probe(
         "join-with-lost-id",
         "a member joined with an id that its group no longer has",
         groups.RequestRefused,
-        _refused("JoinGroup", _E.UNKNOWN_MEMBER_ID),
+        _refused(JoinGroup, _E.UNKNOWN_MEMBER_ID),
     ),
     Probe(
         "group-is-full",
         "a member was refused for group.max.size",
         groups.RequestRefused,
-        _refused("JoinGroup", _E.GROUP_MAX_SIZE_REACHED),
+        _refused(JoinGroup, _E.GROUP_MAX_SIZE_REACHED),
     ),
     Probe(
         "join-while-loading",
         "a member asked a coordinator that was still reading its log",
         groups.RequestRefused,
-        _refused("JoinGroup", _E.COORDINATOR_LOAD_IN_PROGRESS),
+        _refused(JoinGroup, _E.COORDINATOR_LOAD_IN_PROGRESS),
     ),
     Probe(
         "poll-too-late",
         "an application did not poll for max.poll.interval.ms",
         groups.MemberBecame,
-        lambda fact: fact.why.startswith("consumer poll timeout has expired"),
+        lambda fact: fact.why == POLL_TIMEOUT,
     ),
     Probe("partitions-lost", "a member lost its partitions", groups.PartitionsLost, lambda fact: bool(fact.lost)),
     Probe("member-fails", "a fatal error reached an application", groups.MemberFailed),
@@ -163,10 +167,13 @@ _ROWS = (
         lambda fact: fact.unclean,
     ),
     *(
-        Probe(f"election-{strategy}", f"a leader was elected: {strategy}", replication.LeaderElectedForPartition, shows)
-        for strategy, shows in (
-            (strategy, _elected(strategy)) for strategy in ("offline", "preferred", "reassign", "controlled-shutdown")
+        Probe(
+            f"election-{strategy.value}",
+            f"a leader was elected: {strategy.value}",
+            replication.LeaderElectedForPartition,
+            _elected(strategy),
         )
+        for strategy in (Strategy.OFFLINE, Strategy.PREFERRED, Strategy.REASSIGN, Strategy.CONTROLLED_SHUTDOWN)
     ),
     Probe("isr-of-one", "an ISR shrank to its leader", replication.IsrChanged, lambda fact: len(fact.isr) == 1),
     Probe("isr-change-fails", "a leader could not change its ISR", replication.IsrChangeFailed),
@@ -183,7 +190,7 @@ _ROWS = (
         "session-expires",
         "the store ended a session that its client still used",
         replication.SessionEnded,
-        lambda fact: fact.why == "expired",
+        lambda fact: fact.why == replication.EXPIRED,
     ),
     Probe("store-takes-over", "another leader of the store's ensemble took over", replication.StoreTookOver),
     Probe("reassignment-blocked", "a reassignment could not continue", replication.ReassignmentBlocked),

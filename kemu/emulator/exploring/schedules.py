@@ -17,7 +17,8 @@ from attrs import frozen
 
 from kemu.emulator.engine.network import PASS, Judgement, Packet, Rule
 from kemu.emulator.engine.rules import said_api
-from kemu.emulator.plan.actions import Action, LateMessage, LinkPriorities, TieOrder
+from kemu.emulator.plan.action import Action
+from kemu.emulator.plan.actions import LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.entries import At, Plan, entry_to_dict
 from kemu.protocol.names import host_of
 

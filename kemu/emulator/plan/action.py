@@ -82,7 +82,9 @@ class ActionKind:
 
 
 KINDS: dict[type, ActionKind] = {}
-"""Class -> its row."""
+"""Every action that ``@action`` declared, by class."""
+ACTIONS: dict[str, ActionKind] = {}
+"""The same, by kind."""
 
 AnyAction = TypeVar("AnyAction", bound=Action)
 
@@ -103,7 +105,8 @@ def action(
 
     def declare(cls: type[AnyAction]) -> type[AnyAction]:
         made = value(cls)
-        KINDS[made] = ActionKind(
+        assert kind not in ACTIONS, f"two actions are called {kind}"
+        KINDS[made] = ACTIONS[kind] = ActionKind(
             cls=made,
             kind=kind,
             summary=summary,

@@ -55,6 +55,11 @@ class MemberRemoved:
     client_id: str
     why: str
 
+    @property
+    def removal(self) -> Removal:
+        """The reason without the new id."""
+        return next(each for each in Removal if self.why.startswith(each))
+
 
 @value
 class LeaderElected:

@@ -25,6 +25,10 @@ class SessionEnded:
     why: str
 
 
+EXPIRED = "expired"
+"""``SessionEnded.why`` of a session whose client was not heard in time; the others were closed."""
+
+
 @value
 class StoreTookOver:
     """A leader of the store's ensemble serves: with so many nodes, and sessions whose timeouts begin anew."""

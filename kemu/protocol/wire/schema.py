@@ -88,15 +88,22 @@ def struct(cls: type[T]) -> type[T]:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(since,))
 def message(*, api_key: int, kind: Kind, versions: range) -> Callable[[type[T]], type[T]]:
-    """Declare a request or a reply of the API with this key (Kafka's number) and these supported versions."""
+    """Declare a request or a reply of the API with this key (Kafka's number) and these supported versions.
+
+    A field of a later version adds that version to the API, to its request and to its reply.
+    """
 
     def declare(cls: type[T]) -> type[T]:
         made, fields = _declare(cls)
         name = made.__name__.removesuffix("Reply")
-        spec = MessageSpec(made, name, api_key, kind, versions, fields)
         assert (api_key, kind) not in MESSAGES, f"api key {api_key} {kind} is declared twice"
-        MESSAGES[api_key, kind] = spec
-        SPECS[made] = spec
+        specs = [spec for spec in MESSAGES.values() if spec.api_key == api_key]
+        specs.append(MessageSpec(made, name, api_key, kind, versions, fields))
+        newest = max(field.since for spec in specs for field in spec.fields) if fields else 0
+        stop = max(newest + 1, *(spec.versions.stop for spec in specs))
+        for spec in specs:
+            all_versions = attrs.evolve(spec, versions=range(spec.versions.start, stop))
+            MESSAGES[api_key, spec.kind] = SPECS[spec.cls] = all_versions
         return made
 
     return declare

@@ -10,7 +10,7 @@ import attrs
 import click
 from attrs import frozen
 
-from kemu.emulator.metrics.costs import FIGURES, OF_SOME, TIMES, Unit
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
@@ -22,7 +22,7 @@ from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95, ScipyMissing, Spread, s
 from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
-    from kemu.emulator.metrics.costs import Bill
+    from kemu.emulator.metrics.figure import Value
     from kemu.emulator.runner import RunResult
 
 
@@ -56,11 +56,12 @@ DEFAULT_VARIANTS = (
 )
 """Eager, the page's protocol, and what shipped."""
 
-_DEFINITIONS = "\n".join(f"  {name:16} {kind.unit or 'count':11} {kind.meaning}" for name, kind in FIGURES.items())
+_FIRST = next(iter(FIGURES))
+_DEFINITIONS = "\n".join(f"  {name:20} {kind.unit or 'count':11} {kind.meaning}" for name, kind in FIGURES.items())
 
 
 @click.command(
-    epilog="See kemu/emulator/metrics/costs.py for the definitions to the letter.",
+    epilog='"kemu describe FIGURE" says how a figure is computed.',
     help=f"""Run SCENARIO under each variant with the same seeds and faults; print what it costs.
 
 A variant is a profile of --profiles with each of --assignors (default: the scenario's own). A profile may carry
@@ -192,7 +193,7 @@ def compared(
     from kemu.emulator.watching.panel import Panel
 
     mine = variant.of(scenario)
-    bills: list[Bill] = []
+    bills: list[dict[str, Value]] = []
     verdicts: dict[str, int] = {}
     idle: list[str] = []
     faults: list[tuple[FaultFired, ...]] = []
@@ -208,7 +209,7 @@ def compared(
         if result.did_not_work:
             idle.append(f"seed {seed}: {result.did_not_work}")
         made(variant, drawn, result)
-    figures = {} if idle else {name: _told([getattr(bill, name) for bill in bills]) for name in FIGURES}
+    figures = {} if idle else {name: _told([bill[name] for bill in bills]) for name in FIGURES}
     return {
         "variant": variant.name,
         **attrs.asdict(variant),
@@ -246,7 +247,7 @@ def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any
         names = [f"({number})" for number in range(1, len(names) + 1)]
     lines = [["", "", *names]]
     lines += [[name.replace("_", " "), kind.unit.value, *(_cell(row, name) for row in rows)]
-              for name, kind in FIGURES.items() if name not in OF_SOME or _is_known(rows, name)]  # fmt: skip
+              for name, kind in FIGURES.items() if name == _FIRST or _is_known(rows, name)]  # fmt: skip
     lines.append(["verdicts", "", *(_verdicts(row) for row in rows)])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     for line in lines:
@@ -264,19 +265,12 @@ def _is_known(rows: Sequence[dict[str, Any]], name: str) -> bool:
 
 def _cell(row: dict[str, Any], name: str) -> str:
     if not row["figures"]:
-        return "did not work" if name == next(iter(FIGURES)) else "-"
+        return "did not work" if name == _FIRST else "-"
     told = row["figures"][name]
     if told["median"] is None:
         return "-"
 
-    def said(value: float) -> str:
-        if name in TIMES:
-            return f"{value / 1e6:.3f}" if name.startswith("delay") else f"{value / 1e6:.2f}"
-        unit = FIGURES[name].unit
-        if unit in (Unit.MEGABYTES, Unit.MEGABYTES_PER_S):
-            return f"{value / 1e6:.1f}"
-        return f"{value:.1f}" if unit is Unit.PERCENT else f"{value:g}"
-
+    said = FIGURES[name].text
     interval = "" if told["low"] is None else f" [{said(told['low'])}, {said(told['high'])}]"
     return f"{said(told['median'])}{interval} / {said(told['max'] if told['p95'] is None else told['p95'])}"
 

@@ -9,6 +9,7 @@ import attrs
 import click
 
 from kemu.emulator.findings import KINDS
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
@@ -82,10 +83,10 @@ def scenarios(form: str) -> None:
 @click.command()
 @click.argument("key", required=False)
 def describe(key: str | None) -> None:
-    """Explain KEY: a config key, a fault or action, a checker, a past bug, or a topic.
+    """Explain KEY: a config key, a fault or action, a checker, a figure, a past bug, or a topic.
 
     Topics: scenario (the keys of a scenario file), draws (what is left to chance), consumer, broker, producer, replica,
-    controller (config keys), faults, actions, checkers, profiles, bugs, errors, exits.
+    controller (config keys), faults, actions, checkers, figures, profiles, bugs, errors, exits.
     Without KEY, everything but errors is listed.
     """
     if key is None:
@@ -103,6 +104,7 @@ def describe(key: str | None) -> None:
             *DRAWS,
             *ACTIONS,
             *_checker_names(),
+            *FIGURES,
             *PAST_BUGS,
             *(name for _, cls in CONFIGS.values() for name in fields_of(cls)),
         ]
@@ -278,6 +280,25 @@ def _checkers() -> Iterable[str]:
         yield f"{name:{width}}  {_first_line(inspect.getmodule(cls))}"
 
 
+def _figures() -> Iterable[str]:
+    width, units = max(map(len, FIGURES)), max(len(each.unit) for each in FIGURES.values())
+    for name, each in FIGURES.items():
+        yield f"{name:{width}}  {each.unit:{units}}  {each.meaning}"
+
+
+def _figure_lines(key: str) -> Iterable[str]:
+    """A figure by its name or its column; "downtime" finds all whose names begin so."""
+    exact = [each for name, each in FIGURES.items() if key in (name, each.column)]
+    for each in exact or [each for name, each in FIGURES.items() if name.startswith(f"{key}_")]:
+        yield f"{click.style(each.name, bold=True)}  {each.meaning}"
+        if each.how:
+            yield f"  {each.how}"
+        yield f"  unit: {each.unit or 'a count'}; better: {each.better}"
+        if each.column:
+            headline = f', column "{each.headline}" of the summary headline' if each.headline else ""
+            yield f'  column "{each.column}" of the table runs{headline}'
+
+
 def _profiles() -> Iterable[str]:
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
@@ -328,6 +349,7 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
     "faults": _actions_table(workload=False),
     "actions": _actions_table(workload=True),
     "checkers": _checkers,
+    "figures": _figures,
     "profiles": _profiles,
     "bugs": _bugs,
     "errors": _errors,
@@ -335,5 +357,5 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
 }
 """What can be listed as a whole."""
 
-EXPLAINED = (_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _bug_lines)
+EXPLAINED = (_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _figure_lines, _bug_lines)
 """What a single key may be; each gives no lines for a key that is none of its own."""

@@ -11,6 +11,7 @@ import click
 from attrs import frozen
 
 from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED, Loss, Unmended
+from kemu.emulator.metrics.figure import FactCounter
 from kemu.emulator.metrics.figures import (
     ClosingFigures,
     Figures,
@@ -18,11 +19,9 @@ from kemu.emulator.metrics.figures import (
     RebalanceFigures,
     ReplicationFigures,
     StreamsFigures,
-    leaderless_us,
-    longest_lag_us,
     plain,
-    streams_sums,
 )
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.runner import RunResult, unfired_in_all
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
@@ -138,21 +137,17 @@ OF_SEEDS = (
     Column("delay p50", lambda figures: figures.delay.p50_us, _millis),
     Column("p99", lambda figures: figures.delay.p99_us, _millis),
     Column("max", lambda figures: figures.delay.max_us, _millis),
-    Column("lag max", longest_lag_us, _seconds),
+    Column("lag max", lambda figures: figures.values["lag_max"], _seconds),
     Column("reprocessed", lambda figures: figures.reprocessed, _count),
     Column("lost", lambda figures: figures.lost, _count),
     Column("expected losses", lambda figures: figures.expected_losses, _count),
-    Column("leaderless", leaderless_us, _seconds),
+    Column("leaderless", lambda figures: figures.values["leaderless"] or 0, _seconds),
 )
 """What a run cost, in the order of columns."""
 
 
 def _of_streams(name: str) -> Callable[[Figures], float | None]:
-    def value(figures: Figures) -> float | None:
-        told = streams_sums(figures)
-        return None if told is None else told[name]
-
-    return value
+    return lambda figures: figures.values[name]
 
 
 def _megabytes(value: float | None) -> str:
@@ -304,6 +299,9 @@ def costs_of(figures: Figures) -> Iterable[str]:
         yield f"  records processed by a member that had lost the partition: {figures.zombie_records:,}"
     if figures.skipped:
         yield f"  records passed over, read by nobody: {figures.skipped:,}"
+    for name, value in figures.values.items():
+        if value and issubclass((each := FIGURES[name]).of, FactCounter):
+            yield f"  {each.meaning}: {each.text(value)} {each.unit}".rstrip()
     if figures.lag:
         high = max(figures.lag, key=lambda row: row.max_lag)
         total = sum(row.lag for row in figures.lag)
