@@ -14,8 +14,13 @@ exclude_patterns = ["_build"]
 myst_heading_anchors = 4
 
 
-def _add_navigation(app: Sphinx, name: str, source: list[str]) -> None:
-    """Append a table of contents to the index, from its own headings and links; GitHub would show one as code."""
+def _adapt(app: Sphinx, name: str, source: list[str]) -> None:
+    """Change what only GitHub or only Sphinx understands.
+
+    A link to a page at the root of the checkout becomes its text. The index gets a table of contents, made from its own
+    headings and links: GitHub would show one as code.
+    """
+    source[0] = re.sub(r"\[([^\]]+)\]\((?:\.\./)+[A-Z]+\.md\)", r"\1", source[0])
     if name != "index":
         return
     for section in source[0].split("\n## ")[1:]:
@@ -26,4 +31,4 @@ def _add_navigation(app: Sphinx, name: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
-    app.connect("source-read", _add_navigation)
+    app.connect("source-read", _adapt)

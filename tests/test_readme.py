@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.docs.pages import Block, blocks, name_of, pages
 from lab.docs.pages import ROOT as CHECKOUT
+from lab.docs.pages import Block, blocks, name_of, pages
 from lab.docs.running import outputs
 
 pytest_plugins = ("pytester",)
@@ -28,7 +28,7 @@ def test_the_outputs_of_a_page_are_what_its_commands_print(path: Path, monkeypat
         assert shown.block.text == shown.expected, f"{name_of(path)}: run python -m lab.docs --write"
 
 
-def tests_of_pages() -> Iterator[tuple[str, Block]]:
+def examples() -> Iterator[tuple[str, Block]]:
     """The blocks that are test files, each with the name of its page."""
     for path in pages():
         for block in blocks(path.read_text(encoding="utf-8")):
@@ -36,7 +36,7 @@ def tests_of_pages() -> Iterator[tuple[str, Block]]:
                 yield name_of(path), block
 
 
-EXAMPLES = list(tests_of_pages())
+EXAMPLES = list(examples())
 
 
 @pytest.mark.parametrize(("page", "block"), EXAMPLES, ids=[page for page, _ in EXAMPLES])

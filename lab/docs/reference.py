@@ -8,7 +8,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-import click
 from click.testing import CliRunner
 
 from kemu.emulator.checkers import CHECKERS
@@ -48,12 +47,16 @@ def _text(text: str) -> str:
     return f"```text\n{lines}\n```"
 
 
-def _described(name: str) -> str:
-    """The output of ``kemu describe NAME``."""
-    done = CliRunner(env=TERMINAL).invoke(kemu, ["describe", name], prog_name="kemu", catch_exceptions=False)
+def _printed(arguments: list[str]) -> str:
+    """The output of a command of kemu."""
+    done = CliRunner(env=TERMINAL).invoke(kemu, arguments, prog_name="kemu", catch_exceptions=False)
     if done.exit_code:
-        raise ValueError(f"kemu describe {name}: {done.output}")
+        raise ValueError(f"kemu {' '.join(arguments)}: {done.output}")
     return _text(done.stdout)
+
+
+def _described(name: str) -> str:
+    return _printed(["describe", name])
 
 
 def _anchor(name: str) -> str:
@@ -63,14 +66,7 @@ def _anchor(name: str) -> str:
 
 def commands() -> str:
     """Every command's help."""
-    context = click.Context(kemu, info_name="kemu", terminal_width=80)
-    parts = []
-    for name in COMMANDS:
-        command = kemu.get_command(context, name)
-        if command is None:
-            raise ValueError(f"no command {name}")
-        own = click.Context(command, info_name=name, parent=context, terminal_width=80)
-        parts += [f"## {name}", _text(command.get_help(own))]
+    parts = [part for name in COMMANDS for part in (f"## {name}", _printed([name, "--help"]))]
     listed = table(("command", "purpose"), ((_anchor(name), row.summary) for name, row in COMMANDS.items()))
     return _page("Commands", "`kemu COMMAND --help` prints the same text.", listed, *parts)
 
@@ -80,8 +76,8 @@ def scenario_keys() -> str:
     rows = ((f"`{key}`", meaning) for key, meaning in SCENARIO_KEYS.items())
     return _page(
         "Scenario keys",
-        "A scenario is a TOML file. `NAME` stands for a name that you choose. `kemu schema` prints the JSON Schema of these "
-        "files for editors.",
+        "A scenario is a TOML file. `NAME` stands for a name that you choose. `kemu schema` prints the JSON Schema of "
+        "these files for editors.",
         table(("key", "meaning"), rows),
     )
 

@@ -5,9 +5,9 @@ A page may hold four kinds of blocks that this module reads:
 * ``LANGUAGE file=NAME``: the text is written to that file before the next command runs.
 * ``console run``: each line after ``$`` is a command of kemu, run in this process (``exit=N`` if it must end with N).
 * ``python run``: the text is executed.
-* ``text output``: what the block before it printed. ``head=N`` keeps the first N lines. ``from=REGEX`` starts at the first
-  line that matches and ``lines=N`` keeps N lines from there. ``grep=REGEX`` keeps the matching lines. A line "..." stands
-  for omitted lines. ``MASKS`` lists the texts that are replaced by "..." because they differ from run to run.
+* ``text output``: the standard output of the block before it. ``head=N`` keeps the first N lines. ``from=REGEX`` starts
+  at the first line that matches; ``lines=N`` keeps N lines from there. ``grep=REGEX`` keeps the matching lines. A line
+  "..." stands for omitted lines. ``MASKS`` lists the texts that are replaced by "..." as they differ from run to run.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class BlockFailed(AssertionError):
 
 
 @frozen
-class Shown:
+class ExpectedOutput:
     """An output block, and the text that belongs there."""
 
     block: Block
@@ -48,7 +48,7 @@ class Shown:
 
 
 @cache
-def outputs(page: str) -> tuple[Shown, ...]:
+def outputs(page: str) -> tuple[ExpectedOutput, ...]:
     """Run all blocks of a page in a temporary folder.
 
     Returns:
@@ -57,7 +57,7 @@ def outputs(page: str) -> tuple[Shown, ...]:
     Raises:
         BlockFailed: a command ends with an unexpected exit code, or an output block matches nothing.
     """
-    shown: list[Shown] = []
+    shown: list[ExpectedOutput] = []
     printed = ""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for block in blocks(page):
@@ -66,7 +66,7 @@ def outputs(page: str) -> tuple[Shown, ...]:
             elif "run" in block.flags:
                 printed = run_python(block.text) if block.language == "python" else run_console(block)
             elif "output" in block.flags:
-                shown.append(Shown(block, selected(printed, block.options)))
+                shown.append(ExpectedOutput(block, selected(printed, block.options)))
     return tuple(shown)
 
 
