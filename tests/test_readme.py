@@ -21,9 +21,8 @@ def runs(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("path", [path for path in pages() if runs(path)], ids=name_of)
-def test_the_outputs_of_a_page_are_what_its_commands_print(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_outputs_of_a_page_are_what_its_commands_print(path: Path) -> None:
     """``python -m lab.docs --write`` rewrites them; a command with another exit code than stated fails here, too."""
-    monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
     for shown in outputs(path.read_text(encoding="utf-8")):
         assert shown.block.text == shown.expected, f"{name_of(path)}: run python -m lab.docs --write"
 

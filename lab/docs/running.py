@@ -26,7 +26,8 @@ from lab.docs.pages import Block, blocks
 
 MASKS: Mapping[str, str] = {
     r"in [\d.,]+ s \([\d.,]+ times as fast\)": "in ... s (... times as fast)",
-    r"\b[\d.,]+ s of wall-clock time": "... s of wall-clock time",
+    r"virtual time in [\d.,]+ s\b": "virtual time in ... s",
+    r"\b[\d.,]+ times as fast as real time": "... times as fast as real time",
 }
 """Texts that depend on the machine -> what a page shows instead."""
 
