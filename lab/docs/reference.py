@@ -16,6 +16,8 @@ from kemu.emulator.metrics.costs import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.files import load_scenario, presets
+from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
+from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.tools.cli import COMMANDS, kemu
@@ -117,13 +119,27 @@ def _first_line(documented: object) -> str:
 def config_keys() -> str:
     """Every setting of consumers, brokers and the rest."""
     parts = []
-    for name in CONFIGS:
-        parts += [f"## {name}", _described(name)] if name != "streams" else []
+    for name, (place, cls) in CONFIGS.items():
+        rows = (
+            (f"`{key}`", _default(field.default), source_of(field))
+            for key, field in fields_of(cls).items()
+            if key not in SET_BY_SCENARIO
+        )
+        parts += [f"## {name}", f"Written in `{place}`.", table(("key", "default", "source"), rows)]
     return _page(
         "Config keys",
-        "The names are Kafka's. Keys that begin with `emulated.` belong to kemu. `kemu describe KEY` explains one key.",
+        "The names and defaults are Kafka's, of the newest release. [Profiles](profiles.md) change defaults. Keys that begin "
+        "with `emulated.` belong to kemu. `kemu describe KEY` explains one key.",
         *parts,
     )
+
+
+def _default(item: object) -> str:
+    if isinstance(item, bool):
+        return str(item).lower()
+    if isinstance(item, tuple):
+        return ",".join(map(str, item))
+    return "" if item is None else str(item)
 
 
 def draws() -> str:
