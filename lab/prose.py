@@ -83,7 +83,7 @@ def sentences_of(text: str, file: str, line: int) -> Iterator[Sentence]:
     for part in parts:
         flat = " ".join(part.split())
         for cell in flat.strip("|").split(" | ") if flat.startswith("|") else [flat]:
-            for each in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"(])", cell.strip(" *-#>|")):
+            for each in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"(*[]|kemu )", cell.strip(" *-#>|")):
                 if len(each.split()) > 2 and re.search(r"[a-z]{3}", each):
                     yield Sentence(file, at, each)
         at = line + text[: text.find(part) + len(part)].count("\n")

@@ -63,7 +63,7 @@ def test_the_scenario_of_a_bug_can_be_taken_away() -> None:
 
 def test_the_page_on_past_bugs_has_all_of_them() -> None:
     """Issue, release, what went wrong, the checker and the kind; and seeds to find."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "past-bugs.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "past-bugs.md").read_text(encoding="utf-8")
 
     for issue, bug in PAST_BUGS.items():
         row = f"| {issue} | {bug.where.value} | {bug.fixed_in} | {bug.summary} | `{bug.caught_by}` ({bug.kind}) |"

@@ -60,7 +60,7 @@ def poke() -> Iterator[type]:
 
 
 def test_a_new_action_is_read_from_toml_and_done_in_a_run(poke: type) -> None:
-    """ARCHITECTURE.md, how to add: fault or action."""
+    """docs/how-to/add-to-kemu.md, fault or action."""
     entry = '[[plan]]\nat = "{}"\ndo = "poke"\nhost = "c1"\ntimes = 2\n'
     crash = '[[plan]]\nat = "15s"\ndo = "crash"\nhost = "c1"\n'
     scenario = scenario_from_toml(TOML + entry.format("10s") + crash + entry.format("16s"))
