@@ -31,7 +31,7 @@ from kemu.protocol.rebalancing.kip_429 import (
     segment_filling,
     take_page,
 )
-from kemu.protocol.rebalancing.rules import Given, LeaderRules, MemberRules, ToldByMember
+from kemu.protocol.rebalancing.rules import Given, LeaderRules, MemberRules, MemberSubscription
 from kemu.protocol.wire.codec import CodecError
 from tests.case_files import load
 
@@ -52,7 +52,7 @@ def partitions(texts: list[str] | None) -> tuple[TopicPartition, ...]:
     return tuple(partition(text) for text in texts or ())
 
 
-def told(subscriptions: dict[str, Any]) -> dict[str, ToldByMember]:
+def told(subscriptions: dict[str, Any]) -> dict[str, MemberSubscription]:
     """What the members say, through the bytes they say it in."""
     said = {}
     for member, row in subscriptions.items():
@@ -62,7 +62,7 @@ def told(subscriptions: dict[str, Any]) -> dict[str, ToldByMember]:
     return said
 
 
-def given_by(leader: LeaderRules, newly: dict[str, list[str]], said: dict[str, ToldByMember]) -> dict[str, Given]:
+def given_by(leader: LeaderRules, newly: dict[str, list[str]], said: dict[str, MemberSubscription]) -> dict[str, Given]:
     """What each member reads of what the leader wrote."""
     given = leader.segment({member: list(partitions(texts)) for member, texts in newly.items()}, said)
     return {
@@ -151,7 +151,7 @@ def test_safe_fill_leaves_nothing_unowned_in_the_second_bounce() -> None:
 
     def rebalance() -> bool:
         said = {
-            one: ToldByMember(version, Subscription(("t",), None, owned.get(one, ()) if version == V1 else ()))
+            one: MemberSubscription(version, Subscription(("t",), None, owned.get(one, ()) if version == V1 else ()))
             for one, version in versions.items()
         }
         newly = small_sticky(everything, {member: one.subscription.owned for member, one in said.items()})
@@ -181,7 +181,7 @@ def test_safe_fill_leaves_nothing_unowned_in_the_second_bounce() -> None:
 
 def test_what_two_members_claim_is_revoked_from_both() -> None:
     """The page does not think of it. Without a generation in the subscription nobody can be believed."""
-    said = {one: ToldByMember(V1, Subscription(("t",), None, (("t", 0),))) for one in "AB"}
+    said = {one: MemberSubscription(V1, Subscription(("t",), None, (("t", 0),))) for one in "AB"}
 
     given = segment({"A": [("t", 0)], "B": []}, said)
 
@@ -190,7 +190,7 @@ def test_what_two_members_claim_is_revoked_from_both() -> None:
 
 def test_what_the_assignor_does_not_know_any_more_is_revoked_from_its_owner() -> None:
     """A topic was deleted: the page's two sub-sets miss what is owned and in neither; its own check would fail."""
-    said = {"A": ToldByMember(V1, Subscription(("t",), None, (("gone", 0), ("t", 0))))}
+    said = {"A": MemberSubscription(V1, Subscription(("t",), None, (("gone", 0), ("t", 0))))}
 
     given = segment({"A": [("t", 0)]}, said)
 

@@ -26,7 +26,7 @@ from kemu.protocol.messages.data import (
     TopicMetadata,
 )
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply
-from kemu.protocol.messages.negotiation import told_of
+from kemu.protocol.messages.negotiation import versions_reply
 from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition, broker_host, coordinator_on, offsets_partition_of
 from kemu.protocol.notes.replication import MetadataCached
@@ -72,7 +72,7 @@ class ClusterAnswers:
 
     def api_versions(self, event: Received) -> None:
         """ApiVersions: before the cluster is known, too."""
-        self._machine.reply(event, told_of(self._versions))
+        self._machine.reply(event, versions_reply(self._versions))
 
     def knows(self, topic: str, partition: int) -> bool:
         """Whether the cluster has this partition, as the controller said last."""

@@ -32,7 +32,7 @@ from kemu.protocol.notes.groups import (
     Rejoin,
 )
 from kemu.protocol.rebalancing.client_rules import ClientRules
-from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, ToldByMember, minus
+from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, MemberSubscription, minus
 from kemu.protocol.wire.codec import CodecError
 
 INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
@@ -58,7 +58,7 @@ class Rebalancing:
         self._commits = commits
         self._group = machine.config.group_id
         self._assignors: Mapping[str, MemberAssignor] = {one.name: for_member(one) for one in assignors}
-        self._leading: tuple[JoinGroupReply, dict[MemberId, ToldByMember]] | None = None
+        self._leading: tuple[JoinGroupReply, dict[MemberId, MemberSubscription]] | None = None
         """Leader: what each member said, while it waits for metadata of their topics, or its assignor for an answer."""
         self._known: Known = ()
         """Who is in the generation, if this member led it."""
@@ -467,7 +467,7 @@ class Rebalancing:
             machine.call_listener("onPartitionsRevoked", owned, revoked)
 
 
-def _subscriber(told: ToldByMember, instance_id: str | None) -> Subscriber:
+def _subscriber(told: MemberSubscription, instance_id: str | None) -> Subscriber:
     said = told.subscription
     return Subscriber(said.topics, said.owned, said.generation, said.rack, instance_id, said.user_data)
 

@@ -66,7 +66,7 @@ from kemu.protocol.config import ControllerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.local import BrokerSession, LeaveStore, LeaveStoreReply
-from kemu.protocol.messages.negotiation import ApiVersions, told_of
+from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
 from kemu.protocol.messages.refusals import REFUSALS, refusal
 from kemu.protocol.messages.store import (
     CreateMode,
@@ -231,7 +231,7 @@ class Controller(Machine):
             case Received(message=LeaveStore()):
                 self._leave(caller_of(event))
             case Received(message=ApiVersions()):
-                self.reply(caller_of(event), told_of(self._versions))
+                self.reply(caller_of(event), versions_reply(self._versions))
             case Received(message=message):
                 if type(message) in REFUSALS:
                     error = self._injections.take(type(message).__name__, event.peer)
