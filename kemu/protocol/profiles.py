@@ -93,7 +93,7 @@ class Profile:
     balances_while_reassigning: bool = True
     """Whether leadership returns to preferred replicas while partitions are reassigned: since 3.4.0 (KAFKA-10149)."""
     metadata: MetadataRules = METADATA_2_8
-    """Which leader epochs in metadata its clients trust."""
+    """The rules by which its clients trust leader epochs in metadata."""
     streams: StreamsRelease = STREAMS_3_4
     """The behaviour of Kafka Streams instances."""
 

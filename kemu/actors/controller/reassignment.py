@@ -360,7 +360,7 @@ class Reassignment:
         now = (limits, tuple(machine.context.serving), self._least)
         if now != self._chosen_under:
             self._chosen_under = now
-            self._batches.look_again(limits)
+            self._batches.reconsider(limits)
 
     def _step_of(self, at: TopicPartition) -> ReassignmentStep | None:
         move = self._moving[at].move

@@ -112,7 +112,7 @@ class Instance(HostingMachine):
         custom: a task assignor in place of the learners of KIP-429's page.
         placement: how a leader among its threads spreads an instance's tasks over threads.
         metadata_rules: which leader epochs in metadata the release's clients believe.
-        tells_anew, task_rules: see ``StreamThread``.
+        uses_nonce, task_rules: see ``StreamThread``.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Instance(HostingMachine):
         rules_of: RulesOf = by_assignors,
         metadata_rules: MetadataRules = METADATA_2_8,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
-        tells_anew: bool = True,
+        uses_nonce: bool = True,
         task_rules: TaskRules = TASK_RULES,
     ) -> None:
         super().__init__(name)
@@ -180,7 +180,7 @@ class Instance(HostingMachine):
                 process_us_per_record=consumer.emulated_process_us_per_record,
                 custom=custom,
                 placement=placement,
-                tells_anew=tells_anew,
+                uses_nonce=uses_nonce,
                 task_rules=task_rules,
             )
 

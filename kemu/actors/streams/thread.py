@@ -121,7 +121,7 @@ class StreamThread:
         layout: how it writes its metadata.
         custom: a task assignor in place of KIP-429's learners.
         placement: how it spreads an instance's tasks over its threads, as leader.
-        tells_anew: when it asks for a rebalance its metadata differs from that of the last one (KAFKA-10455).
+        uses_nonce: when it asks for a rebalance its metadata differs from that of the last one (KAFKA-10455).
         task_rules: what it does with its tasks.
     """
 
@@ -141,7 +141,7 @@ class StreamThread:
         process_us_per_record: int,
         custom: TaskAssignor | None,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
-        tells_anew: bool = True,
+        uses_nonce: bool = True,
         task_rules: TaskRules = TASK_RULES,
     ) -> None:
         self.host = host
@@ -169,7 +169,7 @@ class StreamThread:
         self._process_id = process_id
         self._process_us_per_record = process_us_per_record
         self._nonce = 0
-        self._tells_anew = tells_anew
+        self._tells_anew = uses_nonce
         self._busy_until_us = 0
         """Until then the thread works, for its consumer or for its reader."""
         self._calls: Calls

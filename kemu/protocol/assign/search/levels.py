@@ -14,9 +14,9 @@ the score is *strictly* Schur-convex, as the sum of squares is. Hence its minimi
 vectors, which are exactly the minimizers of the sum of squares. There are no further ties to consider.
 
 **All minimizers at once.** The sum of squares makes this a minimum-cost flow with convex costs. Every member has a
-price; it may have size b - 1 or b at price 2 b - 1. Take *one* optimal set of prices. By complementary slackness, an
-assignment is optimal if and only if every partition goes to a subscriber of the lowest price and every member has one
-of the two sizes of its price. A ``Level`` is one such price: levels do not exchange partitions, and inside a level any
+price; it may have size b - 1 or b at price 2 b - 1. Take *one* optimal set of prices. By complementary slackness,
+exactly those assignments are optimal in which every partition goes to a subscriber of the lowest price and every member
+has a size of its price. A ``Level`` is one such price: levels do not exchange partitions, and inside a level any
 assignment with sizes b - 1 and b is of minimal score.
 
 **Finding the prices.** Give every member room for c partitions and assign as much as fits. The rest can reach a set U
