@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from kemu.actors.controller.rules import RULES, ControllerRules, trust_ourselves
+from kemu.actors.controller.rules import RULES, ControllerRules, no_fence
 from kemu.protocol.commands import (
     DelayWatches,
     EndStoreFault,
@@ -309,7 +309,7 @@ def test_the_control_plane_under_any_order_for_long():
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "past",
-    [{"fence": trust_ourselves}, {"metadata_before_leadership": False}, {"registers_over_own_former_session": False}],
+    [{"fence": no_fence}, {"metadata_before_leadership": False}, {"registers_over_own_former_session": False}],
     ids=["KAFKA-6082", "KAFKA-4443", "KAFKA-7165"],
 )
 def test_past_bugs_are_found(past: dict[str, Any]):

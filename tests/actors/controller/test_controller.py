@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from kemu.actors.controller.rules import RULES, ControllerRules, trust_ourselves
+from kemu.actors.controller.rules import RULES, ControllerRules, no_fence
 from kemu.emulator.past_bugs.applying import controller_rules
 from kemu.protocol.commands import ExpireSession, FailLogDir, FreezeSession, LoseStoreAnswer, RemoveNode
 from kemu.protocol.config import ControllerConfig
@@ -531,7 +531,7 @@ def test_a_controller_whose_write_is_refused_resigns(what: str, after_ms: int):
 @pytest.mark.parametrize("fenced", [True, False])
 def test_a_zombie_writes_states_only_without_the_fence(fenced: bool):
     """KAFKA-6082 with the fix on and off: an election that the deposed controller had begun."""
-    rules = RULES if fenced else evolve(RULES, fence=trust_ourselves)
+    rules = RULES if fenced else evolve(RULES, fence=no_fence)
     world = _led_by_others(rules)
     before = world.state("t")
     request = ElectLeaders(topic_partitions=(("t", 0),), timeout_ms=1_000)
