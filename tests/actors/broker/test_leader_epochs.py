@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kemu.actors.broker.leader_epochs import UNDEFINED, EpochEndOffset, LeaderEpochs, cut_for
+from kemu.actors.broker.leader_epochs import UNDEFINED, EpochEndOffset, LeaderEpochs, truncation_for
 from kemu.protocol.replication import Truncation
 
 MULTI, SINGLE = Truncation.MULTI_ROUND, Truncation.SINGLE_ROUND
@@ -149,7 +149,7 @@ def truncated(
     """Where the follower's log ends after it asked as often as it had to, and how often that was."""
     for rounds in range(1, 20):
         answer = leader.end_offset_for(follower.latest, leader_end)
-        cut = cut_for(answer, follower, follower_end, watermark, mode)
+        cut = truncation_for(answer, follower, follower_end, watermark, mode)
         follower_end = min(follower_end, cut.end_offset)
         follower.truncate_end(cut.end_offset)
         if cut.done:

@@ -66,11 +66,11 @@ def test_a_log_that_may_lie_on_a_failed_directory_is_not_made_again():
     """LogManager.getOrCreateLog: KafkaStorageException while a directory is offline, unless the replica is new."""
     dirs = LogDirs(2)
     dirs.found(((b"t-0", b"0"), (b"t-1", b"1"), (b"t-2", b"1"), (b"t-2", b"")))
-    assert not dirs.may_lie_on_a_failed_one("t-9")
+    assert not dirs.may_be_in_failed_dir("t-9")
 
     dirs.fail(1)
 
-    lie = [dirs.may_lie_on_a_failed_one(name) for name in ("t-0", "t-1", "t-2", "t-9")]
+    lie = [dirs.may_be_in_failed_dir(name) for name in ("t-0", "t-1", "t-2", "t-9")]
     assert lie == [False, True, True, True], "t-2 was deleted: nobody knows of it any more"
     assert placed(dirs, "t-1") == [0], "as a new one"
 

@@ -9,11 +9,11 @@ from kemu.actors.broker.replica_log import (
     ReplicaLog,
     batch_entry,
     batch_of,
-    cut_entry,
     emptied_entry,
     epoch_entry,
     restored,
     topic_id_entry,
+    truncation_entry,
 )
 from kemu.actors.machine import Record
 from kemu.protocol.messages.data import ReplicaBatch
@@ -68,8 +68,8 @@ class JournaledLog(RuleBasedStateMachine):
     @rule(data=st.data())
     def cut(self, data: st.DataObject) -> None:
         end = data.draw(st.integers(0, len(self.model)), "end")
-        if self.log.cut(end):
-            self.journal.append(cut_entry(end))
+        if self.log.truncate_to(end):
+            self.journal.append(truncation_entry(end))
         del self.model[end:]
 
     @rule()
@@ -120,7 +120,7 @@ def test_a_part_of_a_batch_is_nobodys():
     """A producer must not find half a batch as its own (KIP-98)."""
     log = ReplicaLog()
     log.take(batch(log, 5, 0))
-    log.cut(3)
+    log.truncate_to(3)
 
     (part,) = log.copy_from(1, 1_000, 1)
 
@@ -152,7 +152,7 @@ def test_consumers_read_below_the_high_watermark_only():
 
 def test_a_log_knows_its_topic_until_it_is_deleted():
     """Kafka's ``partition.metadata`` lies in the log's directory, and goes with it (KIP-516)."""
-    kept = restored([topic_id_entry(7), epoch_entry(0, 0), emptied_entry(5), cut_entry(5)])
+    kept = restored([topic_id_entry(7), epoch_entry(0, 0), emptied_entry(5), truncation_entry(5)])
     fresh = restored([topic_id_entry(7), DELETED_ENTRY, epoch_entry(0, 0)])
 
     assert kept is not None and kept.topic_id == 7
@@ -166,7 +166,7 @@ def test_a_disk_is_told_by_a_journals_entries_which_batches_it_writes(count: int
     log.take(batch(log, 4, 0))
     one = batch(log, count, 1, contents)
 
-    others = (cut_entry(2), emptied_entry(3), epoch_entry(1, 4), topic_id_entry(7), DELETED_ENTRY)
+    others = (truncation_entry(2), emptied_entry(3), epoch_entry(1, 4), topic_id_entry(7), DELETED_ENTRY)
     told = [batch_of(record) for record in (*batch_entry(one), *others)]
 
     (found,) = [each for each in told if each is not None]

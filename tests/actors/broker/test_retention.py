@@ -151,6 +151,6 @@ def test_a_log_that_is_cut_below_its_start_begins_there(end_offset: int):
     bench = led_with_records()
     manager, replica = bench.brokers["b1"].manager, bench.replica("b1")
     manager.advance_start(replica, 5, "retention")
-    manager.cut(replica, end_offset, "leader-epoch")
+    manager.truncate(replica, end_offset, "leader-epoch")
 
     assert (replica.log.start_offset, replica.log.end_offset) == (end_offset, end_offset)
