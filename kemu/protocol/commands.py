@@ -350,7 +350,7 @@ class AnswerNext:
 
 @value
 class FailLogDir:
-    """Broker: this log directory (0 = the first) fails for reads and writes. Its controller part: report it."""
+    """Broker: this log directory (0 = the first) fails. The broker's controller part: report the failure."""
 
     log_dir: int
 

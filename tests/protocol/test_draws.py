@@ -88,5 +88,5 @@ def test_what_is_no_distribution_is_told_so(text: str, why: str) -> None:
 
 
 def test_without_draws_everything_is_as_it_was() -> None:
-    """What machines are handed unless somebody draws."""
+    """The default of machines without draws."""
     assert CALM.us(DrawName.POLL_WORK, 17, 3) == 17

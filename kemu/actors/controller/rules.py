@@ -27,9 +27,9 @@ def no_fence(ops: tuple[StoreOp, ...], epoch_zk_version: int) -> tuple[StoreOp, 
 
 
 LAST_WITHOUT_TOPIC_IDS = 4
-"""The last version of LeaderAndIsr without them: inter.broker.protocol.version 2.4 to 2.7."""
+"""The last version of LeaderAndIsr without topic ids: inter.broker.protocol.version 2.4 to 2.7."""
 LAST_METADATA_WITHOUT_TOPIC_IDS = 6
-"""Likewise for UpdateMetadata."""
+"""The last version of UpdateMetadata without topic ids, likewise."""
 
 
 @frozen(kw_only=True)

@@ -107,7 +107,7 @@ def share(
     racks = _racks(topics, members, order, numbering, force_racks) if release.racks else None
     alike = len(dict.fromkeys(subscribed)) == 1
     if alike and release.in_circle and racks is None and not any(numbers for numbers, _ in group.claims):
-        # Without claims and racks, dealing in a circle is slicing.
+        # Without claims and racks, dealing in a circle can be done by slicing.
         return Sharing({member: numbering.partitions[at :: len(order)] for at, member in enumerate(order)}, {})
     if alike and release.shares is not None:
         results, moving = release.shares(group, release.owners(group), racks)

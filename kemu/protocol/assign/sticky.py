@@ -162,7 +162,7 @@ def share(
     at_racks = [members[member].rack or None for member in order] if heeds_racks else []
     racks = _racks(topics, at_racks, numbering, rules.force_racks)
     if alike and racks is None and not any(claim.numbers for claim in claims):
-        # Without claims and racks, dealing in a circle is slicing.
+        # Without claims and racks, dealing in a circle can be done by slicing.
         return Sharing({member: numbering.partitions[at :: len(order)] for at, member in enumerate(order)}, {})
     owners = rules.owners(claims, numbering.total)
 

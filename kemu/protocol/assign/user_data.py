@@ -72,7 +72,9 @@ def decode_cooperative(data: bytes | None) -> int | None:
 
 
 def _read_partitions(data: bytes) -> tuple[tuple[TopicPartition, ...], int]:
-    """The array of V0 and V1 and its end. Raises ``struct.error`` for bytes that are too short or negative lengths."""
+    """The partitions of V0 or V1, and the offset of the rest. Raises ``struct.error`` for bytes that are too short or
+    negative lengths.
+    """
     int16, int32 = _INT16.unpack_from, _INT32.unpack_from
     (topics,) = int32(data)
     at = 4

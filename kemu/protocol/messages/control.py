@@ -11,7 +11,8 @@ Fences:
 
 * ``controller_epoch``: a broker refuses a lower one than it knows (STALE_CONTROLLER_EPOCH), else adopts it.
 * ``broker_epoch``: a broker refuses a lower one than its own (STALE_BROKER_EPOCH), and accepts a newer one (KIP-380).
-* ``leader_epoch`` per partition: LeaderAndIsr needs a higher one than the broker has; for StopReplica see there.
+* ``leader_epoch`` per partition: LeaderAndIsr needs a higher one than the broker has; for StopReplica see
+  ``StopReplicaPartition``.
 """
 
 from kemu.protocol.errors import ErrorCode

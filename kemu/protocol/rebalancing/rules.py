@@ -155,7 +155,7 @@ class MemberRules:
 
 
 def everything(owned: Partitions, topics: Sequence[str]) -> Partitions:
-    """Give up all partitions before joining; the listener is called even if there are none."""
+    """Give up all partitions before joining; the listener is called in any case."""
     return owned
 
 
