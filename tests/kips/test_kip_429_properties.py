@@ -54,7 +54,7 @@ def groups(draw: st.DrawFn) -> tuple[Assignment, dict[str, MemberSubscription]]:
 
 
 def owners_after(told: dict[str, MemberSubscription], given: dict[str, Given]) -> dict[str, tuple[TopicPartition, ...]]:
-    """What members own when all have taken what they were given; none may refuse it."""
+    """The members' partitions after all have adopted their assignments; no member may refuse its own."""
     after = {}
     for member, one in given.items():
         rules = PAGE_COOPERATIVE if told[member].version == V1 else PAGE_EAGER
@@ -145,7 +145,7 @@ def test_assignments_survive_bytes(
 def test_the_example_assignor_is_balanced_keeps_what_it_can_and_withholds_what_moves(
     owned: dict[str, list[TopicPartition]],
 ) -> None:
-    """What a cooperative assignor owes its group, in a small one."""
+    """The requirements of a cooperative assignor, in a small group."""
     members = {one: Subscriber(("t",), tuple(mine), 3) for one, mine in owned.items()}
 
     target = small_sticky(PARTITIONS, {one: tuple(mine) for one, mine in owned.items()})

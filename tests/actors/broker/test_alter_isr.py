@@ -205,7 +205,8 @@ def test_whatever_is_answered_the_leader_counts_everybody_who_may_be_in_the_isr(
         elif bench.asked and what == "refuse":
             bench.alter(error)
         elif bench.asked and what == "refuse a row":
-            # What it has carried out it takes for done, before it looks who may join (tryProcessAlterPartition).
+            # The controller answers an already executed change before it checks the ISR's members
+            # (tryProcessAlterPartition).
             done = bench.asked[0][1].message.partitions[0].new_isr == bench.isr
             bench.alter(row_error=ErrorCode.NONE if done and error is ErrorCode.INELIGIBLE_REPLICA else error)
         elif bench.asked and what == "answer":
