@@ -128,7 +128,7 @@ class IsrStore:
     # --- changes -----------------------------------------------------------------------------------------------
 
     def write(self, change: IsrChange) -> None:
-        """Write it, as soon as there is a session."""
+        """Write the change as soon as there is a session."""
         state = PartitionState(self._manager.node_id, change.leader_epoch, change.isr, change.replica.controller_epoch)
         self._try(_Write(change, state_data(state)))
 
@@ -154,9 +154,7 @@ class IsrStore:
             self._try(write._replace(reading=True))
         else:
             # Another writer changed the node: its LeaderAndIsr is on its way.
-            self._changes.refused(
-                write.change, "another writer changed the state" if write.reading else result.code.name
-            )
+            self._changes.refused(write.change, "somebody else wrote" if write.reading else result.code.name)
 
     # --- announcements -----------------------------------------------------------------------------------------
 

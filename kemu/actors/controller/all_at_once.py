@@ -101,10 +101,10 @@ class AllAtOnceReassignment:
         context = self._machine.context
         assignment = context.assignment(at)
         if assignment is None:
-            return "no such partition"
+            return "there is no such partition"
         if context.is_queued_for_deletion(at[0]):
             return "its topic is being deleted"
-        return "the target is reached already" if assignment.replicas == target and at not in self._targets else ""
+        return "it is there already" if assignment.replicas == target and at not in self._targets else ""
 
     def _begin(self, targets: Mapping[TopicPartition, tuple[int, ...]], *, resumed: bool) -> Work[None]:
         machine, context = self._machine, self._machine.context

@@ -415,9 +415,7 @@ class Controller(Machine):
         yield from ask_one(exists(CONTROLLER, watch=True))
         self.active_id = yield from self._read_controller()
         if was_active and not self.is_active:
-            self._resign(
-                f"broker {self.active_id} controls" if self.active_id != NO_CONTROLLER else "there is no controller"
-            )
+            self._resign(f"broker {self.active_id} controls" if self.active_id != NO_CONTROLLER else "nobody controls")
 
     def _reelect(self) -> Work[None]:
         yield from self._controller_change()

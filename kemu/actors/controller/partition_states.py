@@ -141,7 +141,7 @@ class PartitionStates:
             if live:
                 first[at] = PartitionState(live[0], 0, live, context.epoch)
             else:
-                failed[at] = "no replica is live"
+                failed[at] = "no replica lives"
                 self._moves.refuse(at, ONLINE, failed[at])
         yield from machine.store.write([create(partitions_path(topic)) for topic in dict.fromkeys(t for t, _ in first)])
         yield from machine.store.write([create(partition_path(*at)) for at in first])
@@ -196,7 +196,7 @@ class PartitionStates:
         for at, each in candidates.items():
             outcome = ELECTIONS[strategy](each, at in unclean)
             if outcome.leader is None:
-                failed[at] = f"{strategy.value} election found no leader"
+                failed[at] = f"{strategy.value} election found nobody"
                 continue
             outcomes[at] = outcome
             state = PartitionState(outcome.leader, each.state.leader_epoch + 1, outcome.isr, context.epoch)

@@ -85,7 +85,7 @@ class ReassignmentWork:
                         what=name,
                         old="",
                         new="epoch raised",
-                        why="its state node is missing or written by a newer controller",
+                        why="its state is not ours",
                     )
                 )
                 return

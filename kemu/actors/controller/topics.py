@@ -238,7 +238,7 @@ class TopicChanges:
         counts = Counter(topic.name for topic in request.topics)
         for topic in request.topics:
             if counts[topic.name] > 1:
-                outcomes[topic.name] = ErrorCode.INVALID_REQUEST, f"{topic.name} is requested more than once"
+                outcomes[topic.name] = ErrorCode.INVALID_REQUEST, f"{topic.name} is asked for more than once"
                 continue
             error, why, partitions = yield from self._create_topic(topic, awaited)
             outcomes[topic.name] = error, why
@@ -256,7 +256,7 @@ class TopicChanges:
             yield from self._machine.configs.write(topic_config_path(topic.name), settings)
         (made,) = yield from self._machine.store.write([create(topic_path(topic.name), topic_data(assignments))])
         if made.code is StoreCode.NODE_EXISTS:
-            return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists", 0
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", 0
         expect(made)
         return ErrorCode.NONE, "", len(assignments)
 
@@ -266,7 +266,7 @@ class TopicChanges:
         """The placement of its partitions, or the error. Source: ``ZkAdminManager.createTopics``."""
         context, config = self._machine.context, self._machine.config
         if topic.name in context.topics:
-            return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {topic.name} exists", {}
+            return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", {}
         rows = topic.assignments
         if rows and (topic.num_partitions != -1 or topic.replication_factor != -1):
             return ErrorCode.INVALID_REQUEST, "give either counts or assignments", {}
@@ -308,7 +308,7 @@ class TopicChanges:
         counts = Counter(topic.name for topic in request.topics)
         for topic in request.topics:
             if counts[topic.name] > 1:
-                outcomes[topic.name] = ErrorCode.INVALID_REQUEST, f"{topic.name} is requested more than once"
+                outcomes[topic.name] = ErrorCode.INVALID_REQUEST, f"{topic.name} is asked for more than once"
                 continue
             error, why, new = yield from self._grow(topic)
             outcomes[topic.name] = error, why

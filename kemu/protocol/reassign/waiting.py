@@ -59,7 +59,7 @@ def of_step(move: Move, step: ReassignmentStep, standing: Standing, isr: tuple[i
     down = tuple(broker for broker in late if broker not in standing.online)
     copying = tuple(broker for broker in late if broker in standing.online)
     if copying and standing.leader not in standing.online:
-        return Wait(WaitReason.NO_LEADER, late, f"no leader, {not_in_sync(late)}")
+        return Wait(WaitReason.NO_LEADER, late, f"nobody leads it, {not_in_sync(late)}")
     if down:
         more = f"; {not_in_sync(copying)}" if copying else ""
         return Wait(WaitReason.NOT_UP, down, f"{not_up(down)}{more}")

@@ -94,8 +94,8 @@ def test_what_cannot_be_done_is_struck_out_so_that_the_rest_ends():
 
     assert moves.left_in_store() is None
     assert {fact.why for fact in moves.world.facts(StateChangeRefused)} >= {
-        "no such partition",
-        "the target is reached already",
+        "there is no such partition",
+        "it is there already",
     }
 
 

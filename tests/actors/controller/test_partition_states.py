@@ -82,7 +82,7 @@ def test_a_new_partition_without_a_live_replica_stays_new():
     failed = bench.do(bench.controller.partitions.move([T0], ONLINE, Strategy.OFFLINE))
 
     assert bench.context.phase(T0) is NEW
-    assert failed == {T0: "no replica is live"}
+    assert failed == {T0: "no replica lives"}
     assert bench.sent == []
 
 
@@ -137,7 +137,7 @@ def test_an_online_partition_returns_to_its_preferred_leader():
 
     assert bench.state(T0) == PartitionState(1, 6, (2, 1), EPOCH)
     assert {broker: list(rows) for broker, rows in bench.leader_and_isr().items()} == {1: [T0], 2: [T0]}
-    assert failed == {("t", 1): "preferred election found no leader"}
+    assert failed == {("t", 1): "preferred election found nobody"}
     assert bench.context.phase(("t", 1)) is ONLINE and bench.state(("t", 1)).leader_epoch == 5
 
 

@@ -197,7 +197,7 @@ def test_a_topic_that_is_not_gone_yet_is_not_created_again() -> None:
         )
     )
 
-    assert watched.answers()[1] == ("CreateTopics", "TOPIC_ALREADY_EXISTS", "topic spare exists")
+    assert watched.answers()[1] == ("CreateTopics", "TOPIC_ALREADY_EXISTS", "there is a topic spare")
     assert "spare" not in {fact.topic for at_s, fact in watched.seen(RecordsAcknowledged) if at_s > 26}
 
 

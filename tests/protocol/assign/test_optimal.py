@@ -341,7 +341,7 @@ def test_a_dealing_that_cannot_be_finished_is_our_own_mistake():
     """The engine asserts what its caller must have checked, instead of running on."""
     dealing = Dealing(2, 0b11, [3], [0b01], [{}], [1, 2], extras=0)
 
-    with pytest.raises(AssertionError, match="no feasible dealing"):
+    with pytest.raises(AssertionError, match="no feasible flow"):
         dealing.settle()
 
 

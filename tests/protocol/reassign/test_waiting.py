@@ -15,7 +15,7 @@ ALL = frozenset(range(6))
         (ALL, 0, (0, 1, 2), Wait(WaitReason.NOT_IN_SYNC, (3,), "3 not in sync")),
         (ALL - {3}, 0, (0, 1), Wait(WaitReason.NOT_UP, (3,), "3 not up; 2 not in sync")),
         (ALL - {2, 3}, 0, (0, 1), Wait(WaitReason.NOT_UP, (2, 3), "2, 3 not up")),
-        (ALL - {0}, -1, (0,), Wait(WaitReason.NO_LEADER, (2, 3), "no leader, 2, 3 not in sync")),
+        (ALL - {0}, -1, (0,), Wait(WaitReason.NO_LEADER, (2, 3), "nobody leads it, 2, 3 not in sync")),
         (ALL, 0, (0, 1, 2, 3), None),
     ],
 )
