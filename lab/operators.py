@@ -57,7 +57,7 @@ FAULTS = (
     "_one_less",
     "_release",
     "_freeze",
-    "_thaw",
+    "_unfreeze",
     "_end_fault",
 )
 """Functions that carry out injected faults: no rule of Kafka is about them. They have no mutants."""

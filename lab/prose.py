@@ -45,6 +45,8 @@ RETIRED = {
 """Pattern of a retired word -> the word to use. Matched as whole words, without regard to case, in prose alone."""
 
 KEPT = re.compile(r"linger\.ms|linger_ms|append\.linger|linger")
+LAYOUT = re.compile(r"(?ms)^ *=====.*=====$|(?<=::\n)\n(?: {4}[^\n]*\n|\n)*")
+"""Tables, and indented blocks after a double colon, of a docstring."""
 SUBJECT = re.compile(r"^(What|Who|Whose|Whom|Whoever|Whatever|Which)\b")
 PRIVATE = re.compile(r"\b[Ss]pec \d|\bB\d+(?:\.\.|\b)(?! ?[,)]? ?broker)|\btable of bugs\b")
 
@@ -95,6 +97,7 @@ def of_python(path: Path) -> Iterator[Sentence]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = re.sub(r"(?m)^\s*(Args|Returns|Raises|Source|In|Out|Yields):", "\n", node.value.value)
+            text = re.sub(LAYOUT, lambda match: "\n" * match.group().count("\n"), text)
             yield from sentences_of(text, file, node.lineno)
         elif isinstance(node, ast.keyword) and node.arg in ("help", "summary", "meaning", "story", "short_help"):
             value = node.value.value if isinstance(node.value, ast.Constant) else None

@@ -69,7 +69,7 @@ REPLICATION = [
     ),
     Mutation(  # followers cut nothing
         "kemu/actors/broker/replica_manager.py",
-        "        shorter = replica.cut(end_offset)\n",
+        "        shorter = replica.truncate_to(end_offset)\n",
         "        shorter = False\n",
         "replicas",
         ("unclean_before_kip_595.toml:1",),
@@ -310,8 +310,8 @@ BROKERS = [
     ),
     Mutation(  # a follower cuts one record too few
         "kemu/actors/broker/replica.py",
-        "        if not self.log.cut(end_offset):\n",
-        "        if not self.log.cut(end_offset + 1):\n",
+        "        if not self.log.truncate_to(end_offset):\n",
+        "        if not self.log.truncate_to(end_offset + 1):\n",
         "replicas",
         ("unclean_before_kip_595.toml:1",),
     ),

@@ -53,8 +53,8 @@ MUTATIONS = [
     # --- consumer ---
     Mutation(
         "kemu/protocol/rebalancing/rules.py",
-        '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return owned',
-        '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return ()',
+        '    """Give up all partitions before joining; the listener is called in any case."""\n    return owned',
+        '    """Give up all partitions before joining; the listener is called in any case."""\n    return ()',
         "cooperative",  # an eager member joins with what it owns
     ),
     Mutation(

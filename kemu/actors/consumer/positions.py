@@ -324,7 +324,7 @@ class Positions:
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
-        if self._machine.rebalancing.client.fetches_again(error):
+        if self._machine.rebalancing.client.retries_offset_fetch(error):
             self._refetch_later()
         else:
             self._machine.fail_later(error, "OffsetFetch")

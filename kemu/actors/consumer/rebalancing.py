@@ -32,7 +32,7 @@ from kemu.protocol.notes.groups import (
     Rejoin,
 )
 from kemu.protocol.rebalancing.client_rules import ClientRules
-from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, ToldByMember, minus
+from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, MemberSubscription, minus
 from kemu.protocol.wire.codec import CodecError
 
 INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
@@ -58,7 +58,7 @@ class Rebalancing:
         self._commits = commits
         self._group = machine.config.group_id
         self._assignors: Mapping[str, MemberAssignor] = {one.name: for_member(one) for one in assignors}
-        self._leading: tuple[JoinGroupReply, dict[MemberId, ToldByMember]] | None = None
+        self._leading: tuple[JoinGroupReply, dict[MemberId, MemberSubscription]] | None = None
         """As leader: the answer to JoinGroup and each member's metadata, while topic metadata or the assignor's answer
         is missing.
         """
@@ -464,7 +464,7 @@ class Rebalancing:
             machine.call_listener("onPartitionsRevoked", owned, revoked)
 
 
-def _subscriber(member: ToldByMember, instance_id: str | None) -> Subscriber:
+def _subscriber(member: MemberSubscription, instance_id: str | None) -> Subscriber:
     its = member.subscription
     return Subscriber(its.topics, its.owned, its.generation, its.rack, instance_id, its.user_data)
 

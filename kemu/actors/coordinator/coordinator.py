@@ -57,7 +57,7 @@ from kemu.protocol.messages.group import (
     OffsetFetch,
     SyncGroup,
 )
-from kemu.protocol.messages.negotiation import ApiVersions, told_of
+from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
 from kemu.protocol.messages.ranges import RangeCommit, RangeFetch
 from kemu.protocol.messages.refusals import described_error, join_error, refusal
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
@@ -122,7 +122,7 @@ class Coordinator(Machine):
             DeleteGroups: self._offsets.delete_groups,
             DescribeGroups: self._describe,
             ListGroups: self._list,
-            ApiVersions: lambda event, _: self.reply(event, told_of(self._versions)),
+            ApiVersions: lambda event, _: self.reply(event, versions_reply(self._versions)),
         }
         self._timers: Mapping[str, Callable[..., None]] = {
             GroupTimer.SESSION: lambda group, member_id: self.groups[group].phase.session_timer_fired(member_id),

@@ -112,7 +112,7 @@ class Instance(HostingMachine):
         custom: a task assignor instead of the KIP-429 page's learners.
         placement: how the leader distributes an instance's tasks to its threads.
         metadata_rules: the leader epochs in metadata that the release's clients trust.
-        tells_anew, task_rules: see ``StreamThread``.
+        uses_nonce, task_rules: see ``StreamThread``.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Instance(HostingMachine):
         rules_of: RulesOf = by_assignors,
         metadata_rules: MetadataRules = METADATA_2_8,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
-        tells_anew: bool = True,
+        uses_nonce: bool = True,
         task_rules: TaskRules = TASK_RULES,
     ) -> None:
         super().__init__(name)
@@ -180,7 +180,7 @@ class Instance(HostingMachine):
                 process_us_per_record=consumer.emulated_process_us_per_record,
                 custom=custom,
                 placement=placement,
-                tells_anew=tells_anew,
+                uses_nonce=uses_nonce,
                 task_rules=task_rules,
             )
 

@@ -211,7 +211,7 @@ class TaskManager:
 
         ``taken``: an assignment was just taken.
         """
-        tries = taken or self._rules.tries_copies_again or self._waits_for_active()
+        tries = taken or self._rules.retries_copies or self._waits_for_active()
         for one in [self.copies[task] for task in sorted(self.copies)]:
             if not tries and one.role is not TaskRole.ACTIVE and one.state is TaskState.CREATED:
                 continue

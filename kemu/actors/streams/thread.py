@@ -121,7 +121,7 @@ class StreamThread:
         layout: the layout of its metadata.
         custom: a task assignor instead of KIP-429's learners.
         placement: how it distributes an instance's tasks to threads, as leader.
-        tells_anew: whether a requested rebalance sends different metadata than the last join (KAFKA-10455).
+        uses_nonce: whether a requested rebalance sends different metadata than the last join (KAFKA-10455).
         task_rules: the release's decisions on tasks.
     """
 
@@ -141,7 +141,7 @@ class StreamThread:
         process_us_per_record: int,
         custom: TaskAssignor | None,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
-        tells_anew: bool = True,
+        uses_nonce: bool = True,
         task_rules: TaskRules = TASK_RULES,
     ) -> None:
         self.host = host
@@ -169,7 +169,7 @@ class StreamThread:
         self._process_id = process_id
         self._process_us_per_record = process_us_per_record
         self._nonce = 0
-        self._tells_anew = tells_anew
+        self._tells_anew = uses_nonce
         self._busy_until_us = 0
         """End of the thread's present work, for its consumer or its reader."""
         self._calls: Calls

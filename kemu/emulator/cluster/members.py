@@ -183,7 +183,7 @@ class Members:
             rules_of=profile.rules_of,
             metadata_rules=profile.metadata,
             placement=release.placement_for(kind),
-            tells_anew=release.tells_anew,
+            uses_nonce=release.uses_nonce,
             task_rules=release.task_rules,
         )
 

@@ -47,7 +47,7 @@ from kemu.protocol.messages.group import (
     LeavingMember,
     LeftMember,
 )
-from kemu.protocol.messages.negotiation import told_of
+from kemu.protocol.messages.negotiation import versions_reply
 from kemu.protocol.messages.versions import KAFKA_2_3, LATEST, SpokenVersions
 from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed
 
@@ -143,9 +143,9 @@ def test_removing_members_from_a_group_of_an_older_broker_fails_at_once():
     """Kafka 2.3 takes one member id per LeaveGroup, and no instance id: ``NetworkClient.doSend``, versionMismatch."""
     bench = Bench(LATEST.asking())
     bench.step(Told(RemoveMember(group="g", instance_id="i1")))
-    bench.answer(told_of(KAFKA_2_3))
+    bench.answer(versions_reply(KAFKA_2_3))
     bench.answer(FOUND)
-    bench.answer(told_of(KAFKA_2_3))
+    bench.answer(versions_reply(KAFKA_2_3))
     bench.wait(1)
 
     why = "the broker supports no version of the request: LeaveGroup"

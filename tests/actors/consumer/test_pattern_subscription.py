@@ -166,5 +166,5 @@ def test_a_pattern_and_partitions_by_hand_exclude_each_other() -> None:
 
 def test_what_is_no_expression_says_where_it_goes_wrong() -> None:
     """A user's mistake gets a clear error."""
-    with pytest.raises(ValueError, match=r"'orders\(' is no regular expression: missing \), .*position 6"):
+    with pytest.raises(ValueError, match=r"'orders\(' is not a regular expression: missing \), .*position 6"):
         TopicPattern("orders(")
