@@ -23,6 +23,8 @@ from kemu.protocol.assign.search.score import balance_score, is_balanced, moved,
 from kemu.protocol.names import MemberId, consumer_host
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.group_lines import BadLine, GroupLine, read_group
+from kemu.tools.report.layout import Column, print_lines, table
+from kemu.tools.report.transcript import partitions_text
 
 REPEATS = 3
 """How often an assignor is timed for a comparison; the median counts."""
@@ -34,14 +36,16 @@ class AssignorFailed(Exception):
 
 @click.command()
 @click.option("--assignor", "name", required=True, metavar="NAME", help="A name of the table, or module:Class.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
-def assign(name: str, file: TextIO) -> None:
+def assign(name: str, form: str | None, file: TextIO) -> None:
     """Compute the assignment of one group, as its leader would.
 
-    Reads FILE (or standard input), one group per line as JSON, and writes one line of JSON for each. With a cooperative
-    assignor "assignment" is what the follow-up rebalances settle on, and "first_pass" what the first one gives.
-    A bad line gives {"line": its number, "error": why}; the rest goes on, and the exit code is 2.
+    FILE (or standard input) holds one group per line, as JSON. Each answer is one line of JSON, or a table.
+    With a cooperative assignor, "assignment" is the result of all follow-up rebalances, "first_pass" that of the first.
+    A bad line gives {"line": its number, "error": the reason}; the other lines are answered, and the exit code is 2.
     """
+    form = form or form_for_stdout()
     assignor = find_assignor(name)
     failed = False
     for number, text in enumerate(file, start=1):
@@ -52,9 +56,31 @@ def assign(name: str, file: TextIO) -> None:
         except (BadLine, AssignorFailed) as error:
             failed = True
             answer = {"line": number, "error": str(error)}
-        click.echo(json.dumps(answer))
+        if form == "json":
+            click.echo(json.dumps(answer))
+        else:
+            print_lines(_answer_text(number, answer))
     if failed:
         sys.exit(BAD_INPUT)
+
+
+def form_for_stdout() -> str:
+    """The format without --format: text for a person at a terminal, JSON for a program."""
+    return "text" if sys.stdout.isatty() else "json"
+
+
+def _answer_text(number: int, answer: Mapping[str, Any]) -> Iterator[str]:
+    """An answer for people: a row per member, then the figures."""
+    if "error" in answer:
+        yield f"line {number}: {click.style('error', fg='red')}: {answer['error']}"
+        return
+    owned = answer["assignment"]
+    rows = [(member, f"{len(parts)}", partitions_text(sorted(parts))) for member, parts in owned.items()]
+    yield f"line {number}"
+    yield from table((Column("member"), Column("count", right=True), Column("partitions", wraps=True)), rows)
+    rounds = f", {answer['rounds']} rebalances" if "rounds" in answer else ""
+    balanced = "balanced" if answer["balanced"] else "not balanced"
+    yield f"  {balanced}, score {answer['balance_score']}, {answer['moved']} moved{rounds}, {answer['micros']} us"
 
 
 @click.command("compare-assignors")
@@ -244,15 +270,15 @@ COLUMNS: Mapping[str, str] = {
 
 
 def _print_comparison(shown: Mapping[str, Any]) -> None:
-    click.echo(click.style(shown["group"], bold=True))
+    print_lines([click.style(shown["group"], bold=True)])
     if "error" in shown:
-        click.echo(f"  {click.style('error', fg='red')}: {shown['error']}")
+        print_lines([f"  {click.style('error', fg='red')}: {shown['error']}"])
         return
     rows: Sequence[Mapping[str, Any]] = shown["assignors"]
-    width = max(len("assignor"), *(len(row["assignor"]) for row in rows))
-    click.echo(f"  {'assignor':{width}}" + "".join(f"{title:>10}" for title in COLUMNS.values()))
-    for row in rows:
-        if "error" in row:
-            click.echo(f"  {row['assignor']:{width}}  {click.style('error', fg='red')}: {row['error']}")
-        else:
-            click.echo(f"  {row['assignor']:{width}}" + "".join(f"{row[key]:>10,}" for key in COLUMNS))
+    columns = [Column("assignor"), *(Column(title, right=True) for title in COLUMNS.values())]
+    cells = [[row["assignor"], *(f"{row[key]:,}" for key in COLUMNS)] for row in rows if "error" not in row]
+    if cells:
+        print_lines(table(columns, cells))
+    print_lines(
+        f"  {row['assignor']}  {click.style('error', fg='red')}: {row['error']}" for row in rows if "error" in row
+    )

@@ -13,16 +13,18 @@ from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.streams.learner import StreamsAssignment, assign_learners
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, KafkasTaskAssignor, Learners, TaskAssignor, problems
 from kemu.protocol.streams.tasks import TaskAssignment
+from kemu.tools.commands.assign import form_for_stdout
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.task_lines import BadCase, Case, RebalanceRound, read_case
+from kemu.tools.report.layout import print_lines
 
 
 @click.command("assign-tasks")
 @click.option("--assignor", "name", metavar="NAME", help=f"{', '.join(TASK_ASSIGNORS)}, or module:Class of your own.")
 @click.option("--profile", metavar="NAME", help="A release, whose task assignors are meant; else visits are in order.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="json", show_default=True)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
-def assign_tasks(name: str | None, profile: str | None, form: str, file: TextIO) -> None:
+def assign_tasks(name: str | None, profile: str | None, form: str | None, file: TextIO) -> None:
     """Compute who gets which task of a Kafka Streams application.
 
     Reads FILE (or standard input), one case per line as JSON: clients with what they had and their lags, or rebalances
@@ -30,6 +32,7 @@ def assign_tasks(name: str | None, profile: str | None, form: str, file: TextIO)
     says which, else it is "learner". A bad line gives {"line": its number, "error": why}; the rest goes on, and the
     exit code is 2.
     """
+    form = form or form_for_stdout()
     known = TASK_ASSIGNORS if profile is None else _of_release(profile)
     chosen = None if name is None else known.get(name) or _found(name)
     failed = False
@@ -41,7 +44,10 @@ def assign_tasks(name: str | None, profile: str | None, form: str, file: TextIO)
         except BadCase as error:
             failed = True
             answer = {"line": number, "error": str(error)}
-        click.echo(json.dumps(answer) if form == "json" else _text(answer))
+        if form == "json":
+            click.echo(json.dumps(answer))
+        else:
+            print_lines(_text(answer).splitlines())
     if failed:
         sys.exit(BAD_INPUT)
 

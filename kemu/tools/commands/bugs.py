@@ -17,6 +17,7 @@ from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
 from kemu.tools.progress import progress
+from kemu.tools.report.layout import Column, print_lines, table, terminal_width
 
 if TYPE_CHECKING:
     from kemu.emulator.findings import Violation
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
     from kemu.tools.report.story import StoryLine
 
-WIDTH = 110
+WIDE = 110
+"""Columns from which the list names the component and the checker of each bug, too."""
 MOST_LINES = 60
 """Of the story with the past rule; the middle of a longer one is left out."""
 MOST_VIOLATIONS = 6
@@ -86,8 +88,7 @@ def bugs(
     if form == "json":
         click.echo(json.dumps(_as_dict(shown), indent=2))
     else:
-        for line in _as_text(shown, trace):
-            click.echo(line)
+        print_lines(_as_text(shown, trace))
     sys.exit(shown.exit_code)
 
 
@@ -165,18 +166,18 @@ def _list(form: str) -> None:
     if form == "json":
         click.echo(json.dumps([_described(bug) for bug in PAST_BUGS.values()], indent=2))
         return
-    rows = [(bug.issue, bug.where.value, bug.fixed_in, f"{bug.caught_by} ({bug.kind})") for bug in PAST_BUGS.values()]
-    heads = ("issue", "whose", "fixed in", "caught by")
-    widths = [max(len(head), *(len(row[at]) for row in rows)) for at, head in enumerate(heads)]
-
-    def line(cells: Sequence[str], rest: str) -> str:
-        return "  ".join([*(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)), rest])
-
-    click.echo(click.style(line(heads, "what went wrong"), bold=True))
-    for row, bug in zip(rows, PAST_BUGS.values(), strict=True):
-        click.echo(line(row, bug.summary))
-    click.echo()
-    click.echo(f'{len(rows)} past bugs; "kemu bugs ID" shows what one did, and that today\'s rule holds')
+    rows = [
+        (bug.issue, bug.where.value, bug.fixed_in, f"{bug.caught_by} ({bug.kind})", bug.summary)
+        for bug in PAST_BUGS.values()
+    ]
+    heads = ("issue", "whose", "fixed in", "caught by", "what went wrong")
+    if terminal_width() >= WIDE:
+        columns = [Column(head, wraps=head == heads[-1]) for head in heads]
+        print_lines(table(columns, rows, indent=0))
+    else:
+        columns = [Column(heads[0]), Column(heads[2]), Column(heads[-1], wraps=True)]
+        print_lines(table(columns, [(row[0], row[2], row[-1]) for row in rows], indent=0))
+    print_lines(["", f'{len(rows)} past bugs; "kemu bugs ID" shows the effect of one, and that today\'s rule holds'])
 
 
 def _described(bug: PastBug) -> dict[str, Any]:
@@ -215,7 +216,9 @@ def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str) -> None:
             if form == "text":
                 each = ", ".join("-" if seed is None else str(seed) for seed in found.seeds)
                 middle = f"more than {found.stretch}" if found.median is None else str(found.median)
-                click.echo(f"{bug.issue:12} median {middle:14} of {each} (stretches of {found.stretch} seeds, {plans})")
+                print_lines(
+                    [f"{bug.issue:12} median {middle:14} of {each} (stretches of {found.stretch} seeds, {plans})"]
+                )
             advance("", found.median is None)
     if form == "json":
         click.echo(json.dumps(rows, indent=2))
@@ -241,7 +244,7 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
     bug, past = shown.bug, shown.past
     yield f"{click.style(bug.issue, bold=True)} ({bug.rule}), fixed in Kafka {bug.fixed_in}: {bug.summary}"
     yield ""
-    yield from textwrap.wrap(bug.story, WIDTH)
+    yield from textwrap.wrap(bug.story, terminal_width())
     yield f"  was:   {bug.was}"
     yield f"  today: {bug.today}"
     yield ""
@@ -256,7 +259,8 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
         yield click.style(f"  not caught by {bug.caught_by} as {bug.kind} under seed {past.seed}", fg="yellow")
     yield f"  repeat with: {shown.command}"
     if trace is not None:
-        yield f"  trace: {trace}   (kemu explain {trace})"
+        yield f"  trace: {trace}"
+        yield f"  read it with: kemu explain {trace}"
     yield ""
     yield f"{click.style('With the rule of today', bold=True)}, the same scenario and seed"
     if shown.today.verdict == "holds":

@@ -4,7 +4,7 @@ import csv
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from kemu.tools.determinism.sweep import ASLEEP
 from kemu.tools.determinism.sweep import tell as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
 from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
+from kemu.tools.report.layout import Column, print_lines, table
 
 if TYPE_CHECKING:
     from kemu.tools.pipeline.campaign import Campaign, RunLine
@@ -185,28 +186,50 @@ def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form:
         writer = csv.writer(file)
         writer.writerow(("cell", "seed", "verdict", "reason", "command"))
         writer.writerows((cells[line.cell].name, line.seed, line.verdict, line.reason, said) for line, said in commands)
-    table = table_of_cells(cells, lines)
+    cells_table = table_of_cells(cells, lines)
     if form == "json":
         failures = [{"cell": cells[line.cell].name, "seed": line.seed, "verdict": line.verdict, "command": said}
                     for line, said in commands]  # fmt: skip
-        told: dict[str, Any] = {"campaign": running.id, "runs": len(lines), "wall_s": round(wall_s, 3), "cells": table}
+        told: dict[str, Any] = {
+            "campaign": running.id,
+            "runs": len(lines),
+            "wall_s": round(wall_s, 3),
+            "cells": cells_table,
+        }
         click.echo(json.dumps({**told, "failures": failures}, indent=2))
         return
-    width = max(len(row["cell"]) for row in table)
-    click.echo(f"{'cell':<{width}}  {'runs':>6} {'failed':>7} {'first failing seed':>19} {'s per run':>10}")
-    for row in table:
-        first = "" if row["first_failing_seed"] is None else row["first_failing_seed"]
-        click.echo(
-            f"{row['cell']:<{width}}  {row['runs']:>6} {row['failed']:>7} {first:>19} {row['mean_wall_s']:>10.3f}"
-        )
-    click.echo("")
-    click.echo(f"{len(lines) - len(failed):,} of {len(lines):,} hold; {wall_s:.1f} s")
-    for row in table:
+    print_lines(_report_text(running, lines, wall_s, cells_table, commands))
+
+
+def _report_text(
+    running: "Campaign",
+    lines: "Sequence[RunLine]",
+    wall_s: float,
+    cells_table: Sequence[Mapping[str, Any]],
+    commands: "Sequence[tuple[RunLine, str]]",
+) -> Iterator[str]:
+    """The table of cells, then each failed run with its command."""
+    cells = running.spec.cells
+    rows = [
+        [
+            row["cell"],
+            f"{row['runs']}",
+            f"{row['failed']}",
+            "" if row["first_failing_seed"] is None else f"{row['first_failing_seed']}",
+            f"{row['mean_wall_s']:.3f}",
+        ]
+        for row in cells_table
+    ]
+    heads = ("runs", "failed", "first failing seed", "s per run")
+    yield from table([Column("cell"), *(Column(head, right=True) for head in heads)], rows, indent=0)
+    yield ""
+    yield f"{len(lines) - len(commands):,} of {len(lines):,} hold; {wall_s:.1f} s"
+    for row in cells_table:
         if "never_fired" in row:
-            click.echo(f"{row['cell']}: lines of the plan that took effect in no run: {row['never_fired']}")
-    for line, said in commands[:LISTED]:
-        click.echo(f"{cells[line.cell].name}, seed {line.seed} {line.verdict}: {line.reason}")
-        click.echo(f"  {said}")
-    if len(failed) > LISTED:
-        click.echo(f"... and {len(failed) - LISTED} more in {running.out / 'failures.csv'}")
-    click.echo(f"next: kemu analyze {running.out}")
+            yield f"{row['cell']}: lines of the plan that took effect in no run: {row['never_fired']}"
+    for line, command in commands[:LISTED]:
+        yield f"{cells[line.cell].name}, seed {line.seed} {line.verdict}: {line.reason}"
+        yield f"  {command}"
+    if len(commands) > LISTED:
+        yield f"... and {len(commands) - LISTED} more in {running.out / 'failures.csv'}"
+    yield f"next: kemu analyze {running.out}"

@@ -47,6 +47,7 @@ def coverage(
     from kemu.emulator.text.tables import nearest
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
     from kemu.tools.report.coverage_report import as_dict, as_text
+    from kemu.tools.report.layout import print_lines
 
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
@@ -75,8 +76,7 @@ def coverage(
         if form == "json":
             click.echo(json.dumps({**told, **as_dict(covered, role)}, indent=2))
         else:
-            for line in as_text(covered, role):
-                click.echo(line)
+            print_lines(as_text(covered, role))
             if first:
-                click.echo(f"not every run holds: {first}")
+                print_lines([f"not every run holds: {first}"])
     sys.exit(worst(verdicts))

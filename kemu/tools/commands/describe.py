@@ -3,7 +3,7 @@
 import difflib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 import click
@@ -31,6 +31,7 @@ from kemu.protocol.config import (
 from kemu.protocol.draws import DRAWS, HOW, SETS
 from kemu.protocol.errors import ErrorCode
 from kemu.tools.exits import MEANING
+from kemu.tools.report.layout import Column, print_lines, table, terminal_width
 
 CONFIGS: Mapping[str, tuple[str, type]] = {
     "consumer": ("[groups.NAME.config]", ConsumerConfig),
@@ -73,9 +74,8 @@ def scenarios(form: str) -> None:
     if form == "json":
         click.echo(json.dumps([{"name": preset.name, "summary": preset.summary} for preset in listed], indent=2))
         return
-    width = max(len(preset.name) for preset in listed)
-    for preset in listed:
-        click.echo(f"{click.style(f'{preset.name:{width}}', bold=True)}  {preset.summary}")
+    rows = [(click.style(preset.name, bold=True), preset.summary) for preset in listed]
+    print_lines(table((Column(), Column(wraps=True)), rows, indent=0))
 
 
 @click.command()
@@ -108,21 +108,22 @@ def describe(key: str | None) -> None:
         like = [name for name in known if key.lower() in name.lower()] or difflib.get_close_matches(key, known, n=5)
         hint = "; did you mean " + ", ".join(like[:8]) + "?" if like else nearest(key, TOPICS)
         raise click.UsageError(f'nothing is called "{key}"{hint}')
-    for line in found:
-        click.echo(line)
+    print_lines(found)
 
 
 def _print(title: str, lines: Iterable[str]) -> None:
-    click.echo(click.style(title, bold=True))
-    for line in lines:
-        click.echo(f"  {line}")
-    click.echo()
+    print_lines([click.style(title, bold=True), *(f"  {line}" for line in lines), ""])
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    """Rows as text that fits; the last column wraps."""
+    last = len(rows[0]) - 1
+    columns = [Column(wraps=at == last) for at in range(last + 1)]
+    return table(columns, rows, indent=0, width=terminal_width() - 2)
 
 
 def _scenario() -> Iterable[str]:
-    width = max(map(len, SCENARIO_KEYS))
-    for key, meaning in SCENARIO_KEYS.items():
-        yield f"{key:{width}}  {meaning}"
+    yield from _table(list(SCENARIO_KEYS.items()))
 
 
 def _scenario_lines(key: str) -> Iterable[str]:
@@ -138,9 +139,7 @@ def _draws() -> Iterable[str]:
     yield '  set = "calm"'
     yield '  poll.work = "lognormal median=500ms p99=5s"'
     yield HOW
-    width, widest = max(map(len, DRAWS)), max(len(row.life) for row in DRAWS.values())
-    for name, row in DRAWS.items():
-        yield f"{name:{width}}  {row.life:{widest}}  {row.what}"
+    yield from _table([(name, row.life, row.what) for name, row in DRAWS.items()])
 
 
 def _draw_lines(key: str) -> Iterable[str]:
@@ -162,9 +161,7 @@ def _config_table(name: str) -> Callable[[], Iterable[str]]:
             for key, field in fields_of(cls).items()
             if key not in SET_BY_SCENARIO
         ]
-        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-        for key, default, source in rows:
-            yield f"{key:{widths[0]}}  {default:{widths[1]}}  {source}"
+        yield from _table(rows)
 
     return lines
 
@@ -196,10 +193,7 @@ def _config_lines(key: str) -> Iterable[str]:
 
 def _actions_table(workload: bool) -> Callable[[], Iterable[str]]:
     def lines() -> Iterable[str]:
-        width = max(map(len, ACTIONS))
-        for kind, row in ACTIONS.items():
-            if row.workload is workload:
-                yield f"{kind:{width}}  {row.summary}"
+        yield from _table([(kind, row.summary) for kind, row in ACTIONS.items() if row.workload is workload])
 
     return lines
 
@@ -272,22 +266,18 @@ def _checker_lines(name: str) -> Iterable[str]:
 def _checkers() -> Iterable[str]:
     from kemu.emulator.checkers import CHECKERS
 
-    width = max(map(len, CHECKERS))
-    for name, cls in CHECKERS.items():
-        yield f"{name:{width}}  {_first_line(inspect.getmodule(cls))}"
+    yield from _table([(name, _first_line(inspect.getmodule(cls))) for name, cls in CHECKERS.items()])
 
 
 def _profiles() -> Iterable[str]:
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
-    width = max(map(len, PROFILES))
-    for name, profile in PROFILES.items():
-        yield f"{name:{width}}  {profile.summary}{' (the default)' if name == DEFAULT_PROFILE else ''}"
+    default = {DEFAULT_PROFILE: " (the default)"}
+    yield from _table([(name, f"{profile.summary}{default.get(name, '')}") for name, profile in PROFILES.items()])
 
 
 def _bugs() -> Iterable[str]:
-    for bug in PAST_BUGS.values():
-        yield f"{bug.issue:12} {bug.summary}"
+    yield from _table([(bug.issue, bug.summary) for bug in PAST_BUGS.values()])
 
 
 def _bug_lines(issue: str) -> Iterable[str]:
@@ -303,13 +293,11 @@ def _bug_lines(issue: str) -> Iterable[str]:
 
 
 def _errors() -> Iterable[str]:
-    for code in ErrorCode:
-        yield f"{code.value:>4}  {code.name}"
+    yield from _table([(f"{code.value}", code.name) for code in ErrorCode])
 
 
 def _exits() -> Iterable[str]:
-    for code, meaning in MEANING.items():
-        yield f"{code:>3}  {meaning}"
+    yield from _table([(f"{code}", meaning) for code, meaning in MEANING.items()])
 
 
 def _first_line(cls: object) -> str:

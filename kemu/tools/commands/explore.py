@@ -23,6 +23,7 @@ from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.progress import progress
+from kemu.tools.report.layout import print_lines
 from kemu.tools.request import Request
 
 _PLAIN = StrategyOptions()
@@ -149,7 +150,7 @@ def explore(
     if form == "json":
         click.echo(json.dumps(_as_dict(request, strategy, explored, told), indent=2))
     else:
-        click.echo("\n".join(_as_text(request, explored, out)))
+        print_lines(_as_text(request, explored, out))
     sys.exit(_exit_code(explored))
 
 
@@ -172,7 +173,7 @@ def _explore(
             watch.saw(SweptRun(ran.scenario, ran.seed, request.profile, command), ran.digest)
             advance(strategy, ran.found is not None)
             if printed == "all" or (printed == "news" and (ran.new or ran.found)):
-                click.echo(_line(ran))
+                print_lines([_line(ran)])
 
         trials = Trials(profile=request.profile)
         explorer = Explorer(request.scenario, strategy, seeds, trials, options=options, keep=keep, tell=tell)

@@ -10,9 +10,10 @@ import click
 
 from kemu.emulator.trace.blocks import TraceError
 from kemu.protocol.wire.codec import CodecError
-from kemu.tools.commands.run_options import RunOptions, request_of
+from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, request_of
 from kemu.tools.exits import BAD_INPUT, BROKEN, CORRECTNESS, HOLDS
 from kemu.tools.report.history_report import RunHistory, as_dict, as_text
+from kemu.tools.report.layout import print_lines
 
 if TYPE_CHECKING:
     from kemu.emulator.trace.traces import Trace
@@ -47,6 +48,7 @@ def history(
     Exit codes: 0 nothing unexplained, 2 bad input, 127 the program broke, 129 something unexplained.
     """
     path = Path(source)
+    refuse_missing_trace(source)
     if path.is_file() and path.suffix != ".toml":
         given = [name for name, value in (("--seed", seed), ("--profile", profile)) if value is not None]
         given += [name for name, value in (("--set", settings), ("--do", actions)) if value]
@@ -59,7 +61,7 @@ def history(
         click.echo(json.dumps({"runs": [as_dict(each) for each in told]}, indent=2))
     else:
         for each in told:
-            click.echo("\n".join(as_text(each)))
+            print_lines(as_text(each))
     if any(each.broke for each in told):
         sys.exit(BROKEN)
     sys.exit(CORRECTNESS if any(each.unexplained for each in told) else HOLDS)

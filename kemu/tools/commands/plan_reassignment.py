@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from kemu.protocol.reassign.plans import Plan, plan_reassignment
 from kemu.protocol.reassign.readings import DEFAULT_POLICY, POLICIES
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.reassignment import BadReassignment, read_reassignment, reassignment_json
+from kemu.tools.report.layout import print_lines
 
 _LIMIT = click.IntRange(min=1, max=UNLIMITED)
 
@@ -80,7 +81,7 @@ def plan_reassignment_command(
     if form == "json":
         click.echo(json.dumps(as_json(plan, limits, min_isr, policy)))
     elif form == "text":
-        _print(plan, before)
+        print_lines(_as_text(plan, before))
 
 
 def as_json(plan: Plan, limits: Limits, min_isr: int, policy: str) -> dict[str, Any]:
@@ -137,7 +138,8 @@ def _write_batches(plan: Plan, folder: Path) -> None:
         click.echo(f"waits: {each.at[0]}-{each.at[1]}: {each.why}", err=True)
 
 
-def _print(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+def _as_text(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> Iterator[str]:
+    """The batches of a plan, a line per partition, and how the plan ends."""
     now = dict(before)
     copies = 0
     for number, batch in enumerate(plan.batches, 1):
@@ -145,7 +147,7 @@ def _print(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None
         moved = sum(each.step.moves_leader for each in batch)
         load = ", ".join(f"{broker}: {count}" for broker, count in sorted(receives.items()))
         copies += receives.total()
-        click.echo(
+        yield (
             f"batch {number}: {_count(len(batch), 'partition')}, {_count(receives.total(), 'replica')} copied"
             + (f" (to broker {load})" if load else "")
             + f", {_count(moved, 'leader')} moved"
@@ -154,18 +156,18 @@ def _print(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None
             changes = [f"+{broker}" for broker in each.step.add] + [f"-{broker}" for broker in each.step.drop]
             leader = f"leader {each.leader}" if each.leader >= 0 else "no leader"
             what = " ".join(changes) or "order"
-            click.echo(
+            yield (
                 f"  {each.at[0]}-{each.at[1]}  {_list(now[each.at])} -> {_list(each.step.replicas)}  {what}  {leader}"
             )
             now[each.at] = each.step.replicas
     for waiting in plan.waiting:
-        click.echo(f"waits: {waiting.at[0]}-{waiting.at[1]} stays at {_list(waiting.replicas)}: {waiting.why}")
+        yield f"waits: {waiting.at[0]}-{waiting.at[1]} stays at {_list(waiting.replicas)}: {waiting.why}"
     ends = f"{_count(len(plan.waiting), 'partition')} waiting" if plan.waiting else "complete"
     batches = _count(len(plan.batches), "batch", "batches")
     if plan.batches:
-        click.echo(f"{ends} after {batches}, {_count(copies, 'replica')} copied")
+        yield f"{ends} after {batches}, {_count(copies, 'replica')} copied"
     else:
-        click.echo(ends if plan.waiting else "nothing to do")
+        yield ends if plan.waiting else "nothing to do"
 
 
 def _count(number: int, one: str, many: str = "") -> str:

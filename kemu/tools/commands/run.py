@@ -1,7 +1,7 @@
 """``kemu run``: one scenario, one seed or many, and what came of it."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ import click
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.commands.run_options import RunOptions, request_of, run_options
 from kemu.tools.exits import NONDETERMINISM, worst
-from kemu.tools.progress import progress
+from kemu.tools.progress import progress, virtual_progress
 from kemu.tools.request import Request
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
     if live and (options.loop != "trio" or len(request.seeds) > 1 or twice):
         raise click.UsageError("--live goes with one seed, the trio loop, and without --twice")
     with writable(request.trace), _listening(control):
-        results = run_all(request, options.form)
+        results = run_all(request, options.form, options.verbose)
         differs = twice and not _same_again(request, results)
     sys.exit(NONDETERMINISM if differs else worst(result.verdict for result in results))
 
@@ -72,45 +72,70 @@ def writable(trace: Path | None) -> Iterator[None]:
         raise ScenarioError([Problem((), f"--trace: cannot be written: {error.strerror}")], str(trace)) from None
 
 
-def run_all(request: Request, form: str) -> "list[RunResult]":
-    """Run it with each of its seeds and print what came of it."""
-    return run_one(request, form) if len(request.seeds) == 1 else run_many(request, form)
+def run_all(
+    request: Request, form: str, verbose: bool = False, accept: "Callable[[list[RunResult]], None] | None" = None
+) -> "list[RunResult]":
+    """Run a scenario with each of its seeds and print the results.
+
+    ``accept``: called with the results before they are printed; its exceptions refuse them.
+    """
+    if len(request.seeds) == 1:
+        return run_one(request, form, verbose, accept)
+    return run_many(request, form, accept)
 
 
-def run_one(request: Request, form: str) -> "list[RunResult]":
-    """Run it with its first seed and print the report; the result, alone in a list."""
+def run_one(
+    request: Request, form: str, verbose: bool = False, accept: "Callable[[list[RunResult]], None] | None" = None
+) -> "list[RunResult]":
+    """Run a scenario with its first seed and print the report; return a list of this result."""
     from kemu.emulator.runner import run as run_scenario
     from kemu.emulator.watching.panel import Panel
+    from kemu.tools.report.layout import print_lines
     from kemu.tools.report.ownership import Ownership
     from kemu.tools.report.run_report import as_json, as_text
     from kemu.tools.report.story import Story
 
     seed = request.seeds[0]
-    story = Story(click.echo if request.live and form == "text" else None)
+    story = Story((lambda line: print_lines([line])) if request.live and form == "text" else None)
     panel = Panel()
     ownership = Ownership(panel)
-    result = run_scenario(
-        request.scenario,
-        seed=seed,
-        profile=request.profile,
-        loop=request.loop,
-        trace=request.trace,
-        live=request.live,
-        observers=(story, ownership) if form == "text" else (),
-        panel=panel,
-        control=request.control,
-    )
+    with virtual_progress(request.scenario.runs_us, lambda: panel.now.at_us if panel.now else 0, quiet=request.live):
+        result = run_scenario(
+            request.scenario,
+            seed=seed,
+            profile=request.profile,
+            loop=request.loop,
+            trace=request.trace,
+            live=request.live,
+            observers=(story, ownership) if form == "text" else (),
+            panel=panel,
+            control=request.control,
+        )
+    if accept is not None:
+        accept([result])
     if form == "json":
         click.echo(as_json(result))
     else:
         ownership.finish()
         command = request.command_for(seed)
-        for line in as_text(result, request.scenario, story, ownership, command, request.trace, told=request.live):
-            click.echo(line)
+        print_lines(
+            as_text(
+                result,
+                request.scenario,
+                story,
+                ownership,
+                command,
+                request.trace,
+                told=request.live,
+                verbose=verbose,
+            )
+        )
     return [result]
 
 
-def run_many(request: Request, form: str) -> "list[RunResult]":
+def run_many(
+    request: Request, form: str, accept: "Callable[[list[RunResult]], None] | None" = None
+) -> "list[RunResult]":
     """Run it with each of its seeds and print a table; a sample is made again in another process meanwhile.
 
     Raises:
@@ -121,6 +146,7 @@ def run_many(request: Request, form: str) -> "list[RunResult]":
     from kemu.emulator.runner import run as run_scenario
     from kemu.tools.determinism.sweep import watched_sweep
     from kemu.tools.determinism.watch import SweptRun
+    from kemu.tools.report.layout import print_lines
     from kemu.tools.report.run_report import as_dict, table_of_seeds
 
     results = []
@@ -137,11 +163,12 @@ def run_many(request: Request, form: str) -> "list[RunResult]":
                 results.append(result)
                 watch.saw(SweptRun(request.scenario, seed, request.profile, request.command_for(seed)), result.digest)
                 advance("", result.verdict != "holds")
+        if accept is not None:
+            accept(results)
         if form == "json":
             click.echo(json.dumps({"runs": [as_dict(result) for result in results]}, indent=2))
         else:
-            for line in table_of_seeds(results, request.command_for):
-                click.echo(line)
+            print_lines(table_of_seeds(results, request.command_for))
     return results
 
 

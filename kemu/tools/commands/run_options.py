@@ -11,7 +11,7 @@ from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import LARGEST_SEED
-from kemu.emulator.text.tables import nearest
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.tools.request import Request
 
 MOST_SEEDS = 1_000_000
@@ -25,6 +25,7 @@ _OPTIONS = (
     click.option("--loop", type=click.Choice(["trio", "bare"]), default="trio", show_default=True),
     click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file."),
     click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
+    click.option("--verbose", is_flag=True, help="Print every event, with Kafka's own words at full length."),
 )
 
 
@@ -40,6 +41,7 @@ class RunOptions:
     loop: str = "trio"
     trace: Path | None = None
     form: str = "text"
+    verbose: bool = False
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -80,6 +82,17 @@ def request_of(source: str, options: RunOptions, live: bool = False, control: Pa
     return Request(
         source, loaded, tuple(chosen), profile, options.settings, options.actions, options.loop, trace, live, control
     )
+
+
+def refuse_missing_trace(source: str) -> None:
+    """Refuse a name that is written like a trace's file where there is no such file.
+
+    Raises:
+        ScenarioError: the file does not exist.
+    """
+    path = Path(source)
+    if path.suffix not in ("", ".toml") and not path.exists():
+        raise ScenarioError([Problem((), "no such file")], source)
 
 
 def seed_range(text: str) -> range:

@@ -79,8 +79,7 @@ def scale(
         actions=(*request.actions, _as_action(at, row)),
     )
     with writable(request.trace):
-        results = run_all(request, options.form)
-    _refused(results)
+        results = run_all(request, options.form, options.verbose, accept=_refused)
     sys.exit(worst(result.verdict for result in results))
 
 
@@ -124,10 +123,14 @@ def _as_action(at: str, row: dict[str, Any]) -> str:
 
 
 def _refused(results: "list[RunResult]") -> None:
-    """It was carried out in no run: whom it was to tell did not run then, or it would have told nobody."""
+    """Refuse an action without effect in the last run: its target was not running.
+
+    Raises:
+        ScenarioError: the action had no effect.
+    """
     last = results[-1].faults[-1]
     if not last.fired:
-        raise _error(f"{last.text}: no effect at that time; the story says why")
+        raise _error(f"{last.text}: no effect at that time: no instance that it concerns was running")
 
 
 # --- a run that is under way -----------------------------------------------------------------------------------------

@@ -24,8 +24,9 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
-from kemu.tools.commands.run_options import RunOptions, request_of
+from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, request_of
 from kemu.tools.progress import progress
+from kemu.tools.report.layout import print_lines
 from kemu.tools.report.shrunk_report import shrunk_text
 
 
@@ -80,16 +81,14 @@ def shrink(
     if form == "json":
         click.echo(json.dumps(_as_dict(shrunk, toml, test), indent=2))
         return
-    for line in shrunk_text(shrunk):
-        click.echo(line)
-    click.echo(f"\nwritten: {toml}, {test}")
-    click.echo(f"repeat with: kemu run {toml}")
+    print_lines([*shrunk_text(shrunk), "", f"written: {toml}", f"written: {test}", f"repeat with: kemu run {toml}"])
 
 
 def _what(
     source: str, seed: int | None, profile: str | None, settings: tuple[str, ...], actions: tuple[str, ...]
 ) -> tuple[Scenario, int, str]:
     """The scenario, seed and profile of a trace, or of what options say."""
+    refuse_missing_trace(source)
     if source.endswith(".toml") or not Path(source).is_file():
         request = request_of(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))
         return request.scenario, request.seeds[0], request.profile
@@ -118,7 +117,7 @@ def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, t
             tries=tries,
             tell=told.tell,
         )
-        click.echo(f"keeping {shrinker.signature.words()}", err=True)
+        print_lines([f"keeping {shrinker.signature.words()}"], err=True)
         try:
             return shrinker.shrink()
         except KeyboardInterrupt:

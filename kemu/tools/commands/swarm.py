@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--history", is_flag=True, help="Judge each run's history, too, as kemu history does.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="With --seed: write the scenario (TOML).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--verbose", is_flag=True, help="With --seed: print every event, with Kafka's own words at full length.")
 def swarm(
     scenario: str | None,
     seed: int | None,
@@ -52,6 +53,7 @@ def swarm(
     history: bool,
     out: Path | None,
     form: str,
+    verbose: bool,
 ) -> None:
     """Draw a cluster, a load and faults from each seed, and run them; with SCENARIO, faults alone are drawn.
 
@@ -90,7 +92,7 @@ def swarm(
         case = draw(seed)
         if out is not None:
             _write(out, case)
-        swarmed = _run_one(case, profile, history, _command(again, seed), form)
+        swarmed = _run_one(case, profile, history, _command(again, seed), form, verbose)
         sys.exit(worst([swarmed.verdict]))
     runs = _run_many(draw, seed_range(seeds), profile, history, again, tell_draws, form)
     sys.exit(worst(run.verdict for run in runs))
@@ -216,10 +218,13 @@ def _write(out: Path, case: SwarmCase) -> None:
         raise ScenarioError([Problem((), f"--out: cannot be written: {error.strerror}")], str(out)) from None
 
 
-def _run_one(case: SwarmCase, profile: str | None, history: bool, command: str, form: str) -> SwarmRun:
+def _run_one(
+    case: SwarmCase, profile: str | None, history: bool, command: str, form: str, verbose: bool = False
+) -> SwarmRun:
     """One seed, with its draws and the report of a run."""
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report import history_report
+    from kemu.tools.report.layout import print_lines
     from kemu.tools.report.ownership import Ownership
     from kemu.tools.report.run_report import as_dict, as_text
     from kemu.tools.report.story import Story
@@ -231,13 +236,12 @@ def _run_one(case: SwarmCase, profile: str | None, history: bool, command: str, 
         click.echo(json.dumps({"drawn": _drawn(case), **as_dict(one.result), **_own(one), **_history(one)}, indent=2))
         return one
     ownership.finish()
-    click.echo("\n".join(draws_text(case)))
-    for line in as_text(one.result, case.scenario, story, ownership, command, None):
-        click.echo(line)
+    print_lines(draws_text(case))
+    print_lines(as_text(one.result, case.scenario, story, ownership, command, None, verbose=verbose))
     if one.own_bugs:
-        click.echo(f"  {_of_release(one)}")
+        print_lines([f"  {_of_release(one)}"])
     if one.history is not None:
-        click.echo("\n".join(["", "Its history", *(f"  {line}" for line in history_report.as_text(one.history))]))
+        print_lines(["", "Its history", *(f"  {line}" for line in history_report.as_text(one.history, indent=2))])
     return one
 
 
@@ -252,6 +256,7 @@ def _run_many(
 ) -> list[SwarmRun]:
     """Each seed, a line for each; what failed with its draws and the command that repeats it."""
     from kemu.emulator.watching.panel import Panel
+    from kemu.tools.report.layout import print_lines
     from kemu.tools.report.run_report import as_dict
 
     runs: list[SwarmRun] = []
@@ -264,24 +269,27 @@ def _run_many(
                 watch.saw(SweptRun(one.case.scenario, seed, one.result.profile, command), one.result.digest)
                 advance("", one.verdict != "holds")
                 if form == "text":
-                    click.echo("\n".join(_told(one, tell_draws, command)))
+                    print_lines(_told(one, tell_draws, command))
         if form == "json":
             rows = [{"drawn": _drawn(one.case), **as_dict(one.result), **_own(one), **_history(one)} for one in runs]
             click.echo(json.dumps({"runs": rows}, indent=2))
         else:
-            click.echo(f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold")
-            cores = [one.result.core for one in runs if one.result.core is not None]
-            if cores:
-                hopeless = sum(1 for core in cores if core.unrecoverable)
-                click.echo(
-                    f"a core alone was healed in {len(cores)} of {len(runs)} runs; in {hopeless} it could not get well"
-                )
-            still = [each.kind for one in runs for each in stood_still(one.result.violations)]
-            if still:
-                count = sum(1 for one in runs if stood_still(one.result.violations))
-                reasons = ", ".join(f"{still.count(kind)} {kind}" for kind in dict.fromkeys(still))
-                click.echo(f"something stands still as it would in Kafka, in {count} of {len(runs)} runs: {reasons}")
+            print_lines(_summary(runs))
     return runs
+
+
+def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
+    """How many runs hold, and the exceptions that Kafka itself makes."""
+    yield f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold"
+    cores = [one.result.core for one in runs if one.result.core is not None]
+    if cores:
+        hopeless = sum(1 for core in cores if core.unrecoverable)
+        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; in {hopeless} it could not recover"
+    stuck = [each.kind for one in runs for each in stood_still(one.result.violations)]
+    if stuck:
+        count = sum(1 for one in runs if stood_still(one.result.violations))
+        reasons = ", ".join(f"{stuck.count(kind)} {kind}" for kind in dict.fromkeys(stuck))
+        yield f"blocked as in Kafka, in {count} of {len(runs)} runs: {reasons}"
 
 
 def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
@@ -295,7 +303,7 @@ def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
         yield f"  {one.reason}"
         yield f"  {_of_release(one)}"
     for each in stood_still(one.result.violations):
-        yield f"  stands still as it would in Kafka: {each.checker} ({each.kind}): {each.text}"
+        yield f"  blocked as in Kafka: {each.checker} ({each.kind}): {each.text}"
     if tell_draws or one.verdict != "holds":
         yield from draws_text(one.case)
     if one.verdict != "holds":

@@ -91,11 +91,20 @@ class Ownership:
                 held.pop(partition).end_us = at_us
 
 
-def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24) -> list[str]:
-    """One line per partition, one column per span of time: a member's mark, "." nobody, "!" several at once.
+def picture(
+    ownership: Ownership, group: str, *, width: int = 72, rows: int = 24, columns: int | None = None
+) -> list[str]:
+    """One line per partition, one column per span of time: the mark of the owner, "." no owner, "!" several owners.
 
-    A column shows "!" if several owned the partition at any moment in it, "." if nobody did at its start; so a gap
-    shorter than a column may not be seen. Of more than ``rows`` partitions those that moved most are drawn.
+    A column shows "!" if the partition had several owners at any moment of the span, "." if it had none at the begin;
+    so a gap shorter than a column may be invisible. Of more than ``rows`` partitions, those that moved most are drawn.
+
+    Args:
+        ownership: the observer, finished.
+        group: the group to draw.
+        width: columns for the time.
+        rows: partitions at most.
+        columns: columns of a whole line; None: as many as needed.
     """
     end_us = max(ownership.end_us, 1)
     intervals = ownership.intervals.get(group, [])
@@ -106,9 +115,11 @@ def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24
         for topic in sorted(ownership.subscribed.get(group, ()))
         for number in range(ownership.partitions.get(topic, 0))
     ]
-    step_us = -(-end_us // width)
     shown = _most_moved(partitions, intervals, rows)
     name_width = max((len(f"{topic}-{number}") for topic, number in shown), default=0)
+    if columns is not None:
+        width = max(12, min(width, columns - name_width - 1))
+    step_us = -(-end_us // width)
     lines = [f"{'':{name_width}} {_ruler(step_us, width)}"]
     for partition in shown:
         own = [interval for interval in intervals if interval.partition == partition]
@@ -118,7 +129,7 @@ def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24
         lines.append(f"... and {len(partitions) - rows} more partitions, which moved no more often than these")
     legend = [f"{mark[owner]} {owner}" for owner in owners if mark[owner] != "#"]
     more = [f"# {len(owners) - len(MARKS)} more members"] if len(owners) > len(MARKS) else []
-    lines += _wrapped([*legend, *more, "! several at once", ". nobody"], width + name_width)
+    lines += _wrapped([*legend, *more, "! several owners", ". no owner"], width + name_width)
     return lines
 
 
