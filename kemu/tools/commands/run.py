@@ -1,7 +1,7 @@
 """``kemu run``: one scenario, one seed or many, and what came of it."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,9 @@ from kemu.tools.request import Request
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
+
+    Accept = Callable[[list[RunResult], Sequence[str]], None]
+    """Raises if results are not to be printed: an action had no effect in them."""
 
 
 @click.command()
@@ -72,21 +75,18 @@ def writable(trace: Path | None) -> Iterator[None]:
         raise ScenarioError([Problem((), f"--trace: cannot be written: {error.strerror}")], str(trace)) from None
 
 
-def run_all(
-    request: Request, form: str, verbose: bool = False, accept: "Callable[[list[RunResult]], None] | None" = None
-) -> "list[RunResult]":
+def run_all(request: Request, form: str, verbose: bool = False, accept: "Accept | None" = None) -> "list[RunResult]":
     """Run a scenario with each of its seeds and print the results.
 
-    ``accept``: called with the results before they are printed; its exceptions refuse them.
+    ``accept``: called with the results, and with the story of a single run, before they are printed; its exceptions
+    refuse them.
     """
     if len(request.seeds) == 1:
         return run_one(request, form, verbose, accept)
     return run_many(request, form, accept)
 
 
-def run_one(
-    request: Request, form: str, verbose: bool = False, accept: "Callable[[list[RunResult]], None] | None" = None
-) -> "list[RunResult]":
+def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept | None" = None) -> "list[RunResult]":
     """Run a scenario with its first seed and print the report; return a list of this result."""
     from kemu.emulator.runner import run as run_scenario
     from kemu.emulator.watching.panel import Panel
@@ -112,7 +112,7 @@ def run_one(
             control=request.control,
         )
     if accept is not None:
-        accept([result])
+        accept([result], [line.text() for line in story.lines])
     if form == "json":
         click.echo(as_json(result))
     else:
@@ -133,9 +133,7 @@ def run_one(
     return [result]
 
 
-def run_many(
-    request: Request, form: str, accept: "Callable[[list[RunResult]], None] | None" = None
-) -> "list[RunResult]":
+def run_many(request: Request, form: str, accept: "Accept | None" = None) -> "list[RunResult]":
     """Run it with each of its seeds and print a table; a sample is made again in another process meanwhile.
 
     Raises:
@@ -164,7 +162,7 @@ def run_many(
                 watch.saw(SweptRun(request.scenario, seed, request.profile, request.command_for(seed)), result.digest)
                 advance("", result.verdict != "holds")
         if accept is not None:
-            accept(results)
+            accept(results, [])
         if form == "json":
             click.echo(json.dumps({"runs": [as_dict(result) for result in results]}, indent=2))
         else:

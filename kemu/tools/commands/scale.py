@@ -3,6 +3,7 @@
 import json
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +123,7 @@ def _as_action(at: str, row: dict[str, Any]) -> str:
     return " ".join([row["do"], f"at={at}", *rest])
 
 
-def _refused(results: "list[RunResult]") -> None:
+def _refused(results: "list[RunResult]", story: Sequence[str]) -> None:
     """Refuse an action without effect in the last run: its target was not running.
 
     Raises:
@@ -130,7 +131,8 @@ def _refused(results: "list[RunResult]") -> None:
     """
     last = results[-1].faults[-1]
     if not last.fired:
-        raise _error(f"{last.text}: no effect at that time: no instance that it concerns was running")
+        why = [line.partition("no effect")[2] for line in story if "no effect" in line]
+        raise _error(f"{last.text}: no effect{why[-1] if why else ' at that time'}")
 
 
 # --- a run that is under way -----------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class StreamsStory:
         for row in fact.given:
             had = before.get(row.process)
             for verb, now, then in (
-                ("restore, as a learner,", row.learning, had.learning if had else ()),
+                ("restore as a learner", row.learning, had.learning if had else ()),
                 ("keep a standby of", row.standby, had.standby if had else ()),
             ):
                 added = [task for task in now if task not in then]
@@ -82,12 +82,12 @@ class StreamsStory:
 
     def instance_leaving(self, seen: Seen, fact: InstanceLeaving) -> None:
         """Tell an order of the scaling tool."""
-        what = "asked to transfer its tasks and leave" if fact.leaving else "asked to stay"
+        what = "asked to transfer all tasks and leave" if fact.leaving else "asked to stay"
         self._add(seen.at_us, "member", f"{{}} {what}", fact.instance)
 
     def instance_released(self, seen: Seen, fact: InstanceReleased) -> None:
         """Tell that an instance without tasks closes."""
-        self._add(seen.at_us, "member", "{} transferred all tasks and closes", fact.instance)
+        self._add(seen.at_us, "member", "{} transferred all tasks, closing", fact.instance)
 
     def _member(self, seen: Seen, text: str) -> None:
         self._add(seen.at_us, "member", text)
