@@ -82,7 +82,7 @@ def test_text_has_a_legend_one_line_per_step_and_notes_below(recorded):
     assert outcome.exit_code == 0
     lines = outcome.output.splitlines()
     assert lines[0].startswith("time         step")
-    assert lines[6].startswith("gc-pause-zombie, seed 3, ")
+    assert lines[7].startswith("gc-pause-zombie, seed 3, ")
     assert lines[-1] == f"holds: {result.steps} steps, {result.messages} messages, digest {result.digest}"
     numbered = [line for line in lines if line[13:14].isdigit()]
     assert [int(line[13:20]) for line in numbered] == [step.seq for step in steps]
@@ -151,7 +151,7 @@ def test_violations_are_shown_with_their_neighbours(recorded, tmp_path):
 def test_grep_keeps_the_whole_step_a_matching_line_belongs_to(recorded):
     outcome = explained(recorded[0], "--grep", "GroupBecame .*new=Stable")
 
-    blocks = [line for line in outcome.output.splitlines()[7:-1] if not line.startswith(" ")]
+    blocks = [line for line in outcome.output.splitlines()[8:-1] if not line.startswith(" ")]
     assert blocks and all("== append" in line for line in blocks)
 
 
@@ -165,7 +165,7 @@ def test_what_went_wrong_stands_out(recorded, tmp_path):
         writer.broken((4, 61_002_500, "c1", 2, 2_400, (2, ("beat", "g")), "AssertionError: no"))
         writer.finish("broken", 61_002_500)
 
-    lines = explained(path).output.splitlines()[7:]
+    lines = explained(path).output.splitlines()[8:]
 
     assert lines[:4] == [
         "00:00.001500         ~ Heartbeat c1 to b0: refused",

@@ -1,4 +1,4 @@
-"""``kemu analyze`` and ``kemu query``: recorded runs as tables, and questions to them."""
+"""``kemu analyze`` and ``kemu query``: recorded runs as tables, and SQL over these tables."""
 
 import csv
 import json
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from kemu.tools.pipeline.run import Analysis
 
 OUT = "analysis"
-"""Where tables and summaries lie within the folder that was analyzed."""
+"""Name of the folder of tables and summaries, inside the analyzed folder."""
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True), metavar="DIR")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help=f"Default: DIR/{OUT}.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
-@click.option("--memory", default="2g", show_default=True, help="Of the driver's Java.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; repeatable.")
+@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--verbose", is_flag=True, help="Say how long each table took.")
+@click.option("--verbose", is_flag=True, help="Print the time that each table took.")
 def analyze(
     folder: Path,
     out: Path | None,
@@ -38,9 +38,9 @@ def analyze(
     form: str,
     verbose: bool,
 ) -> None:
-    """Turn what DIR holds (a campaign, or campaigns and traces) into tables and print the comparison of cells.
+    """Turn the campaigns and traces in DIR into tables, and print the comparison of cells.
 
-    Run again, it reads only what is new. Exit codes: 0, 2 bad input, 127 a table breaks a constraint.
+    A second call reads only new runs. Exit codes: 0, 2 bad input, 127 a table breaks a constraint.
     """
     with clear_errors():
         from kemu.tools.pipeline.run import analyze as analyze_folder
@@ -66,7 +66,7 @@ def analyze(
 
 
 def make_folder(place: Path) -> None:
-    """Make it, or say why not."""
+    """Make the folder, or raise the reason as ``CampaignError``."""
     from kemu.tools.pipeline.campaign import CampaignError
 
     try:
@@ -88,7 +88,7 @@ def as_dict(done: "Analysis") -> dict[str, Any]:
 
 
 def print_analysis(done: "Analysis", place: Path) -> None:
-    """The headline table, what could not be read, and where the rest lies."""
+    """Print the headline table, the unreadable records, and the places of the other tables."""
     counts = ", ".join(f"{rows:,} {name}" for name, rows in done.rows.items() if rows)
     print_lines([*as_table(done.headline), "", f"{done.new_units} new; {counts}"])
     for bad in done.bad_records:
@@ -132,11 +132,11 @@ def _said(value: Any) -> str:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR")
 @click.argument("sql", required=False)
 @click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
-@click.option("--limit", default=1_000, show_default=True, help="Rows at most; 0 = all.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
-@click.option("--memory", default="2g", show_default=True, help="Of the driver's Java.")
+@click.option("--limit", default=1_000, show_default=True, help="Maximum number of rows; 0 = all.")
+@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM.")
 def query(folder: Path, sql: str | None, form: str, limit: int, master: str, memory: str) -> None:
-    """Ask the tables that "kemu analyze" made of DIR, in Spark's SQL; without SQL, list tables and columns."""
+    """Query the tables that "kemu analyze" made of DIR in Spark SQL; without SQL, list tables and columns."""
     with clear_errors():
         from kemu.tools.pipeline.campaign import CampaignError
         from kemu.tools.pipeline.run import ask

@@ -1,4 +1,4 @@
-"""``kemu assign`` and ``kemu compare-assignors``: what assignors do with a group."""
+"""``kemu assign`` and ``kemu compare-assignors``: the assignments that assignors compute for a group."""
 
 import json
 import statistics
@@ -27,15 +27,15 @@ from kemu.tools.report.layout import Column, print_lines, table
 from kemu.tools.report.transcript import partitions_text
 
 REPEATS = 3
-"""How often an assignor is timed for a comparison; the median counts."""
+"""Timed calls of an assignor in a comparison; the median counts."""
 
 
 class AssignorFailed(Exception):
-    """An assignor gave no usable assignment; the message says why."""
+    """An assignor returned no usable assignment; the message has the reason."""
 
 
 @click.command()
-@click.option("--assignor", "name", required=True, metavar="NAME", help="A name of the table, or module:Class.")
+@click.option("--assignor", "name", required=True, metavar="NAME", help="An assignor's name, or module:Class.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
 def assign(name: str, form: str | None, file: TextIO) -> None:
@@ -85,17 +85,19 @@ def _answer_text(number: int, answer: Mapping[str, Any]) -> Iterator[str]:
 
 @click.command("compare-assignors")
 @click.argument("source")
-@click.option("--assignor", "names", multiple=True, metavar="NAME", help="Only these (repeatable); also module:Class.")
+@click.option(
+    "--assignor", "names", multiple=True, metavar="NAME", help="Only this assignor, or module:Class; repeatable."
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def compare_assignors(source: str, names: tuple[str, ...], form: str) -> None:
-    """Compare what assignors do with the same group.
+    """Compare the assignments of several assignors for the same group.
 
-    SOURCE is a file of groups as "kemu assign" reads them (- for standard input), or a scenario: its groups when they
-    start, when then one member leaves, and when one joins.
+    SOURCE is a file of groups as for "kemu assign" (- for standard input), or a scenario. The groups of a scenario
+    are compared at the start, after one member left, and after one joined.
 
-    score: KIP-54's balance score. max-min: largest size less smallest. moved: partitions that go from one member of the
-    group to another. least: the fewest moves at the lowest score there is (a less balanced assignment may move less).
-    time: of one assignment.
+    The score is KIP-54's balance score. Max-min is the largest number of partitions of a member less the smallest.
+    Moved counts partitions that change their member. Least is the smallest number of moves at the lowest score; a
+    less balanced assignment may move less. Time is that of one assignment.
     """
     assignors = {name: find_assignor(name) for name in names or ASSIGNORS}
     failed = False
@@ -117,10 +119,10 @@ def compare_assignors(source: str, names: tuple[str, ...], form: str) -> None:
 
 
 def find_assignor(name: str) -> Assignor:
-    """An assignor of the table by name, or a class of the user's own by ``module:Class``.
+    """Find an assignor by its name in ``ASSIGNORS``, or a user's class by ``module:Class``.
 
     Raises:
-        ScenarioError: there is none, or it is no assignor.
+        ScenarioError: no assignor has this name, or the class is no assignor.
     """
     if name in ASSIGNORS:
         return ASSIGNORS[name]
@@ -134,9 +136,7 @@ def find_assignor(name: str) -> Assignor:
 
 @contextmanager
 def blaming(assignor: Assignor) -> Iterator[None]:
-    """Turn what a custom assignor does wrong into ``AssignorFailed``; our own assignors' mistakes stay what they
-    are.
-    """
+    """Turn errors of a custom assignor into ``AssignorFailed``; errors of built-in assignors pass unchanged."""
     try:
         yield
     except (InvalidAssignment, NotAnAssignor, NeverSettles) as error:
@@ -166,7 +166,7 @@ def _answer(group: GroupLine, assignor: Assignor) -> dict[str, Any]:
 
 
 Situation = Callable[[Assignor], GroupLine]
-"""A group before a rebalance; what members own may depend on the assignor that gave it to them."""
+"""A group before a rebalance; its members' partitions may depend on the assignor that assigned them."""
 
 
 def _situations(source: str) -> Iterator[tuple[str, Situation | BadLine]]:
@@ -224,7 +224,7 @@ def _joined_by(
 
 
 def _after(start: GroupLine, change: Callable[[dict[MemberId, Subscriber]], dict[MemberId, Subscriber]]) -> Situation:
-    """The group a while after its start, when every member owns what the assignor gave it."""
+    """The group after its start, with the assigned partitions owned by their members."""
 
     def situation(assignor: Assignor) -> GroupLine:
         assignment = settle(assignor, start.topics, start.members_for(assignor)).assignment
@@ -237,7 +237,7 @@ def _after(start: GroupLine, change: Callable[[dict[MemberId, Subscriber]], dict
 
 
 def compare(name: str, assignor: Assignor, situation: Situation) -> dict[str, Any]:
-    """One assignor's row: its figures, or its error."""
+    """The row of one assignor: its figures, or its error."""
     micros: list[float] = []
     try:
         with blaming(assignor):

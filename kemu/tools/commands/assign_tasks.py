@@ -1,4 +1,4 @@
-"""``kemu assign-tasks``: what task assignors of Kafka Streams do with a case, without running anything."""
+"""``kemu assign-tasks``: the assignments of Kafka Streams' task assignors, without running an application."""
 
 import json
 import sys
@@ -21,16 +21,18 @@ from kemu.tools.report.layout import print_lines
 
 @click.command("assign-tasks")
 @click.option("--assignor", "name", metavar="NAME", help=f"{', '.join(TASK_ASSIGNORS)}, or module:Class of your own.")
-@click.option("--profile", metavar="NAME", help="A release, whose task assignors are meant; else visits are in order.")
+@click.option(
+    "--profile", metavar="NAME", help="Use the task assignors of this release; without it, tasks are visited in order."
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
 def assign_tasks(name: str | None, profile: str | None, form: str | None, file: TextIO) -> None:
-    """Compute who gets which task of a Kafka Streams application.
+    """Compute the assignment of the tasks of a Kafka Streams application.
 
-    Reads FILE (or standard input), one case per line as JSON: clients with what they had and their lags, or rebalances
-    of members with what they join with (KIP-429's walk-throughs). Writes one line for each. Without --assignor a case
-    says which, else it is "learner". A bad line gives {"line": its number, "error": why}; the rest goes on, and the
-    exit code is 2.
+    FILE (or standard input) holds one case per line, as JSON: clients with their former tasks and lags, or rebalances
+    of members with their subscriptions (KIP-429's walk-throughs). Each answer is one line of JSON, or a table.
+    Without --assignor, the case names its assignor; the default is "learner". A bad line gives {"line": its number,
+    "error": the reason}; the other lines are answered, and the exit code is 2.
     """
     form = form or form_for_stdout()
     known = TASK_ASSIGNORS if profile is None else _of_release(profile)
@@ -109,9 +111,9 @@ def _row(given: StreamsAssignment) -> dict[str, Any]:
 def _given(case: Case, rebalance: RebalanceRound, assignor: TaskAssignor) -> TaskAssignment:
     try:
         given = assignor.assign(rebalance.clients, case.tasks, case.stateful, case.config)
-        own = isinstance(assignor, KafkasTaskAssignor)  # 2.3's gives standbys to tasks without state
+        own = isinstance(assignor, KafkasTaskAssignor)  # the assignor of 2.3 assigns standbys to tasks without state
         wrong = [] if own else problems(given, rebalance.clients, case.tasks, case.stateful)
-    except Exception as error:  # whatever a user's own assignor raises
+    except Exception as error:  # a user's assignor may raise any exception
         raise BadCase(f"the assignor raised {type(error).__name__}: {error}") from error
     if wrong:
         raise BadCase("; ".join(f"{error.name}: {what} {error.value}" for error, what in wrong[:5]))

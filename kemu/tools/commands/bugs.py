@@ -1,4 +1,4 @@
-"""``kemu bugs``: the past bugs of Kafka's past bugs, each run once with its rule and once with today's."""
+"""``kemu bugs``: past bugs of Kafka; each is run with the past rule and with today's rule."""
 
 import json
 import sys
@@ -26,26 +26,32 @@ if TYPE_CHECKING:
     from kemu.tools.report.story import StoryLine
 
 WIDE = 110
-"""Columns from which the list names the component and the checker of each bug, too."""
+"""From this width on, the list has the component and the checker of each bug."""
 MOST_LINES = 60
-"""Of the story with the past rule; the middle of a longer one is left out."""
+"""Lines of the story with the past rule; a longer story lacks its middle."""
 MOST_VIOLATIONS = 6
 TAIL_US = 2_000_000
-"""How much of the story after the first violation is told."""
+"""Part of the story after the first violation that is printed, in us."""
 
 
 @click.command()
 @click.argument("bug", required=False, metavar="[ID]")
-@click.option("--seed", type=click.IntRange(min=0), help="Another seed than the one that is known to show it.")
-@click.option("--scenario", "show", is_flag=True, help="Print the scenario that shows it (TOML), and run nothing.")
-@click.option("--find", "finding", is_flag=True, help="Count the seeds that it takes to find it, or each of them.")
-@click.option("--seeds", metavar="A:B", help="With --find: these seeds, in five stretches (default: 1:100).")
+@click.option("--seed", type=click.IntRange(min=0), help="A seed other than the one that is known to show the bug.")
+@click.option("--scenario", "show", is_flag=True, help="Print the scenario that shows the bug (TOML), and run nothing.")
+@click.option(
+    "--find", "finding", is_flag=True, help="Count the seeds until the bug is found; without ID, for each bug."
+)
+@click.option("--seeds", metavar="A:B", help="With --find: these seeds, in five ranges (default: 1:100).")
 @click.option(
     "--plans",
     type=click.Choice(["own", "random", "swarm"]),
-    help="With --find: the plan of its scenario (own, the default), random faults in its place, or all drawn (swarm).",
+    help="With --find: the scenario's plan (own, the default), random faults instead, or a drawn scenario (swarm).",
 )
-@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the past run's trace here.")
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the trace of the run with the past rule to this file.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def bugs(
     bug: str | None,
@@ -57,15 +63,15 @@ def bugs(
     trace: Path | None,
     form: str,
 ) -> None:
-    """List the bugs that Kafka once had and that can be switched on here; with ID, show what one did.
+    """List past bugs of Kafka that can be switched on; with ID, show the effect of one bug.
 
-    ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). Its scenario is run with the past rule, which a
-    checker must catch, and again with today's, which must hold.
+    ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). Its scenario runs with the past rule, which a
+    checker must catch, and with today's rule, which must hold.
 
-    With --find, the seeds until it is caught are counted in each of five stretches of --seeds, and their median told.
+    With --find, count the seeds until the bug is caught in each of five ranges of --seeds, and print the median.
 
-    Exit codes: 0 it was caught, and today's rule holds; 1 it was not caught (another --seed may miss it); 2 bad input;
-    127, 128, 129 today's rule does not hold, as of "kemu run".
+    Exit codes: 0 the bug was caught, and today's rule holds; 1 the bug was not caught (another --seed may miss it); 2
+    bad input; 127, 128, 129 today's rule does not hold, as for "kemu run".
     """
     if finding:
         if seed is not None or show or trace is not None:
@@ -100,7 +106,7 @@ def _found(name: str) -> PastBug:
 
 
 def _hint(name: str) -> str:
-    """What was meant, perhaps: of issues the one with the most digits in their places."""
+    """A hint at the nearest name; for an issue, the number with the most digits in common."""
     digits = name.upper().removeprefix("KAFKA-")
     if not digits.isdigit():
         return nearest(name.lower(), names()) or "; kemu bugs lists them"
@@ -112,7 +118,7 @@ def _hint(name: str) -> str:
 
 @frozen
 class Shown:
-    """A bug's scenario, run with the past rule (``past``, and its story) and with today's."""
+    """The scenario of a bug, run with the past rule (``past``, and its story) and with today's rule."""
 
     bug: PastBug
     scenario: "Scenario"
@@ -122,7 +128,7 @@ class Shown:
 
     @property
     def caught(self) -> "tuple[Violation, ...]":
-        """What the checker that must catch it says, in the way in which it must."""
+        """The violations of the kind that the bug must cause."""
         return tuple(
             each for each in self.past.violations if (each.checker, each.kind) == (self.bug.caught_by, self.bug.kind)
         )
@@ -136,12 +142,12 @@ class Shown:
 
     @property
     def command(self) -> str:
-        """What repeats the run with the past rule."""
+        """The command that repeats the run with the past rule."""
         return f"kemu run {self.bug.issue} --seed {self.past.seed}"
 
 
 def show_bug(bug: PastBug, seed: int | None = None, trace: Path | None = None) -> Shown:
-    """Run its scenario with the past rule and with today's, under the same seed."""
+    """Run the scenario of a bug with the past rule and with today's rule, under the same seed."""
     from kemu.emulator.runner import run
     from kemu.emulator.scenario.files import load_scenario
     from kemu.tools.report.story import Story
@@ -155,7 +161,7 @@ def show_bug(bug: PastBug, seed: int | None = None, trace: Path | None = None) -
 
 
 def without(scenario: "Scenario", issue: str) -> "Scenario":
-    """The scenario with this bug off; others that it is about stay."""
+    """The scenario with this bug off; its other bugs stay on."""
     return evolve(scenario, bugs=tuple(each for each in scenario.bugs if each != issue))
 
 
@@ -201,7 +207,7 @@ def _described(bug: PastBug) -> dict[str, Any]:
 
 
 def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str) -> None:
-    """Count, and print each bug's line as soon as it is known (JSON: all at the end)."""
+    """Count the seeds, and print each bug's line as soon as its count is known (JSON: all at the end)."""
     from kemu.tools.finding import SOURCES, STRETCHES, find
 
     given = seed_range(seeds)
@@ -272,7 +278,7 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
 
 
 def _told(shown: Shown) -> Iterable[str]:
-    """The story until shortly after it was first caught, violations among its lines; the run's faults stand in it."""
+    """The story until shortly after the bug was first caught, with the violations among its lines."""
     from kemu.tools.report.story import clock_text
 
     told = sorted(shown.past.violations, key=lambda each: (each.at_us, each.seq))

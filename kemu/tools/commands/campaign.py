@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from kemu.tools.pipeline.campaign import Campaign, RunLine
 
 LISTED = 20
-"""Failing seeds that are printed; all of them are in failures.csv."""
+"""Failed seeds that are printed; failures.csv has all of them."""
 SAY_EVERY_S = 10.0
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--seeds", required=True, metavar="A:B", help="The seeds A to B, both included.")
-@click.option("--profiles", metavar="P,P", help="Releases or KIP pages; without it each scenario's own.")
-@click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values; repeatable.")
+@click.option("--profiles", metavar="P,P", help="Releases or KIP pages (default: each scenario's own).")
+@click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values of KEY; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
-@click.option("--resume", "again", is_flag=True, help="Go on with the campaign in --out.")
+@click.option("--resume", "again", is_flag=True, help="Continue the campaign in --out.")
 @click.option(
     "--keep-traces", type=click.Choice(["failing", "all", "none"]), default="failing", show_default=True,
-    help="Whose traces are written.",
+    help="The runs whose traces are written.",
 )  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
-@click.option("--memory", default="1g", show_default=True, help="Of the driver's Java.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; repeatable.")
+@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--memory", default="1g", show_default=True, help="Heap of the driver's JVM.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def campaign(
     scenarios: tuple[str, ...],
@@ -57,10 +57,10 @@ def campaign(
     conf: tuple[str, ...],
     form: str,
 ) -> None:
-    """Run every SCENARIO under every profile, with every setting of the grid and every seed; list what fails.
+    """Run every SCENARIO under every profile, with every setting of the grid and every seed; list the failures.
 
-    A KEY of --grid and an ACTION are those of "kemu run", and so are the results, for every single run. Killed in the
-    middle, it goes on with --resume. With a master that is not local, --out must be a folder that driver and executors
+    KEY of --grid and ACTION are as for "kemu run", and every run has the result of "kemu run". A campaign that was
+    killed continues with --resume. With a master that is not local, --out must be a folder that driver and executors
     share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Then: "kemu analyze OUT".
 
     Exit codes: 0 all held, 2 bad input, 3 executors gave other digests than this machine, 127 a run broke,
@@ -114,7 +114,7 @@ def _names(profiles: str | None) -> list[str]:
 
 
 def spark_settings(conf: Sequence[str]) -> dict[str, str]:
-    """``--conf`` as a mapping."""
+    """The settings of ``--conf`` as a mapping."""
     for text in conf:
         if "=" not in text or not text.startswith("spark."):
             raise click.UsageError(f'--conf "{text}" must be spark.SOMETHING=VALUE')
@@ -122,7 +122,7 @@ def spark_settings(conf: Sequence[str]) -> dict[str, str]:
 
 
 def cores_of(master: str) -> int:
-    """How many tasks run at a time: exact for local masters, a guess that errs to small tasks for others."""
+    """Number of tasks that run at a time: exact for local masters, a guess for others (16, for small tasks)."""
     import os
     import re
 
@@ -134,7 +134,7 @@ def cores_of(master: str) -> int:
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """What the user can mend is one clear message; a campaign whose runs break is the program's fault."""
+    """Print an error that the user can correct as one message; runs that broke are an error of kemu."""
     try:
         from kemu.tools.pipeline.campaign import CampaignError
         from kemu.tools.pipeline.session import SparkTrouble
@@ -152,7 +152,7 @@ def clear_errors() -> Iterator[None]:
 
 @contextmanager
 def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
-    """Progress on stderr: one line that changes on a terminal, else a line now and then."""
+    """Progress on standard error: one changing line on a terminal, else a line every 10 s."""
     from kemu.tools.pipeline.campaign import Rate
 
     rate = Rate(total)
@@ -176,7 +176,7 @@ def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
 
 
 def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form: str) -> None:
-    """What came of all runs; failing ones with the commands that repeat them."""
+    """Print the results of all runs, and failed runs with the commands that repeat them."""
     from kemu.tools.pipeline.campaign import table_of_cells
 
     cells = running.spec.cells

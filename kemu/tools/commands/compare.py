@@ -1,4 +1,4 @@
-"""``kemu compare``: one scenario and its faults under several protocols and assignors, and what each costs."""
+"""``kemu compare``: the cost of one scenario under several profiles, assignors and settings."""
 
 import json
 import shlex
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Variant:
-    """One row of the table: a release or page, assignors ("" = the scenario's), and settings on top."""
+    """A profile, assignors ("" = the scenario's) and settings that change the scenario."""
 
     profile: str
     assignors: str = ""
@@ -38,7 +38,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """As it is written on the command line."""
+        """The name as written on the command line."""
         return "+".join((self.profile, *self.settings)) + (f" {self.assignors}" if self.assignors else "")
 
     def of(self, scenario: Scenario) -> Scenario:
@@ -54,7 +54,7 @@ DEFAULT_VARIANTS = (
     Variant("kafka-2.4", "cooperative-sticky"),
     Variant("kafka-3.4", "cooperative-sticky"),
 )
-"""Eager, the page's protocol, and what shipped."""
+"""Eager rebalancing, the protocol of KIP-429's page, and the released protocol."""
 
 _DEFINITIONS = "\n".join(f"  {name:16} {kind.unit or 'count':11} {kind.meaning}" for name, kind in FIGURES.items())
 
@@ -80,12 +80,14 @@ failed permanently, or a group processed nothing. The same seed gives every vari
 """,
 )
 @click.argument("scenario")
-@click.option("--profiles", metavar="P,P", help="Releases or KIP pages, each perhaps with +KEY=VALUE.")
-@click.option("--assignors", metavar="A,A", help="Assignors to try with each profile.")
+@click.option("--profiles", metavar="P,P", help="Releases or KIP pages, optionally with +KEY=VALUE.")
+@click.option("--assignors", metavar="A,A", help="Assignors for each profile.")
 @click.option("--seeds", metavar="A:B", default="1:20", show_default=True, help="The seeds A to B, both included.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
-@click.option("--faults", "random_faults", type=click.IntRange(min=0), default=0, help="So many random faults a run.")
+@click.option(
+    "--faults", "random_faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run."
+)
 @click.option("--all", "show_all", is_flag=True, help="Show every figure, and its largest value.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def compare(
@@ -99,7 +101,7 @@ def compare(
     show_all: bool,
     form: str,
 ) -> None:
-    """See ``help`` above."""
+    """Run the comparison; ``help`` above describes the command."""
     loaded = with_values(load_scenario(scenario), settings)
     if actions:
         loaded = with_actions(loaded, actions)
@@ -132,7 +134,7 @@ def _command(
     actions: Sequence[str],
     random_faults: int,
 ) -> str:
-    """The comparison of one variant with one seed."""
+    """The command that runs one variant with one seed."""
     words = ["kemu", "compare", source, "--profiles", "+".join((variant.profile, *variant.settings))]
     words += ["--assignors", variant.assignors] if variant.assignors else []
     words += ["--seeds", f"{seed}:{seed}"]
@@ -146,7 +148,7 @@ def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> t
     """The variants of ``--profiles`` and ``--assignors``; ``own``: the scenario's profile, if it names one.
 
     Raises:
-        click.UsageError: a profile nobody knows.
+        click.UsageError: an unknown profile.
     """
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
@@ -171,10 +173,10 @@ def compared(
     random_faults: int = 0,
     made: Callable[[Variant, Scenario, "RunResult"], None] = lambda variant, drawn, result: None,
 ) -> dict[str, Any]:
-    """What one variant costs: every figure over the seeds (``tools.intervals``), and its verdicts.
+    """The cost of one variant: every figure over the seeds (``tools.intervals``), and the verdicts.
 
-    ``made`` is told each run, with the scenario as it ran.
-    ``figures`` is empty, and ``did_not_work`` says why, when any of its runs did not work (``emulator.judging``).
+    ``made`` is called after each run, with the scenario as it ran.
+    If one of its runs did not work (``emulator.judging``), ``figures`` is empty and ``did_not_work`` has the reason.
 
     Raises:
         ScenarioError: the variant's settings or assignors do not fit the scenario.
@@ -224,7 +226,7 @@ def _told(values: Sequence[float | None]) -> dict[str, float | None]:
 
 
 def with_differences(rows: Sequence[dict[str, Any]]) -> None:
-    """Add to each variant its paired differences to the first variant that worked; none to that one."""
+    """Add to each variant its paired differences to the first variant that worked."""
     worked = [row for row in rows if row["figures"]]
     for row in rows:
         row["differences"] = differences(worked[0], row) if row in worked[1:] else {}

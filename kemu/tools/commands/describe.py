@@ -1,4 +1,4 @@
-"""``kemu describe`` and ``kemu scenarios``: what there is, from the tables themselves."""
+"""``kemu describe`` and ``kemu scenarios``: reference texts, printed from the declarations."""
 
 import difflib
 import inspect
@@ -44,7 +44,7 @@ CONFIGS: Mapping[str, tuple[str, type]] = {
 
 
 def _meaning(each: Declared) -> str:
-    """What a key of a scenario file is, and what it is without being given."""
+    """The meaning of a key of a scenario file, with its limits and its default."""
     doc = each.key.doc
     if isinstance(each.kind, SettingsKey | PlanKey | TablesKey) and not each.key.shown:
         return doc
@@ -57,13 +57,13 @@ def _meaning(each: Declared) -> str:
 
 
 def _written(each: Declared) -> str:
-    """A default as one writes it in a file."""
+    """A default as written in a file."""
     plain = each.kind.plain(each.default)
     return json.dumps(plain) if plain not in ([], "") else "none"
 
 
 SCENARIO_KEYS: Mapping[str, str] = {name: _meaning(each) for name, each in walk(Scenario)}
-"""Every key of a scenario file, and what it means."""
+"""Every key of a scenario file, with its meaning."""
 
 
 @click.command()
@@ -83,7 +83,7 @@ def scenarios(form: str) -> None:
 def describe(key: str | None) -> None:
     """Explain KEY: a config key, a fault or action, a checker, a past bug, or a topic.
 
-    Topics: scenario (the keys of a scenario file), draws (what is left to chance), consumer, broker, producer, replica,
+    Topics: scenario (the keys of a scenario file), draws (random values), consumer, broker, producer, replica,
     controller (config keys), faults, actions, checkers, profiles, bugs, errors, exits.
     Without KEY, everything but errors is listed.
     """
@@ -143,7 +143,7 @@ def _draws() -> Iterable[str]:
 
 
 def _draw_lines(key: str) -> Iterable[str]:
-    """One draw with its source, and what it is in the other set."""
+    """One draw with its values in both sets and its source."""
     if key in DRAWS:
         row = DRAWS[key]
         yield f"{click.style(key, bold=True)}  {row.what}"
@@ -222,7 +222,7 @@ def _action_lines(kind: str) -> Iterable[str]:
 
 
 def _field_line(field: Key) -> str:
-    """One field as a file would have it, with what it may be."""
+    """One field as written in a file, with its accepted values."""
     said = _accepted(field)
     if field.required:
         return f"{field.key} = ...   # {said}"
@@ -320,7 +320,7 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
     "errors": _errors,
     "exits": _exits,
 }
-"""What can be listed as a whole."""
+"""Topics, each with the lines of its list."""
 
 EXPLAINED = (_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _bug_lines)
-"""What a single key may be; each gives no lines for a key that is none of its own."""
+"""Explanations of a single key; each function yields no lines for an unknown key."""

@@ -18,7 +18,7 @@ from kemu.tools.report.layout import fold, terminal_width
 from kemu.tools.report.transcript import LEGEND, Entry, entries_of
 
 FRAME = ("header", "footer", "torn")
-"""Kinds of entries that no filter removes."""
+"""Kinds of entries that pass every filter."""
 CONTEXT = 10
 """Entries before and after a place."""
 HANG = 24
@@ -33,7 +33,7 @@ class _Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Microseconds of "12.5s"."""
+        """Convert "12.5s" to microseconds."""
         if isinstance(value, int):
             return value
         try:
@@ -46,7 +46,7 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     name = "regex"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> "re.Pattern[str]":
-        """A compiled regular expression."""
+        """Compile a regular expression."""
         try:
             return re.compile(str(value))
         except re.error as error:
@@ -56,9 +56,9 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--actor", "actors", multiple=True, help="Only this actor or host (c1, b0/coordinator); repeatable.")
-@click.option("--from", "from_us", type=_Time(), help='Only from this time of the run on ("12.5s").')
+@click.option("--from", "from_us", type=_Time(), help='Only from this time of the run ("12.5s").')
 @click.option("--to", "to_us", type=_Time(), help="Only up to this time of the run.")
-@click.option("--grep", "pattern", type=_Pattern(), help="Only what matches this regular expression.")
+@click.option("--grep", "pattern", type=_Pattern(), help="Only entries that match this regular expression.")
 @click.option("--step", type=click.IntRange(min=0), metavar="N", help="The step with this number and its neighbours.")
 @click.option("--around", type=click.Choice(["violation"]), help="Each violation and its neighbours.")
 @click.option(
@@ -176,19 +176,16 @@ def explained(
     pattern: "re.Pattern[str] | None" = None,
     known: set[str] | None = None,
 ) -> Iterator[Entry]:
-    """The entries of all runs of a file that pass the filters; header and footer always do.
+    """Yield the entries of all runs of a file that pass the filters; header and footer always pass.
 
     Args:
-        path: the trace file.
-        actors: actors or hosts ("b0" is also its "b0/coordinator"); empty for all.
-        from_us: earliest time of the world.
-        to_us: latest.
-        pattern: must be found in one of the entry's lines.
-        known: filled with the names of the actors and hosts the file speaks of.
+        path: The trace file. actors: Actors or hosts ("b0" includes "b0/coordinator"); empty for all. from_us: The
+        earliest virtual time. to_us: The latest virtual time. pattern: One of the entry's lines must match. known:
+        Receives the names of the actors and hosts in the file.
 
     Raises:
-        TraceError: no trace, or damaged.
-        CodecError: something in it cannot be read.
+        TraceError: the file is no trace, or is damaged.
+        CodecError: a message in the file cannot be read.
         OSError: the file cannot be read.
     """
     wanted = frozenset(actors)

@@ -38,14 +38,14 @@ def history(
     actions: tuple[str, ...],
     form: str,
 ) -> None:
-    """Judge a run by what was acknowledged and what polls returned: lost write, unseen, poll skip, nonmonotonic poll
-    (both also "internal", inside one poll), duplicate; the names are those of Jepsen's Kafka tests.
+    """Find Jepsen's Kafka anomalies in the acknowledged writes and the polled records of a run: lost write, unseen,
+    poll skip, nonmonotonic poll (both also "internal", inside one poll), duplicate.
 
-    A file that does not end with .toml is a trace, of one run or many; anything else is a preset, a past bug
-    (KAFKA-1211) or a .toml file, and is run. Of each anomaly it says how often it occurred and what explains it, such
-    as a rebalance or an expected loss; what nothing explains, with partition, offsets, member and time.
+    A file that does not end with .toml is a trace of one run or many. A preset, a past bug (KAFKA-1211) or a .toml
+    file is run. The table counts each anomaly by its explanation, such as a rebalance or an expected loss.
+    Unexplained anomalies are listed with partition, offsets, member and time.
 
-    Exit codes: 0 nothing unexplained, 2 bad input, 127 the program broke, 129 something unexplained.
+    Exit codes: 0 all anomalies are explained, 2 bad input, 127 the program broke, 129 an unexplained anomaly.
     """
     path = Path(source)
     refuse_missing_trace(source)

@@ -1,4 +1,4 @@
-"""``kemu plan-reassignment``: the batches of a partition reassignment, on paper."""
+"""``kemu plan-reassignment``: the batches of a partition reassignment, without a cluster."""
 
 import json
 import sys
@@ -34,15 +34,15 @@ def _policies() -> str:
 
 
 @click.command("plan-reassignment", epilog=f"Policies. {_policies()}")
-@click.option("--current", required=True, metavar="FILE", help="What is assigned now, as the tool's --generate prints.")
-@click.option("--target", required=True, metavar="FILE", help="What shall be, as the tool's --execute takes it.")
+@click.option("--current", required=True, metavar="FILE", help="The current assignment, as --generate prints it.")
+@click.option("--target", required=True, metavar="FILE", help="The target assignment, as --execute takes it.")
 @click.option(
     "--replica-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Replicas added per partition and step."
 )
-@click.option("--partition-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Partitions under way at once.")
+@click.option("--partition-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Partitions reassigned at once.")
 @click.option("--leader-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Steps that move a leader at once.")
 @click.option("--min-isr", type=click.IntRange(1, 32767), default=1, show_default=True, help="min.insync.replicas.")
-@click.option("--online", callback=_brokers, metavar="0,1,2", help="Brokers that are up; all, if not given.")
+@click.option("--online", callback=_brokers, metavar="0,1,2", help="Brokers that are up (default: all).")
 @click.option("--policy", type=click.Choice(list(POLICIES)), default=DEFAULT_POLICY, show_default=True)
 @click.option("--format", "form", type=click.Choice(["text", "json", "kafka"]), default="text", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default="reassignment", show_default=True, metavar="DIR",
@@ -61,9 +61,9 @@ def plan_reassignment_command(
 ) -> None:
     """Plan a partition reassignment in batches (KIP-435), without running anything.
 
-    CURRENT and TARGET are files of kafka-reassign-partitions.sh. A batch begins when every replica that the one before
-    added is in sync. Without limits it is one KIP-455 reassignment. "--format kafka" writes one file per batch that the
-    tool executes as it is; run them one after the other, each to its end (--verify).
+    CURRENT and TARGET are files of kafka-reassign-partitions.sh. A batch begins when all replicas that the previous
+    batch added are in sync. Without limits, the plan is one KIP-455 reassignment. "--format kafka" writes one file
+    per batch for that tool. Execute one batch after the other, each to its end (--verify).
     """
     try:
         before, wanted = read_reassignment(current), read_reassignment(target)
@@ -85,7 +85,7 @@ def plan_reassignment_command(
 
 
 def as_json(plan: Plan, limits: Limits, min_isr: int, policy: str) -> dict[str, Any]:
-    """The plan as plain values: steps with their partitions, how it ends, what waits and why."""
+    """The plan as plain values: steps with their partitions, the end, and waiting partitions with the reason."""
     return {
         "policy": policy,
         "limits": {
@@ -119,7 +119,7 @@ def as_json(plan: Plan, limits: Limits, min_isr: int, policy: str) -> dict[str, 
 
 
 def _write_batches(plan: Plan, folder: Path) -> None:
-    """One file a batch; a folder that holds anything is left alone.
+    """Write one file per batch into an empty folder.
 
     Raises:
         BadReassignment: the folder cannot be used.

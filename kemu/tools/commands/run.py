@@ -1,4 +1,4 @@
-"""``kemu run``: one scenario, one seed or many, and what came of it."""
+"""``kemu run``: run one scenario with one seed or many, and report the results."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
 
     Accept = Callable[[list[RunResult], Sequence[str]], None]
-    """Raises if results are not to be printed: an action had no effect in them."""
+    """Raises an exception if the results are not to be printed, because an action had no effect."""
 
 
 @click.command()
 @click.argument("scenario")
 @run_options
-@click.option("--live", is_flag=True, help="Run under the wall clock and print as it happens.")
+@click.option("--live", is_flag=True, help="Run in real time, and print each event at once.")
 @click.option(
-    "--control", type=click.Path(path_type=Path, dir_okay=False), help="With --live: take orders at this socket."
+    "--control", type=click.Path(path_type=Path, dir_okay=False), help="With --live: accept orders at this socket."
 )
-@click.option("--twice", is_flag=True, help="Run again and compare the digests (exit code 3 if they differ).")
+@click.option("--twice", is_flag=True, help="Run twice and compare the digests (exit code 3 if they differ).")
 def run(scenario: str, options: RunOptions, live: bool, control: Path | None, twice: bool) -> None:
-    """Run SCENARIO (a preset's name or a .toml file) and say what happened, what it cost and what was violated.
+    """Run SCENARIO (a preset's name or a .toml file) and report the verdict, the cost and the events.
 
-    A KEY of --set is a full one (groups.g.members, plan.0.for) or a short one that means every group or topic
-    (members, session.timeout.ms, rate, partitions), a broker's key, or duration.
+    A KEY of --set is a full key (groups.g.members, plan.0.for) or a short one: a key of every group or topic
+    (members, session.timeout.ms, rate, partitions), a key of brokers, or duration.
 
     An ACTION of --do is a line of a plan, such as "rolling-restart every=20s down=8s" or "crash host=c2 at=40s";
     see "kemu describe actions" and "kemu describe faults".
 
-    With --live --control PATH, "kemu scale --live PATH" scales the run's Streams instances while it goes on.
+    With --live --control PATH, "kemu scale --live PATH" scales the Streams instances during the run.
 
     Exit codes: 0 all held, 2 bad input, 3 nondeterminism, 127 the program broke, 128 liveness, 129 correctness.
     """
@@ -55,7 +55,7 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
 
 @contextmanager
 def _listening(control: Path | None) -> Iterator[None]:
-    """A socket that cannot be there is the user's mistake, not ours."""
+    """Report a socket that cannot be made as bad input."""
     try:
         yield
     except OSError as error:
@@ -66,7 +66,7 @@ def _listening(control: Path | None) -> Iterator[None]:
 
 @contextmanager
 def writable(trace: Path | None) -> Iterator[None]:
-    """A trace that cannot be written is the user's mistake, not ours."""
+    """Report a trace that cannot be written as bad input."""
     try:
         yield
     except OSError as error:
@@ -78,8 +78,7 @@ def writable(trace: Path | None) -> Iterator[None]:
 def run_all(request: Request, form: str, verbose: bool = False, accept: "Accept | None" = None) -> "list[RunResult]":
     """Run a scenario with each of its seeds and print the results.
 
-    ``accept``: called with the results, and with the story of a single run, before they are printed; its exceptions
-    refuse them.
+    ``accept`` is called before the results are printed, with the results and the story of a single run; it may raise.
     """
     if len(request.seeds) == 1:
         return run_one(request, form, verbose, accept)
@@ -134,10 +133,10 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
 
 
 def run_many(request: Request, form: str, accept: "Accept | None" = None) -> "list[RunResult]":
-    """Run it with each of its seeds and print a table; a sample is made again in another process meanwhile.
+    """Run a scenario with each of its seeds and print a table; another process repeats a sample of the runs.
 
     Raises:
-        SystemExit: runs there were other ones (``tools.determinism``).
+        SystemExit: a repeated run had another digest (``tools.determinism``).
     """
     import json
 
@@ -171,7 +170,7 @@ def run_many(request: Request, form: str, accept: "Accept | None" = None) -> "li
 
 
 def _same_again(request: Request, results: "list[RunResult]") -> bool:
-    """Run everything once more and compare the digests; what differs is said on stderr."""
+    """Run all seeds a second time and compare the digests; report a difference on standard error."""
     from kemu.emulator.runner import run as run_scenario
 
     for first in results:

@@ -1,4 +1,4 @@
-"""The options of commands that run scenarios, and what they ask for."""
+"""The options of commands that run scenarios, and the request they make."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -15,7 +15,7 @@ from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.tools.request import Request
 
 MOST_SEEDS = 1_000_000
-"""Of one ``--seeds``: a slip of the keyboard is told, not run."""
+"""Seeds of one ``--seeds`` at most, to catch typing errors."""
 _OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's)."),
     click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),
@@ -31,7 +31,7 @@ _OPTIONS = (
 
 @frozen(kw_only=True)
 class RunOptions:
-    """What was given of them."""
+    """The values of the options."""
 
     seed: int | None = None
     seeds: str | None = None
@@ -59,11 +59,11 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def request_of(source: str, options: RunOptions, live: bool = False, control: Path | None = None) -> Request:
-    """What the options of a command that runs scenarios ask for.
+    """The request that the options of a command make.
 
     Raises:
-        UsageError: they contradict each other.
-        ScenarioError: everything that is wrong with the scenario.
+        UsageError: the options contradict each other.
+        ScenarioError: lists all errors of the scenario.
     """
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
@@ -96,7 +96,7 @@ def refuse_missing_trace(source: str) -> None:
 
 
 def seed_range(text: str) -> range:
-    """Read "1:50" as a range that holds both ends."""
+    """Read "1:50" as a range that includes both ends."""
     first, colon, last = text.partition(":")
     if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')

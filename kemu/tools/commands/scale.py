@@ -1,4 +1,4 @@
-"""``kemu scale``: KIP-429's scaling tool, inside a scenario or against a run that is under way."""
+"""``kemu scale``: KIP-429's scaling tool, in a scenario or in a live run."""
 
 import json
 import socket
@@ -27,14 +27,14 @@ ANSWER_WITHIN_S = 60.0
 
 @click.command()
 @click.argument("words", metavar="[SCENARIO] [NAME]...", nargs=-1)
-@click.option("--down-to", "to", metavar="PERCENT", help='How many instances stay: "80%" of 40 lets 8 go.')
-@click.option("--leave", metavar="NAME...", multiple=True, help="These instances are to go; repeatable, or a list.")
-@click.option("--add", "count", type=click.IntRange(min=1), metavar="N", help="So many instances come.")
+@click.option("--down-to", "to", metavar="PERCENT", help='Share of instances that stay: "80%" of 40 lets 8 go.')
+@click.option("--leave", metavar="NAME...", multiple=True, help="Instances that leave; repeatable, or a list.")
+@click.option("--add", "count", type=click.IntRange(min=1), metavar="N", help="Number of instances to add.")
 @click.option(
     "--live", type=click.Path(path_type=Path), metavar="PATH", help="The socket of a run, in place of SCENARIO."
 )
 @click.option("--group", metavar="G", help="The application (default: the only one).")
-@click.option("--at", default="30s", show_default=True, metavar="TIME", help="When, in the scenario.")
+@click.option("--at", default="30s", show_default=True, metavar="TIME", help="Time of the action in the scenario.")
 @run_options
 def scale(
     words: tuple[str, ...],
@@ -46,13 +46,13 @@ def scale(
     at: str,
     options: RunOptions,
 ) -> None:
-    """Scale a Kafka Streams application: down to a PERCENT, by the NAMEs of those that leave, or up by N.
+    """Scale a Kafka Streams application: down to a PERCENT, down by the NAMEs of instances, or up by N.
 
-    Those that leave hand their tasks over to learners and close when they have none left. SCENARIO is run with this
-    done at a TIME, and reported as "kemu run" does; with --live PATH a run that was started with "kemu run SCENARIO
-    --live --control PATH" does it now. A NAME that no instance has refuses all of it, and nobody is told.
+    Instances that leave transfer their tasks to learners, and close without tasks. SCENARIO runs with this action at
+    a TIME, with the report of "kemu run". With --live PATH, the action is done at once in a run that was started by
+    "kemu run SCENARIO --live --control PATH". An unknown NAME refuses the whole action.
 
-    Exit codes: those of "kemu run"; 2 also when the tool was refused.
+    Exit codes: those of "kemu run"; 2 also for a refused action.
     """
     scenario, names = ("", words) if live is not None else ((words or ("",))[0], words[1:])
     leaving = tuple(name for text in (*leave, *names) for name in text.split(",") if name)
@@ -85,7 +85,7 @@ def scale(
 
 
 def _application(scenario: Scenario, group: str | None) -> str:
-    """The group of Streams instances that is meant."""
+    """The group of Streams instances to scale."""
     found = [name for name, each in scenario.groups.items() if each.streams is not None]
     if group is not None and group not in found:
         raise _error(f'--group: "{group}" is no group of Streams instances{nearest(group, found)}')
@@ -96,7 +96,7 @@ def _application(scenario: Scenario, group: str | None) -> str:
 
 
 def _known(scenario: Scenario, row: dict[str, Any]) -> None:
-    """All names at once: a tool that told some of them would leave the rest to be found out."""
+    """Refuse unknown instances, all names in one error."""
     instances = known_names(scenario).members_of(row["group"])
     adds = any(entry.action.__class__.__name__ == "AddMembers" for entry in scenario.plan)
     unknown = [] if adds else [name for name in row.get("hosts", ()) if name not in instances]

@@ -1,4 +1,4 @@
-"""``kemu shrink``: from a failing run to a small scenario that fails in the same way, as TOML and as a Python test."""
+"""``kemu shrink``: reduce a failing run to a small scenario with the same failure, as TOML and as a Python test."""
 
 import json
 from collections.abc import Callable
@@ -32,12 +32,14 @@ from kemu.tools.report.shrunk_report import shrunk_text
 
 @click.command()
 @click.argument("source", metavar="TRACE|SCENARIO")
-@click.option("--seed", type=click.IntRange(min=0), help="Of a scenario: the seed that fails (default: its own).")
+@click.option("--seed", type=click.IntRange(min=0), help="Of a scenario: the failing seed (default: its own).")
 @click.option("--profile", metavar="P", help="Of a scenario: a release or KIP page.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario first; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to its plan first; repeatable.")
 @click.option("--keep", metavar="CHECKER[:KIND]", default="", help="The violation to keep (default: the verdict's).")
-@click.option("--runs", type=click.IntRange(min=1), default=DEFAULT_RUNS, show_default=True, help="At most so many.")
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=DEFAULT_RUNS, show_default=True, help="Maximum number of runs."
+)
 @click.option("--tries", type=click.IntRange(1, 100), default=1, show_default=True, help="Seeds for each attempt.")
 @click.option("--out", metavar="NAME", help="Write NAME.toml and test_NAME.py (default: SCENARIO-shrunk).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -53,14 +55,14 @@ def shrink(
     out: str | None,
     form: str,
 ) -> None:
-    """Make a failing run small: TRACE is a file of "kemu run --trace", SCENARIO a preset or a .toml file.
+    """Reduce a failing run: TRACE is a file of "kemu run --trace", SCENARIO a preset or a .toml file.
 
-    Lines of the plan (random ones too), groups, members, topics, partitions, records, brokers, settings and time are
-    taken away while the same rule is broken: the same checker and kind, about the same group, a member of it, a
-    partition of the same topic, a broker. Numbers get rounder. Two files are written, both ready to be kept: a scenario
-    (kemu run NAME.toml shows it) and a test that fails until it is mended.
+    The command removes lines of the plan, groups, members, topics, partitions, records, brokers, settings and time,
+    and rounds numbers, as long as the violation stays. It is the same violation if checker, kind and group (or topic,
+    or broker) are the same. Two files are written: a scenario (kemu run NAME.toml shows the violation) and a test
+    that fails until the error is corrected.
 
-    The same input gives the same result. Ctrl-C ends it and writes the smallest so far.
+    The same input gives the same result. Ctrl-C ends the search and writes the smallest scenario so far.
     """
     scenario, seed, profile = _what(source, seed, profile, settings, actions)
     path = Path(out if out is not None else f"{identifier(scenario.name).replace('_', '-')}-shrunk")
@@ -87,7 +89,7 @@ def shrink(
 def _what(
     source: str, seed: int | None, profile: str | None, settings: tuple[str, ...], actions: tuple[str, ...]
 ) -> tuple[Scenario, int, str]:
-    """The scenario, seed and profile of a trace, or of what options say."""
+    """The scenario, seed and profile of a trace, or of the options."""
     refuse_missing_trace(source)
     if source.endswith(".toml") or not Path(source).is_file():
         request = request_of(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))
@@ -105,7 +107,7 @@ def _what(
 
 
 def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, tries: int) -> Shrunk:
-    """Do it; an interrupt ends it with what is there."""
+    """Shrink; an interrupt ends the search with the smallest scenario so far."""
     with progress("runs", runs) as advance:
         told = _Told(size_of(scenario), advance)
         shrinker = Shrinker(
@@ -126,14 +128,14 @@ def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, t
 
 
 class _Told:
-    """ShrinkProgress: a bar where there is a terminal, and a line whenever the scenario got smaller."""
+    """Progress of shrinking: a bar on a terminal, and a line for each smaller scenario."""
 
     def __init__(self, size: ScenarioSize, advance: Callable[[str, bool], None]) -> None:
         self._size = size
         self._advance = advance
 
     def tell(self, now: ShrinkProgress) -> None:
-        """One more attempt."""
+        """Take the state after one more attempt."""
         size = now.size
         self._advance(f"{now.step}: {_in_short(size)}", False)
         if size != self._size:

@@ -1,4 +1,4 @@
-"""``kemu swarm``: from each seed a cluster, a load and faults, run to see whether all that must hold does."""
+"""``kemu swarm``: draw a cluster, a load and faults from each seed, run them, and check the rules."""
 
 import json
 import sys
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("scenario", required=False)
-@click.option("--seed", type=click.IntRange(min=0), help="One seed: what it draws, what happens, what came of it.")
+@click.option("--seed", type=click.IntRange(min=0), help="Run one seed, and print its draws and the whole report.")
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="The seeds A to B, both included.")
 @click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
 @click.option("--replicated/--not-replicated", default=None, help="Whether drawn brokers replicate (default: some do).")
-@click.option("--operated", is_flag=True, help="Draw what people do with the cluster and set otherwise, too.")
+@click.option("--operated", is_flag=True, help="Draw actions of operators and rare settings, too.")
 @click.option("--draws", "tell_draws", is_flag=True, help="Print what every seed draws.")
 @click.option("--history", is_flag=True, help="Judge each run's history, too, as kemu history does.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="With --seed: write the scenario (TOML).")
@@ -55,20 +55,20 @@ def swarm(
     form: str,
     verbose: bool,
 ) -> None:
-    """Draw a cluster, a load and faults from each seed, and run them; with SCENARIO, faults alone are drawn.
+    """Draw a cluster, a load and faults from each seed, and run them; with SCENARIO, draw only the faults.
 
-    About half of the families of faults are off in each seed, so that what others would hide can show. First the load
-    and the faults run, and nothing bad may happen; then all is healed, and everything must get well in time: in about
-    half of the seeds a core of the cluster, while some brokers and members stay away. What a seed that failed drew is
-    printed. "kemu swarm --seed N --out n.toml" writes it, "kemu shrink n.toml" makes it small. A seed that holds
-    without the past bugs that its release has by itself ("kemu bugs") counts as one that holds, and tells which.
+    About half of the families of faults are off in each seed, so that one family does not hide another's effects.
+    Safety is checked during the faults. Then the faults are repaired, and the cluster must recover in time. In about
+    half of the seeds only a core is repaired, without some brokers and members. The draws of a failed seed are
+    printed. "kemu swarm --seed N --out n.toml" writes the scenario, "kemu shrink n.toml" reduces it. If a seed fails
+    only because of past bugs of its release ("kemu bugs"), it counts as holding, and the bugs are named.
 
-    With --operated clusters are set as few have them, members come and go, brokers are shut down,
-    partitions are moved, requests hang, applications seek and subscribe, admin clients reset and delete, a Streams
-    group runs besides, and all of it comes around a few moments.
+    With --operated, clusters also have rare settings and a Streams group. Operators shut down brokers, add and remove
+    members, and move partitions. Applications seek and subscribe, admin clients reset and delete, and requests hang.
+    The actions cluster around a few moments.
 
-    With --history an anomaly (lost write, poll skip, ...) that nothing explains is a failure, too: "kemu history" of
-    the written scenario shows it.
+    With --history, an unexplained anomaly (lost write, poll skip, ...) is a failure, too; "kemu history" of the
+    written scenario shows it.
 
     Exit codes: those of "kemu run".
     """
@@ -100,9 +100,9 @@ def swarm(
 
 @frozen
 class SwarmRun:
-    """A run of a swarm; ``history``: the anomalies of its history, None if nobody asked.
+    """A run of a swarm; ``history``: the anomalies of its history, None without ``--history``.
 
-    ``own_bugs``: past bugs of its release without which it holds: what failed is known, and Kafka's own.
+    ``own_bugs``: past bugs of its release that explain the failure; without them the run holds.
     """
 
     case: SwarmCase
@@ -112,7 +112,7 @@ class SwarmRun:
 
     @property
     def verdict(self) -> str:
-        """The run's, or that something in its history is without explanation."""
+        """The verdict of the run; "violated" for an unexplained anomaly in its history."""
         if self.own_bugs:
             return "holds"
         odd = self.result.verdict == "holds" and self.history is not None and self.history.unexplained
@@ -120,9 +120,9 @@ class SwarmRun:
 
     @property
     def failures(self) -> frozenset[tuple[str, ...]]:
-        """What is wrong with it, by what it is and whom it is about: by that it is the same failure in another run.
+        """The failures, by kind and entities, so that the same failure is recognized in another run.
 
-        A member fails for an error: for another one it is another failure.
+        Failures of members with different errors are different failures.
         """
         left, _ = split(self.result.violations, self.case.scenario.expect)
         found = {
@@ -141,7 +141,7 @@ class SwarmRun:
 
     @property
     def reason(self) -> str:
-        """Why it does not hold."""
+        """The reason of the failure."""
         if self.result.verdict == "holds" and self.history is not None and self.history.unexplained:
             first = self.history.unexplained[0]
             return f"nothing explains: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
@@ -151,11 +151,11 @@ class SwarmRun:
 def _run(
     case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
 ) -> SwarmRun:
-    """As it is; if it does not hold, also without the past bugs that its release has by itself.
+    """Run a case; if it fails, look for past bugs of its release that explain the failure.
 
-    A failure is known if it is gone when one of these bugs is; if that leaves none, and without those bugs nothing else
-    fails, the seed holds. Without them others may come to light, that what failed first had cut short: so those are
-    looked at likewise, without one bug more.
+    A bug explains a failure that disappears when the bug is off. If bugs explain every failure, and the run without
+    them holds, the seed holds. A run without these bugs may show further failures, because the first failure ended
+    the run early; they are explained in the same way, with one more bug off.
     """
     from kemu.emulator.past_bugs.applying import bugs_of
     from kemu.emulator.watching.panel import Panel
@@ -169,7 +169,7 @@ def _run(
         return _run_once(again, profile, history, Panel())
 
     def explaining(failed: SwarmRun, known: tuple[str, ...]) -> tuple[str, ...]:
-        """Those that what is left to explain is gone without; none if something stays with each of them."""
+        """The bugs that explain the remaining failures; empty if one failure remains without each of them."""
         left, found = failed.failures, list[str]()
         for each in own:
             mended = without(*known, each) if left and each not in known else failed
@@ -221,7 +221,7 @@ def _write(out: Path, case: SwarmCase) -> None:
 def _run_one(
     case: SwarmCase, profile: str | None, history: bool, command: str, form: str, verbose: bool = False
 ) -> SwarmRun:
-    """One seed, with its draws and the report of a run."""
+    """Run one seed, and print its draws and the report of the run."""
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report import history_report
     from kemu.tools.report.layout import print_lines
@@ -254,7 +254,7 @@ def _run_many(
     tell_draws: bool,
     form: str,
 ) -> list[SwarmRun]:
-    """Each seed, a line for each; what failed with its draws and the command that repeats it."""
+    """Run each seed and print a line; a failed seed has its draws and the command that repeats it."""
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report.layout import print_lines
     from kemu.tools.report.run_report import as_dict
@@ -279,7 +279,7 @@ def _run_many(
 
 
 def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
-    """How many runs hold, and the exceptions that Kafka itself makes."""
+    """The number of runs that hold, and the runs that are blocked as in Kafka."""
     yield f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold"
     cores = [one.result.core for one in runs if one.result.core is not None]
     if cores:
@@ -293,7 +293,7 @@ def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
 
 
 def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
-    """A run's lines."""
+    """The lines of one run."""
     from kemu.tools.report.story import core_text
 
     yield _line(one)
@@ -312,7 +312,7 @@ def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
 
 
 def _of_release(one: SwarmRun) -> str:
-    """That what failed is known of this release."""
+    """The past bugs that explain the failure."""
     fixed = " and ".join(f"{issue} (fixed in {PAST_BUGS[issue].fixed_in})" for issue in one.own_bugs)
     mended = json.dumps(one.own_bugs)
     return f"a bug of {one.result.profile} itself, {fixed}: it holds with mended = {mended}"
@@ -338,7 +338,7 @@ def _line(one: SwarmRun) -> str:
 
 
 def draws_text(case: SwarmCase) -> list[str]:
-    """What a seed drew, a line each."""
+    """The draws of a seed, a line each."""
     return [f"  {what:<14} {which}" for what, which in case.drawn()]
 
 
