@@ -1,8 +1,8 @@
 """Exact confidence intervals of medians over seeds, by order statistics.
 
-Of n independent values, the median lies between the r-th smallest and the r-th largest with a probability that depends
-on n and r alone, whatever the distribution: the number of values below the median is binomial (n, 1/2). Below six
-values no two of them enclose the median with 95 %, so there is no interval. A 95th percentile needs 59 values: with
+Of n independent values, the number below the median is binomial (n, 1/2), for any distribution. So the probability
+that the median lies between the r-th smallest and the r-th largest depends on n and r alone. Below six values no two
+of them enclose the median with 95 %, so there is no interval. A 95th percentile needs 59 values: with
 fewer, the largest may well be below it (0.95 ** 59 < 5 %).
 """
 
@@ -15,9 +15,9 @@ from attrs import frozen
 
 CONFIDENCE = 0.95
 FEWEST = 6
-"""Below so many values no interval is claimed."""
+"""Fewest values for an interval of the median."""
 FEWEST_FOR_P95 = 59
-"""Below so many no 95th percentile is."""
+"""Fewest values for a 95th percentile."""
 
 
 @frozen

@@ -11,8 +11,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[str, bool], None]]:
     """A bar on stderr while it is a terminal.
 
     Args:
-        what: the things counted, such as "runs".
-        total: their number.
+        what: the things counted, such as "runs". total: their number.
 
     Yields:
         A function to call after each: with a description of the current work ("" = none), and whether it failed.
@@ -47,9 +46,9 @@ def virtual_progress(total_us: int, now_us: Callable[[], int], quiet: bool = Fal
     """A bar of one run's virtual time, from the first second on.
 
     Args:
-        total_us: virtual time of the whole run.
-        now_us: the virtual time reached; a thread of its own calls it now and then.
-        quiet: whether no bar is shown even on a terminal.
+        total_us: The virtual time of the whole run.
+        now_us: Returns the virtual time reached; another thread calls it.
+        quiet: Whether no bar is shown even on a terminal.
     """
     if quiet or not sys.stderr.isatty():
         yield

@@ -70,8 +70,8 @@ def bugs(
 
     With --find, count the seeds until the bug is caught in each of five ranges of --seeds, and print the median.
 
-    Exit codes: 0 the bug was caught, and today's rule holds; 1 the bug was not caught (another --seed may miss it); 2
-    bad input; 127, 128, 129 today's rule does not hold, as for "kemu run".
+    Exit codes: 0 the bug was caught, and today's rule holds; 1 the bug was not caught (another --seed may miss it).
+    2 is bad input. 127, 128 and 129 say that today's rule does not hold, as for "kemu run".
     """
     if finding:
         if seed is not None or show or trace is not None:

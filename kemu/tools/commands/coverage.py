@@ -35,7 +35,7 @@ def coverage(
 ) -> None:
     """Run each SCENARIO with each seed; show the states, messages and events that the runs reached, and those missed.
 
-    Each role has a table: the messages it received, their outcomes, and its state at that time (darker: more often). Then
+    Each role has a table: the messages it received, their outcomes, and its state then (darker: more often). Then
     follow the transitions of groups, members, partitions and replicas that were never taken, and the probes (rare
     events) with their counts. A sweep that holds says nothing about events that it did not reach.
 

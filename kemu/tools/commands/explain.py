@@ -178,10 +178,8 @@ def explained(
 ) -> Iterator[Entry]:
     """Yield the entries of all runs of a file that pass the filters; header and footer always pass.
 
-    Args:
-        path: The trace file. actors: Actors or hosts ("b0" includes "b0/coordinator"); empty for all. from_us: The
-        earliest virtual time. to_us: The latest virtual time. pattern: One of the entry's lines must match. known:
-        Receives the names of the actors and hosts in the file.
+    ``actors``: actors or hosts ("b0" includes "b0/coordinator"); empty for all. ``from_us`` and ``to_us`` are virtual
+    times. ``pattern`` must match one of the entry's lines. ``known`` receives the names of all actors and hosts.
 
     Raises:
         TraceError: the file is no trace, or is damaged.

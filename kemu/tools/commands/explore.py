@@ -125,11 +125,10 @@ def explore(
     printed.
 
     \b
-    ties    what arrives within a --grain arrives at one instant, in another order each run
-    pct     links have priorities: the lower, the later, up to --within; --depth less 1 change points
-    delays  up to --bound single messages come later by --by: each one, each two, ... rare messages first;
-            schedules under which machines come to something new are varied first
-    plain   the seeds' own orders, to compare
+    * ties: arrivals within a --grain are at one instant, in another order each run.
+    * pct: links have priorities; a low one delays messages more, up to --within. They change at --depth less 1 points.
+    * delays: up to --bound messages are delayed by --by, rare messages first. Schedules with new coverage come first.
+    * plain: the seeds' own orders, for comparison.
 
     Every connection keeps its order, as with TCP. The list has the runs with new coverage: a message in a role and
     state with an outcome, a transition, or a probe ("kemu coverage").

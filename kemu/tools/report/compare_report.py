@@ -1,7 +1,7 @@
 """The text of ``kemu compare``: each variant against the first one, then the figures that differ.
 
 The variants run with the same seeds, so that their differences are paired: for each seed, the figure of a variant less
-that of the first variant. A difference counts as better or worse if the exact 95 % interval of the median of the paired
+that of the first variant. A difference is better or worse if the exact 95 % interval of the median of the paired
 differences does not hold 0.
 """
 
@@ -16,7 +16,7 @@ from kemu.tools.report.layout import Column, table
 NO_DIFFERENCE = "no difference shown"
 EQUAL = "equal"
 FEW_FIGURES = 4
-"""At most so many figures: the table has a row per variant, not per figure."""
+"""Up to this number of figures, the table has a row per variant, not per figure."""
 LONGEST_NAME = 20
 """A longer name of a variant stands above the table."""
 _ORDER = ("better", "worse", "less", "more")
@@ -26,8 +26,8 @@ def differences(base: dict[str, Any], row: dict[str, Any]) -> dict[str, dict[str
     """The paired differences of a variant to ``base``: for each figure that both know, its median, interval and word.
 
     Args:
-        base: the row of the first variant that worked, with ``by_seed``.
-        row: another variant's row.
+        base: The row of the first variant that worked, with ``by_seed``.
+        row: The row of another variant.
 
     Returns:
         By figure: ``median``, ``low`` and ``high`` (None below six pairs), and ``says``: better, worse, more, less,
@@ -53,13 +53,9 @@ def differences(base: dict[str, Any], row: dict[str, Any]) -> dict[str, dict[str
 
 
 def as_text(title: str, seeds: Sequence[int], rows: Sequence[dict[str, Any]], show_all: bool = False) -> Iterable[str]:
-    """The comparison for people.
+    """The comparison for people, of rows with their ``differences``.
 
-    Args:
-        title: name and summary of the scenario.
-        seeds: the seeds of every variant.
-        rows: the variants' rows, with their ``differences``.
-        show_all: whether figures that do not differ are shown, and the largest value of each figure.
+    ``title``: name and summary of the scenario. ``show_all``: whether equal figures and largest values are shown.
     """
     yield title
     yield f"seeds {seeds[0]} to {seeds[-1]}, with the same plan, load and faults for every variant"
@@ -81,7 +77,7 @@ def as_text(title: str, seeds: Sequence[int], rows: Sequence[dict[str, Any]], sh
 
 
 def _answers(worked: Sequence[dict[str, Any]], seeds: int) -> Iterable[str]:
-    """What is better or worse than in the first variant."""
+    """The figures that are better or worse than those of the first variant."""
     base = worked[0]["variant"]
     if seeds < FEWEST:
         yield f"Against {base}: {NO_DIFFERENCE}; {seeds} seeds are too few, {FEWEST} are needed"
@@ -128,7 +124,7 @@ def _shown(worked: Sequence[dict[str, Any]], show_all: bool) -> list[str]:
 
 
 def _figures(worked: Sequence[dict[str, Any]], names: Sequence[str], seeds: int, show_all: bool) -> Iterable[str]:
-    """The table of medians; its heading says what the cells hold."""
+    """The table of medians; its heading describes the cells."""
     interval = " [95 % interval of the median]" if seeds >= FEWEST else ""
     high = f" / {'95th percentile' if seeds >= FEWEST_FOR_P95 else 'largest value'}" if show_all else ""
     few = "" if show_all or len(worked) == 1 else "; figures that differ (--all shows every figure)"
@@ -167,7 +163,7 @@ def _cell(row: dict[str, Any], name: str, with_high: bool) -> str:
 
 
 def _format(name: str) -> Callable[[float], str]:
-    """How a figure is written: times in seconds, bytes in MB."""
+    """The format of a figure: times in seconds, bytes in MB."""
     unit = FIGURES[name].unit
 
     def said(value: float) -> str:

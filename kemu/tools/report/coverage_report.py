@@ -67,7 +67,7 @@ def _table(role: str, points: list[Point], coverage: Coverage) -> Iterable[str]:
 
 
 def as_dict(coverage: Coverage, role: str | None = None) -> dict[str, Any]:
-    """As plain data."""
+    """The coverage as plain data."""
     points = [
         {**point._asdict(), "count": count}
         for point, count in sorted(coverage.points.items())

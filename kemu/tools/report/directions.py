@@ -10,7 +10,7 @@ class Direction(StrEnum):
     LOWER = "lower"
     HIGHER = "higher"
     NEITHER = "neither"
-    """More is neither better nor worse, such as the fewest moves that are possible."""
+    """A higher value is neither better nor worse, such as for the fewest possible moves."""
 
 
 _OTHERS: Mapping[str, Direction] = {
@@ -36,7 +36,7 @@ def better(figure: str) -> Direction:
 
 
 def word(figure: str, difference: float) -> str:
-    """A name for a difference that is not 0: better or worse, or more or less where no direction is better."""
+    """The word for a difference other than 0: "better" or "worse"; "more" or "less" where no direction is better."""
     direction = better(figure)
     if direction is Direction.NEITHER:
         return "more" if difference > 0 else "less"

@@ -1,7 +1,7 @@
 """Text that fits the terminal: wrapped lines, and tables drawn by rich.
 
-The width is that of the terminal, or COLUMNS, or 80. Commands to copy are continued with a backslash, so that a shell
-reads the pasted lines as one command.
+The width is that of the terminal, or COLUMNS, or 80. Long commands are continued with a backslash, so that a shell
+reads the copied lines as one command.
 """
 
 import re
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDTH = 80
-"""Columns where there is no terminal."""
+"""Columns without a terminal."""
 NARROWEST = 40
-"""No output is laid out for fewer columns."""
+"""Minimum width of the layout."""
 GAP = 2
 """Spaces between two columns of a table."""
 ZERO = re.compile(r"|-|[0,.]*0( (ms|s|%))?")
-"""Cells that say zero, or nothing."""
+"""Cells with a zero, or empty cells."""
 _COMMAND = re.compile(r"^(?P<before>(?:.*?: )?\s*)(?P<command>kemu [a-z-]+ .*)$")
 _WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""")
 
@@ -46,9 +46,9 @@ def fold(line: str, width: int, hang: int | None = None) -> list[str]:
     """A line as lines of at most ``width`` columns.
 
     Args:
-        line: the line, perhaps styled.
-        width: columns at most.
-        hang: columns before continued lines; None: two more than the line has, or those of the text behind its time.
+        line: The line, possibly styled.
+        width: The maximum number of columns.
+        hang: Indentation of continued lines; None: under the text behind a time, else two more than the line.
     """
     plain = click.unstyle(line)
     if len(plain) <= width:
@@ -81,7 +81,7 @@ def _folded_styled(line: str, width: int, indent: int, hanging: int) -> list[str
 
 
 def hanging_indent(plain: str) -> int:
-    """Columns by which continued lines are indented: under the text behind a time, a name and two spaces; else 2."""
+    """Indentation of continued lines: under the text that follows a first word and two spaces; else 2."""
     column = re.match(r"\S{1,20} {2,}(?=\S)", plain)
     return column.end() if column is not None else 2
 
@@ -107,7 +107,7 @@ def _folded_command(before: str, command: str, width: int) -> list[str]:
 
 
 def _split_word(line: str, width: int) -> list[str]:
-    """A line whose last word is wider than a line: a quoted word is closed and opened again, at column 0."""
+    """Split a line with a too long last word; quotes are closed and opened again, at column 0."""
     cut = width - 2
     quotes = [quote for quote in "'\"" if line[:cut].count(quote) % 2]
     quote = quotes[0] if quotes else ""
@@ -141,7 +141,9 @@ def _ansi(text: "Text") -> str:
 
 @frozen
 class Column:
-    """A column of a table. ``right``: its cells are aligned to the right. ``wraps``: it takes the width left over."""
+    """A column of a table. ``right``: its cells are aligned to the right. ``wraps``: the column takes the remaining
+    width.
+    """
 
     head: str = ""
     right: bool = False
@@ -158,7 +160,7 @@ def table(
 ) -> list[str]:
     """A table as lines of at most ``width`` columns (default: the terminal's).
 
-    Columns that do not fit stand in further tables below; each repeats the first ``keys`` columns.
+    Columns that do not fit are in further tables below; each table repeats the first ``keys`` columns.
     """
     room = (terminal_width() if width is None else width) - indent
     widest = [
@@ -181,7 +183,7 @@ def table(
 
 
 def _blocks(least: Sequence[int], room: int, keys: int) -> list[list[int]]:
-    """The columns of each table: the first ``keys`` in all of them, of the others as many as fit."""
+    """The columns of each table: the first ``keys`` columns, then as many others as fit."""
     start = list(range(min(keys, len(least))))
     blocks = [list(start)]
     for at in range(len(start), len(least)):
@@ -210,14 +212,14 @@ def _drawn(columns: Sequence[Column], rows: Sequence[Sequence[str]], wraps: Sequ
 
 
 def _trimmed(line: str) -> str:
-    """Without spaces at its end, in front of codes of style too."""
+    """The line without spaces at its end, also before style codes."""
     return re.sub(r"\s+((?:\x1b\[[0-9;]*m)*)$", r"\1", line)
 
 
 def without_zeros(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], keys: int = 1
 ) -> tuple[list[Column], list[list[str]]]:
-    """Columns and rows without the columns behind the first ``keys`` that hold nothing but zeros."""
+    """Columns and rows without columns of zeros; the first ``keys`` columns stay."""
     kept = [
         at for at in range(len(columns)) if at < keys or any(not ZERO.fullmatch(click.unstyle(row[at])) for row in rows)
     ]

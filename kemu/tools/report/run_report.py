@@ -44,7 +44,7 @@ LAST_LINES = 120
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:
-    """The result as plain data, the figures' keys beside the run's own."""
+    """The result as plain data: the fields of the run and of its figures in one object."""
     left_out = {"figures"} if result.core is not None else {"figures", "core"}
     own = attrs.asdict(result, filter=lambda field, _: field.name not in left_out)
     figures = plain(result.figures)
@@ -76,15 +76,8 @@ def as_text(
 ) -> Iterable[str]:
     """The report, line by line: the first screen, then the details.
 
-    Args:
-        result: the run's result.
-        scenario: the scenario that ran.
-        story: the observer that collected the story.
-        ownership: the observer that collected the owners of partitions.
-        command: the command that repeats the run.
-        trace: the file of the trace, if one was written.
-        told: whether the story was printed during the run.
-        verbose: whether the whole story is printed, with Kafka's own words at full length.
+    ``story`` and ``ownership`` are the observers of the run, ``command`` repeats it. ``told``: the story was printed
+    during the run. ``verbose``: the whole story is printed, with Kafka's own words at full length.
     """
     width = terminal_width()
     restarts = _Restarts(scenario, story)
@@ -130,7 +123,7 @@ def as_text(
 
 
 class _Restarts:
-    """The times that hosts were really down; a plan names the time before it is drawn around."""
+    """The real down times of hosts; the plan has the time before the random draw."""
 
     PLANNED = re.compile(r"each down for (?P<planned>\S+)$")
 
@@ -139,7 +132,7 @@ class _Restarts:
         self._story = story
 
     def amended(self, line: StoryLine) -> StoryLine:
-        """A line of the story; a rolling restart says how long its hosts were really down."""
+        """A line of the story; a rolling restart has the real down times of its hosts."""
         found = re.match(r"fault (\d+): ", line.sentence) if line.kind == "fault" else None
         if found is None:
             return line
@@ -167,7 +160,7 @@ class _Restarts:
 
 @frozen
 class Column:
-    """A cost in the table of seeds; ``value``: None where a run has none."""
+    """A figure in the table of seeds; ``value``: None if a run has no such figure."""
 
     head: str
     value: Callable[[Figures], float | None]
@@ -208,7 +201,7 @@ OF_SEEDS = (
     Column("expected losses", lambda figures: figures.expected_losses, _count),
     Column("leaderless", leaderless_us, _seconds),
 )
-"""What a run cost, in the order of columns."""
+"""The figures of a run, in the order of columns."""
 
 
 def _of_streams(name: str) -> Callable[[Figures], float | None]:
@@ -234,7 +227,7 @@ OF_STREAMS_SEEDS = (
     Column("MB read", _of_streams("read_bytes"), _megabytes),
     Column("in vain", _of_streams("read_in_vain"), _megabytes),
 )
-"""Beside them, where Streams applications ran."""
+"""Further columns for runs with Streams applications."""
 
 
 def _median(column: Column, values: Sequence[float | None]) -> str:
@@ -394,7 +387,7 @@ def _records(figures: Figures) -> Iterable[str]:
 
 
 def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
-    """How near the record of a group came to what a broker takes: of Streams applications, and of large groups."""
+    """The size of the group's metadata record and its distance to the limit, for Streams and for large groups."""
     for name, group in figures.groups.items():
         spec = scenario.groups.get(name)
         size, margin = group.metadata_max_bytes, group.margin_to_limit
@@ -406,7 +399,7 @@ def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
 
 
 def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
-    """How long moving took, and what it put on brokers."""
+    """The duration of reassignments, and their load on brokers."""
     took = f"in {span_text(moves.took_us)}" if moves.took_us is not None else "and did not end"
     left = f", {moves.unfinished} still on their way" if moves.unfinished else ""
     yield f"  reassignments: {moves.partitions} partitions in {len(moves.steps)} steps, {took}{left}"
@@ -425,7 +418,7 @@ def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
 
 
 def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
-    """What the tasks of a Streams application went through, event by event and task by task."""
+    """The tasks of a Streams application: rebalances by event, downtime by task, restores."""
     yield f"  tasks of {application}: {len(streams.downtime_us)}, {streams.tasks_down} of them down for a time"
     for episode in streams.episodes:
         balanced = "never in balance"
@@ -495,7 +488,7 @@ TASK_HEADS = ("from", "down", "detect", "barrier", "restore", "pause")
 
 
 def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
-    """How many partitions, how long in all, and which ones longest; nothing if none."""
+    """The number of partitions, their total time, and the longest times; no lines if there are none."""
     spans = {name: us for name, us in spent_us.items() if us}
     if spans:
         worst = sorted(spans.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -505,7 +498,7 @@ def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
 
 
 def _downtime(figures: Figures) -> Iterable[str]:
-    """Without service: which partitions, for what, and how much of the whole at a time."""
+    """Partitions without service: the causes, the waits, and the share of the group."""
     yield from _spans("partitions without service for a time", figures.downtime_us)
     if not figures.downtime:
         return
@@ -533,7 +526,7 @@ def _shares(spent_us: Mapping[str, int], unit: str = "partition-seconds") -> str
 
 
 def _control(figures: ReplicationFigures) -> Iterable[str]:
-    """Controllers, elections, and what partitions went through."""
+    """Controllers, elections, ISR changes, and partitions without leader or in-sync replicas."""
     terms = [
         f"{broker_host(term.broker)} from {clock_text(term.from_us)} (epoch {term.controller_epoch})"
         for term in figures.controllers
@@ -550,7 +543,7 @@ def _control(figures: ReplicationFigures) -> Iterable[str]:
 
 
 def _closings(closings: Sequence[ClosingFigures]) -> Iterable[str]:
-    """How long clean ends took, and what was left undone."""
+    """The duration of clean ends, and their unfinished work."""
     slowest = max(closings, key=lambda row: row.took_us)
     many = f"{len(closings)} hosts were closed, the slowest" if len(closings) > 1 else "closed"
     yield f"  {many}: {slowest.host} in {span_text(slowest.took_us)}"
@@ -608,7 +601,7 @@ def _reasons(losses: Iterable[Loss]) -> list[str]:
 
 
 def _losses(losses: Sequence[Loss]) -> Iterable[str]:
-    """What is gone and may be: by reason, with why the reason is one."""
+    """Records lost as Kafka's rules allow, by reason, with the rule."""
     for why in _reasons(losses):
         rows = [loss for loss in losses if loss.why == why]
         yield f"  {sum(loss.records for loss in rows):,} records by {why}: {LOSS_REASONS[why]}"
@@ -620,7 +613,7 @@ def _losses(losses: Sequence[Loss]) -> Iterable[str]:
 
 
 def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
-    """What stays as it is: by reason, with why the reason is one."""
+    """Conditions from which Kafka itself does not recover, by reason, with the explanation."""
     for why in dict.fromkeys(each.why for each in left):
         rows = [each for each in left if each.why == why]
         yield f"  {why}: {STAYS_SO[why]}"
@@ -630,7 +623,7 @@ def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
 
 
 def _waiting(result: RunResult) -> Iterable[str]:
-    """What waits, for how long, and for what."""
+    """Waiting hosts and groups, their waiting time, and the cause."""
     for each in result.waiting[:MOST_WAITING]:
         yield f"  {each.what} for {(result.virtual_us - each.since_us) / 1e6:.1f} s: {each.why}"
     if len(result.waiting) > MOST_WAITING:

@@ -36,7 +36,7 @@ MESSAGE_WIDTH = 72
 FIRST = ("error", "generation", "member_id", "instance_id", "leader")
 """Fields of a message that are shown before the others."""
 SHOWN = 8
-"""Items of a list that are shown; of longer ones the count."""
+"""Items of a list that are shown; a longer list ends with its count."""
 
 
 @frozen
@@ -55,7 +55,7 @@ def entries_of(trace: Trace) -> Iterator[Entry]:
 
     Raises:
         TraceError: the file is damaged.
-        Malformed: a row in it is none.
+        Malformed: a row of the file is invalid.
     """
     yield _header(trace.header)
     packets = Packets()
@@ -161,10 +161,10 @@ def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int) -> tuple[str, 
 
 
 def effect_data(row: Row) -> dict[str, Any]:
-    """A row of an effect as plain data, messages and notes with their fields by name.
+    """A row of an effect as plain data; messages and notes have their fields by name.
 
     Raises:
-        Malformed: it is none.
+        Malformed: the row is invalid.
     """
     return _effect(row, {}, 0)[1]
 
@@ -246,7 +246,7 @@ def _message(sealed: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def brief(value: object) -> str:
-    """A note, fact or command on one line: its name and its fields that are not at their default."""
+    """A note, fact or command on one line: its name, and the fields that differ from their defaults."""
     return f"{type(value).__name__}{_fields(value)}"
 
 
@@ -281,7 +281,7 @@ def _is_partition(item: Any) -> bool:
 
 
 def partitions_text(pairs: Iterable[TopicPartition]) -> str:
-    """Partitions with runs drawn together: t-0..5."""
+    """Partitions as text; consecutive numbers are joined: t-0..5."""
     runs: list[list[Any]] = []
     for topic, number in pairs:
         if runs and runs[-1][0] == topic and runs[-1][2] == number - 1:
