@@ -52,18 +52,18 @@ def test_a_group_grows() -> None:
     ("arguments", "words"),
     [
         (("streams-scale-down", "--leave", "c2", "c8", "c9"), '"c8", "c9" are no instances of app; known: c1, c2, c3'),
-        (("streams-scale-down", "--leave", "c8"), '"c8" is no instance of app; known: c1, c2, c3; nobody is told'),
+        (("streams-scale-down", "--leave", "c8"), '"c8" is no instance of app; known: c1, c2, c3'),
         (("streams-scale-down", "--down-to", "80"), "must be a percentage from 1% to 100%"),
         (("streams-scale-down", "--down-to", "0%"), "must be a percentage from 1% to 100%"),
-        (("streams-scale-down",), "say one of --down-to"),
-        (("streams-scale-down", "--down-to", "60%", "--add", "1"), "say one of --down-to"),
+        (("streams-scale-down",), "give one of --down-to"),
+        (("streams-scale-down", "--down-to", "60%", "--add", "1"), "give one of --down-to"),
         (("streams-scale-down", "c2", "--add", "1"), '"c2": names follow --leave'),
         (("streams-scale-down", "--add", "0"), "0 is not in the range"),
         (("streams-scale-down", "--add", "1", "--at", "soon"), "--at 'soon' is no duration"),
         (("streams-scale-down", "--add", "1", "--group", "ap"), 'did you mean "app"'),
         (("steady-group", "--add", "1"), "0 groups of Streams instances"),
-        (("--add", "1"), "say which SCENARIO, or --live PATH"),
-        (("--live", "/nowhere/orders", "--add", "1"), "no run takes orders there"),
+        (("--add", "1"), "name a SCENARIO, or give --live PATH"),
+        (("--live", "/nowhere/orders", "--add", "1"), "no run accepts orders there"),
     ],
 )
 def test_bad_input_is_one_error_and_exit_code_2(

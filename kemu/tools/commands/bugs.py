@@ -70,8 +70,8 @@ def bugs(
 
     With --find, count the seeds until the bug is caught in each of five ranges of --seeds, and print the median.
 
-    Exit codes: 0 the bug was caught, and today's rule holds; 1 the bug was not caught (another --seed may miss it).
-    2 is bad input. 127, 128 and 129 say that today's rule does not hold, as for "kemu run".
+    Exit codes: 0 caught, and today's rule holds; 1 not caught (another --seed may miss the bug); 2 bad input.
+    127, 128 and 129 say that today's rule does not hold, as for "kemu run".
     """
     if finding:
         if seed is not None or show or trace is not None:
@@ -255,7 +255,7 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
     yield f"  today: {bug.today}"
     yield ""
     yield click.style("With the past rule", bold=True) + f": {shown.scenario.summary}  (seed {past.seed})"
-    yield from _told(shown)
+    yield from _marked_story(shown)
     yield ""
     if shown.caught:
         others = len(past.violations) - len(shown.caught)
@@ -277,16 +277,16 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
     yield f"  repeat with: {shown.command} --set 'bugs={still_on}'"
 
 
-def _told(shown: Shown) -> Iterable[str]:
+def _marked_story(shown: Shown) -> Iterable[str]:
     """The story until shortly after the bug was first caught, with the violations among its lines."""
     from kemu.tools.report.story import clock_text
 
-    told = sorted(shown.past.violations, key=lambda each: (each.at_us, each.seq))
-    first = [each for each in told if each in shown.caught][:1]
+    violations = sorted(shown.past.violations, key=lambda each: (each.at_us, each.seq))
+    first = [each for each in violations if each in shown.caught][:1]
     until_us = first[0].at_us + TAIL_US if first else shown.past.virtual_us
     marked = [(line.at_us, line.text(), False) for line in shown.lines if line.at_us <= until_us]
-    shown_too = [each for each in told if each not in first and each.at_us <= until_us]
-    for each in (*first, *shown_too[: MOST_VIOLATIONS - 1]):
+    others = [each for each in violations if each not in first and each.at_us <= until_us]
+    for each in (*first, *others[: MOST_VIOLATIONS - 1]):
         marked.append((each.at_us, f"{each.checker} ({each.kind}): {each.text}", True))
     marked.sort(key=lambda row: row[0])
     half = MOST_LINES // 2
@@ -294,4 +294,4 @@ def _told(shown: Shown) -> Iterable[str]:
         if len(marked) <= MOST_LINES or number < half or number >= len(marked) - half:
             yield f"  {clock_text(at_us)}  {click.style(text, fg='red') if wrong else text}"
         elif number == half:
-            yield f"  ... {len(marked) - 2 * half} lines left out; {shown.command} tells all"
+            yield f"  ... {len(marked) - 2 * half} lines left out; {shown.command} prints all"

@@ -34,7 +34,7 @@ SAY_EVERY_S = 10.0
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values of KEY; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
-@click.option("--resume", "again", is_flag=True, help="Continue the campaign in --out.")
+@click.option("--resume", "resumed", is_flag=True, help="Continue the campaign in --out.")
 @click.option(
     "--keep-traces", type=click.Choice(["failing", "all", "none"]), default="failing", show_default=True,
     help="The runs whose traces are written.",
@@ -50,7 +50,7 @@ def campaign(
     grid: tuple[str, ...],
     actions: tuple[str, ...],
     out: Path,
-    again: bool,
+    resumed: bool,
     keep_traces: str,
     master: str,
     memory: str,
@@ -76,7 +76,7 @@ def campaign(
         cells = make_cells(scenarios, _names(profiles), grid, actions)
         spec = Spec(cells, wanted[0], wanted[-1], keep_traces, fingerprint())
         settings = spark_settings(conf)
-        running = resume(out, spec) if again else None
+        running = resume(out, spec) if resumed else None
         samples = sample_runs(spec)
         if running is None:
             seconds = {cell: taken for (cell, _), (_, taken) in samples.items()}
@@ -99,14 +99,14 @@ def campaign(
             spark.stop()
         lines = running.lines()
         report(running, lines, time.perf_counter() - began_s, form)
-        odd = differing(lines, samples)
-        for number, seed, here, there in odd:
+        different = differing(lines, samples)
+        for number, seed, here, there in different:
             cell = cells[number]
             asked = SweptRun(cell.build(), seed, cell.profile, cell.command(seed))
             say_differs(Differs(asked, here, there, first_difference(asked)))
         if not awake:
             click.echo(f"on the executors {ASLEEP}", err=True)
-    sys.exit(NONDETERMINISM if odd else worst(line.verdict for line in lines) if awake else BROKEN)
+    sys.exit(NONDETERMINISM if different else worst(line.verdict for line in lines) if awake else BROKEN)
 
 
 def _names(profiles: str | None) -> list[str]:
@@ -190,13 +190,13 @@ def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form:
     if form == "json":
         failures = [{"cell": cells[line.cell].name, "seed": line.seed, "verdict": line.verdict, "command": said}
                     for line, said in commands]  # fmt: skip
-        told: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "campaign": running.id,
             "runs": len(lines),
             "wall_s": round(wall_s, 3),
             "cells": cells_table,
         }
-        click.echo(json.dumps({**told, "failures": failures}, indent=2))
+        click.echo(json.dumps({**summary, "failures": failures}, indent=2))
         return
     print_lines(_report_text(running, lines, wall_s, cells_table, commands))
 

@@ -209,20 +209,20 @@ def compared(
         **attrs.asdict(variant),
         "runs": len(bills),
         "verdicts": verdicts,
-        "figures": {name: _told(values) for name, values in by_seed.items()},
+        "figures": {name: _summary(values) for name, values in by_seed.items()},
         "by_seed": by_seed,
         "did_not_work": f"in {len(idle)} of {len(bills)} runs; {idle[0]}" if idle else "",
         "never_fired": [fault.text for fault in unfired_in_all(faults)],
     }
 
 
-def _told(values: Sequence[float | None]) -> dict[str, float | None]:
+def _summary(values: Sequence[float | None]) -> dict[str, float | None]:
     """A figure over the seeds: median, low and high, p95, max; None where too few runs have a value."""
     known = [value for value in values if value is not None]
     if not known:
         return dict.fromkeys(("median", "low", "high", "p95", "max"))
-    told = spread(known)
-    return {"median": told.median, "low": told.low, "high": told.high, "p95": told.p95, "max": told.largest}
+    found = spread(known)
+    return {"median": found.median, "low": found.low, "high": found.high, "p95": found.p95, "max": found.largest}
 
 
 def with_differences(rows: Sequence[dict[str, Any]]) -> None:

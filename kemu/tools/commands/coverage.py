@@ -72,9 +72,9 @@ def coverage(
                     if result.verdict != "holds" and not first:
                         first = f"{name}, seed {seed}: {result.verdict}: {result.reason}"
                     advance(name, result.verdict != "holds")
-        told: dict[str, Any] = {"scenarios": list(scenarios), "seeds": list(chosen), "random_faults": faults}
+        head: dict[str, Any] = {"scenarios": list(scenarios), "seeds": list(chosen), "random_faults": faults}
         if form == "json":
-            click.echo(json.dumps({**told, **as_dict(covered, role)}, indent=2))
+            click.echo(json.dumps({**head, **as_dict(covered, role)}, indent=2))
         else:
             print_lines(as_text(covered, role))
             if first:

@@ -134,7 +134,7 @@ def _scenario_lines(key: str) -> Iterable[str]:
 
 
 def _draws() -> Iterable[str]:
-    yield f"what a scenario leaves to chance: draws = one of {', '.join(SETS)}, or a table with single draws on top:"
+    yield f"random values of a scenario: draws = one of {', '.join(SETS)}, or a table with single draws on top:"
     yield "  [draws]"
     yield '  set = "calm"'
     yield '  poll.work = "lognormal median=500ms p99=5s"'

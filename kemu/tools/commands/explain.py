@@ -86,7 +86,7 @@ def explain(
     if from_us is not None and to_us is not None and from_us > to_us:
         raise click.UsageError("--from is later than --to: no time lies between them")
     if step is not None and around is not None:
-        raise click.UsageError("--step and --around are two places: give one")
+        raise click.UsageError("--step and --around exclude each other: give one")
     torn = ""
     known: set[str] = set()
     entries = explained(trace, actors, from_us, to_us, pattern, known)

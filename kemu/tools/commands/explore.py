@@ -150,11 +150,11 @@ def explore(
         grain_us=grain, within_us=within, depth=depth, bound=bound, spans_us=spans_us, messages=messages
     )
     printed = "none" if form == "json" else "all" if tell_draws else "news"
-    explored, told = _explore(request, strategy, chosen, given, runs, keep, printed)
+    explored, explored_runs = _explore(request, strategy, chosen, given, runs, keep, printed)
     if out is not None and explored.found is not None:
         _write(out, explored.found)
     if form == "json":
-        click.echo(json.dumps(_as_dict(request, strategy, explored, told), indent=2))
+        click.echo(json.dumps(_as_dict(request, strategy, explored, explored_runs), indent=2))
     else:
         print_lines(_as_text(request, explored, out))
     sys.exit(_exit_code(explored))
@@ -170,11 +170,11 @@ def _explore(
     printed: str,
 ) -> tuple[Explored, list[ExploredRun]]:
     """Explore, and print runs at once; ``printed``: "all", "news" (new coverage) or "none"."""
-    told: list[ExploredRun] = []
+    explored_runs: list[ExploredRun] = []
     with watched_sweep() as watch, progress("runs", runs) as advance:
 
         def tell(ran: ExploredRun) -> None:
-            told.append(ran)
+            explored_runs.append(ran)
             command = command_of(request, ran)
             watch.saw(SweptRun(ran.scenario, ran.seed, request.profile, command), ran.digest)
             advance(strategy, ran.found is not None)
@@ -183,7 +183,7 @@ def _explore(
 
         trials = Trials(profile=request.profile)
         explorer = Explorer(request.scenario, strategy, seeds, trials, options=options, keep=keep, tell=tell)
-        return explorer.explore(runs), told
+        return explorer.explore(runs), explored_runs
 
 
 def command_of(request: Request, ran: ExploredRun, command: str = "run") -> str:
@@ -233,7 +233,7 @@ def _as_text(request: Request, explored: Explored, out: Path | None) -> list[str
     return lines
 
 
-def _as_dict(request: Request, strategy: str, explored: Explored, told: list[ExploredRun]) -> dict[str, Any]:
+def _as_dict(request: Request, strategy: str, explored: Explored, explored_runs: list[ExploredRun]) -> dict[str, Any]:
     found = explored.found
     return {
         "scenario": request.source,
@@ -250,7 +250,7 @@ def _as_dict(request: Request, strategy: str, explored: Explored, told: list[Exp
                 "new": ran.new,
                 "digest": ran.digest,
             }
-            for ran in told
+            for ran in explored_runs
         ],
         "found": None
         if found is None or found.violation is None

@@ -54,17 +54,17 @@ def history(
         given += [name for name, value in (("--set", settings), ("--do", actions)) if value]
         if given:
             raise click.UsageError(f"{given[0]} goes with a scenario; {source} is a trace, whose run is over")
-        told = _of_file(path)
+        histories = _of_file(path)
     else:
-        told = [_of_run(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))]
+        histories = [_of_run(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))]
     if form == "json":
-        click.echo(json.dumps({"runs": [as_dict(each) for each in told]}, indent=2))
+        click.echo(json.dumps({"runs": [as_dict(each) for each in histories]}, indent=2))
     else:
-        for each in told:
+        for each in histories:
             print_lines(as_text(each))
-    if any(each.broke for each in told):
+    if any(each.broke for each in histories):
         sys.exit(BROKEN)
-    sys.exit(CORRECTNESS if any(each.unexplained for each in told) else HOLDS)
+    sys.exit(CORRECTNESS if any(each.unexplained for each in histories) else HOLDS)
 
 
 def _of_run(source: str, options: RunOptions) -> RunHistory:
@@ -91,14 +91,14 @@ def _of_file(path: Path) -> list[RunHistory]:
     from kemu.emulator.trace.traces import read_runs
 
     try:
-        told = [_of_trace(trace) for trace in read_runs(path)]
+        histories = [_of_trace(trace) for trace in read_runs(path)]
     except (TraceError, CodecError) as error:
         raise _BadInput(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     except OSError as error:
         raise _BadInput(f"{path}: {error.strerror}") from None
-    if not told:
+    if not histories:
         raise _BadInput(f"{path}: the file holds no run")
-    return told
+    return histories
 
 
 def _of_trace(trace: "Trace") -> RunHistory:

@@ -49,7 +49,7 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
         raise click.UsageError("--live goes with one seed, the trio loop, and without --twice")
     with writable(request.trace), _listening(control):
         results = run_all(request, options.form, options.verbose)
-        differs = twice and not _same_again(request, results)
+        differs = twice and not _same_twice(request, results)
     sys.exit(NONDETERMINISM if differs else worst(result.verdict for result in results))
 
 
@@ -169,15 +169,15 @@ def run_many(request: Request, form: str, accept: "Accept | None" = None) -> "li
     return results
 
 
-def _same_again(request: Request, results: "list[RunResult]") -> bool:
+def _same_twice(request: Request, results: "list[RunResult]") -> bool:
     """Run all seeds a second time and compare the digests; report a difference on standard error."""
     from kemu.emulator.runner import run as run_scenario
 
     for first in results:
-        again = run_scenario(request.scenario, seed=first.seed, profile=request.profile, loop=request.loop)
-        if again.digest != first.digest:
-            click.echo(f"nondeterminism: seed {first.seed} gave {first.digest}, then {again.digest}", err=True)
+        second = run_scenario(request.scenario, seed=first.seed, profile=request.profile, loop=request.loop)
+        if second.digest != first.digest:
+            click.echo(f"nondeterminism: seed {first.seed} gave {first.digest}, then {second.digest}", err=True)
             click.echo(f"repeat with: {request.command_for(first.seed)} --twice", err=True)
             return False
-    click.echo(f"the same digest again for {len(results)} seed(s)", err=True)
+    click.echo(f"the same digest twice for {len(results)} seed(s)", err=True)
     return True

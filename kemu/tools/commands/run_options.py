@@ -69,7 +69,7 @@ def request_of(source: str, options: RunOptions, live: bool = False, control: Pa
 
     seed, seeds, profile, trace = options.seed, options.seeds, options.profile, options.trace
     if seed is not None and seeds is not None:
-        raise click.UsageError("--seed and --seeds are two ways to say it: give one")
+        raise click.UsageError("--seed and --seeds exclude each other: give one")
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     if trace is not None and Path(source).is_file() and trace.exists() and trace.samefile(source):

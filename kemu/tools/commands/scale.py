@@ -59,7 +59,7 @@ def scale(
     if names and not leave:
         raise click.UsageError(f'"{names[0]}": names follow --leave')
     if sum((to is not None, bool(leave), count is not None)) != 1:
-        raise click.UsageError("say one of --down-to PERCENT, --leave NAME..., --add N")
+        raise click.UsageError("give one of --down-to PERCENT, --leave NAME..., --add N")
     if to is not None and percentage(to) is None:
         raise click.UsageError(f'--down-to "{to}" must be a percentage from 1% to 100%, such as 80%')
     row: dict[str, Any] = {"do": "add-members", "count": count} if count else {"do": "scale-down"}
@@ -68,7 +68,7 @@ def scale(
         _order(live, row, group, options.form)
         return
     if not scenario:
-        raise click.UsageError("say which SCENARIO, or --live PATH")
+        raise click.UsageError("name a SCENARIO, or give --live PATH")
     loaded = with_values(load_scenario(scenario), options.settings)
     row["group"] = _application(loaded, group)
     _known(loaded, row)
@@ -90,7 +90,7 @@ def _application(scenario: Scenario, group: str | None) -> str:
     if group is not None and group not in found:
         raise _error(f'--group: "{group}" is no group of Streams instances{nearest(group, found)}')
     if group is None and len(found) != 1:
-        many = f"say which with --group: {', '.join(found)}" if found else "[groups.NAME.streams] makes one"
+        many = f"name one with --group: {', '.join(found)}" if found else "[groups.NAME.streams] makes one"
         raise _error(f"{len(found)} groups of Streams instances: {many}")
     return group or found[0]
 
@@ -103,7 +103,7 @@ def _known(scenario: Scenario, row: dict[str, Any]) -> None:
     if unknown:
         said = ", ".join(f'"{name}"' for name in unknown)
         are = "is no instance" if len(unknown) == 1 else "are no instances"
-        raise _error(f"--leave: {said} {are} of {row['group']}{nearest(unknown[0], instances)}; nobody is told")
+        raise _error(f"--leave: {said} {are} of {row['group']}{nearest(unknown[0], instances)}")
 
 
 def _error(text: str) -> ScenarioError:
@@ -160,7 +160,7 @@ def _answer(path: Path, row: dict[str, Any]) -> dict[str, Any]:
                 said += data
         except OSError as error:
             how = "kemu run SCENARIO --live --control PATH starts one"
-            raise _error(f"--live {path}: no run takes orders there ({error.strerror or error}); {how}") from None
+            raise _error(f"--live {path}: no run accepts orders there ({error.strerror or error}); {how}") from None
     if not said:
         raise _error(f"--live {path}: the run ended before it answered")
     answer: dict[str, Any] = json.loads(said)

@@ -24,4 +24,4 @@ def schema(out: Path | None) -> None:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise click.BadParameter(f"{out} cannot be written: {error.strerror}", param_hint="--out") from None
-    click.echo(f"the schema stands in {out}", err=True)
+    click.echo(f"schema written to {out}", err=True)

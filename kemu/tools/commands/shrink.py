@@ -64,7 +64,7 @@ def shrink(
 
     The same input gives the same result. Ctrl-C ends the search and writes the smallest scenario so far.
     """
-    scenario, seed, profile = _what(source, seed, profile, settings, actions)
+    scenario, seed, profile = _source_of(source, seed, profile, settings, actions)
     path = Path(out if out is not None else f"{identifier(scenario.name).replace('_', '-')}-shrunk")
     toml, test = path.with_name(f"{path.name}.toml"), path.with_name(f"test_{identifier(path.name)}.py")
     if toml.exists() and Path(source).exists() and toml.samefile(source):
@@ -86,7 +86,7 @@ def shrink(
     print_lines([*shrunk_text(shrunk), "", f"written: {toml}", f"written: {test}", f"repeat with: kemu run {toml}"])
 
 
-def _what(
+def _source_of(
     source: str, seed: int | None, profile: str | None, settings: tuple[str, ...], actions: tuple[str, ...]
 ) -> tuple[Scenario, int, str]:
     """The scenario, seed and profile of a trace, or of the options."""
@@ -109,7 +109,7 @@ def _what(
 def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, tries: int) -> Shrunk:
     """Shrink; an interrupt ends the search with the smallest scenario so far."""
     with progress("runs", runs) as advance:
-        told = _Told(size_of(scenario), advance)
+        reporter = _Reporter(size_of(scenario), advance)
         shrinker = Shrinker(
             attrs.evolve(scenario, profile=profile),
             seed,
@@ -117,7 +117,7 @@ def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, t
             keep=keep,
             runs=runs,
             tries=tries,
-            tell=told.tell,
+            tell=reporter.tell,
         )
         print_lines([f"keeping {shrinker.signature.words()}"], err=True)
         try:
@@ -127,7 +127,7 @@ def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, t
             return shrinker.shrunk()
 
 
-class _Told:
+class _Reporter:
     """Progress of shrinking: a bar on a terminal, and a line for each smaller scenario."""
 
     def __init__(self, size: ScenarioSize, advance: Callable[[str, bool], None]) -> None:

@@ -77,24 +77,24 @@ def swarm(
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     if scenario is not None and replicated is not None:
-        raise click.UsageError("--replicated is drawn with the cluster: leave SCENARIO or it out")
+        raise click.UsageError("--replicated goes without SCENARIO: it changes how the cluster is drawn")
     if scenario is not None and operated:
-        raise click.UsageError("--operated is drawn with the cluster: leave SCENARIO or it out")
+        raise click.UsageError("--operated goes without SCENARIO: it changes how the cluster is drawn")
     if out is not None and seed is None:
         raise click.UsageError("--out goes with --seed")
     given = load_scenario(scenario) if scenario is not None else None
-    again = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
-    again += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
-    again += ["--operated"] if operated else []
-    again += ["--history"] if history else []
+    options = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
+    options += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
+    options += ["--operated"] if operated else []
+    options += ["--history"] if history else []
     draw = partial(swarm_case, scenario=given, profile=profile, replicated=replicated, operated=operated)
     if seed is not None:
         case = draw(seed)
         if out is not None:
             _write(out, case)
-        swarmed = _run_one(case, profile, history, _command(again, seed), form, verbose)
+        swarmed = _run_one(case, profile, history, _command(options, seed), form, verbose)
         sys.exit(worst([swarmed.verdict]))
-    runs = _run_many(draw, seed_range(seeds), profile, history, again, tell_draws, form)
+    runs = _run_many(draw, seed_range(seeds), profile, history, options, tell_draws, form)
     sys.exit(worst(run.verdict for run in runs))
 
 
@@ -115,8 +115,8 @@ class SwarmRun:
         """The verdict of the run; "violated" for an unexplained anomaly in its history."""
         if self.own_bugs:
             return "holds"
-        odd = self.result.verdict == "holds" and self.history is not None and self.history.unexplained
-        return "violated" if odd else self.result.verdict
+        unexplained = self.result.verdict == "holds" and self.history is not None and self.history.unexplained
+        return "violated" if unexplained else self.result.verdict
 
     @property
     def failures(self) -> frozenset[tuple[str, ...]]:
@@ -165,8 +165,8 @@ def _run(
     own = bugs_of(PROFILES[one.result.profile]) if one.verdict != "holds" else ()
 
     def without(*mended: str) -> SwarmRun:
-        again = evolve(case, scenario=evolve(case.scenario, mended=mended))
-        return _run_once(again, profile, history, Panel())
+        changed = evolve(case, scenario=evolve(case.scenario, mended=mended))
+        return _run_once(changed, profile, history, Panel())
 
     def explaining(failed: SwarmRun, known: tuple[str, ...]) -> tuple[str, ...]:
         """The bugs that explain the remaining failures; empty if one failure remains without each of them."""
@@ -203,12 +203,12 @@ def _run_once(
         return SwarmRun(case, result, None)
     found = listening.finish(result.virtual_us, result.losses)
     name = case.scenario.name
-    told = RunHistory(name, case.seed, result.profile, result.verdict, result.virtual_us, found, result.broke)
-    return SwarmRun(case, result, told)
+    judged = RunHistory(name, case.seed, result.profile, result.verdict, result.virtual_us, found, result.broke)
+    return SwarmRun(case, result, judged)
 
 
-def _command(again: Iterable[str], seed: int) -> str:
-    return " ".join(["kemu swarm", *again, "--seed", str(seed)])
+def _command(options: Iterable[str], seed: int) -> str:
+    return " ".join(["kemu swarm", *options, "--seed", str(seed)])
 
 
 def _write(out: Path, case: SwarmCase) -> None:
@@ -250,7 +250,7 @@ def _run_many(
     seeds: range,
     profile: str | None,
     history: bool,
-    again: list[str],
+    options: list[str],
     tell_draws: bool,
     form: str,
 ) -> list[SwarmRun]:
@@ -265,11 +265,11 @@ def _run_many(
             for seed in seeds:
                 one = _run(draw(seed), profile, history, Panel())
                 runs.append(one)
-                command = _command(again, seed)
+                command = _command(options, seed)
                 watch.saw(SweptRun(one.case.scenario, seed, one.result.profile, command), one.result.digest)
                 advance("", one.verdict != "holds")
                 if form == "text":
-                    print_lines(_told(one, tell_draws, command))
+                    print_lines(_lines_of(one, tell_draws, command))
         if form == "json":
             rows = [{"drawn": _drawn(one.case), **as_dict(one.result), **_own(one), **_history(one)} for one in runs]
             click.echo(json.dumps({"runs": rows}, indent=2))
@@ -283,8 +283,8 @@ def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
     yield f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold"
     cores = [one.result.core for one in runs if one.result.core is not None]
     if cores:
-        hopeless = sum(1 for core in cores if core.unrecoverable)
-        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; in {hopeless} it could not recover"
+        unrecoverable = sum(1 for core in cores if core.unrecoverable)
+        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; in {unrecoverable} it could not recover"
     stuck = [each.kind for one in runs for each in stood_still(one.result.violations)]
     if stuck:
         count = sum(1 for one in runs if stood_still(one.result.violations))
@@ -292,7 +292,7 @@ def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
         yield f"blocked as in Kafka, in {count} of {len(runs)} runs: {reasons}"
 
 
-def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
+def _lines_of(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
     """The lines of one run."""
     from kemu.tools.report.story import core_text
 

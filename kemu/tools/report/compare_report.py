@@ -33,7 +33,7 @@ def differences(base: dict[str, Any], row: dict[str, Any]) -> dict[str, dict[str
         By figure: ``median``, ``low`` and ``high`` (None below six pairs), and ``says``: better, worse, more, less,
         "no difference shown", or "equal" if all differences are 0.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, values in row["by_seed"].items():
         pairs = [
             new - old
@@ -42,13 +42,13 @@ def differences(base: dict[str, Any], row: dict[str, Any]) -> dict[str, dict[str
         ]
         if not pairs:
             continue
-        told = spread(pairs)
+        middle = spread(pairs)
         says = NO_DIFFERENCE
         if not any(pairs):
             says = EQUAL
-        elif told.low is not None and told.high is not None and (told.low > 0 or told.high < 0):
-            says = word(name, told.median)
-        found[name] = {"median": told.median, "low": told.low, "high": told.high, "says": says}
+        elif middle.low is not None and middle.high is not None and (middle.low > 0 or middle.high < 0):
+            says = word(name, middle.median)
+        found[name] = {"median": middle.median, "low": middle.low, "high": middle.high, "says": says}
     return found
 
 
@@ -86,8 +86,8 @@ def _answers(worked: Sequence[dict[str, Any]], seeds: int) -> Iterable[str]:
     for row in worked[1:]:
         yield f"  {row['variant']}"
         by_word: dict[str, list[str]] = {}
-        for name, told in row["differences"].items():
-            by_word.setdefault(told["says"], []).append(name)
+        for name, found in row["differences"].items():
+            by_word.setdefault(found["says"], []).append(name)
         for says in _ORDER:
             parts = [_difference(name, row["differences"][name]) for name in by_word.get(says, ())]
             if parts:
@@ -99,11 +99,11 @@ def _answers(worked: Sequence[dict[str, Any]], seeds: int) -> Iterable[str]:
             yield "    equal in every figure"
 
 
-def _difference(name: str, told: dict[str, Any]) -> str:
+def _difference(name: str, found: dict[str, Any]) -> str:
     said = _format(name)
     unit = f" {FIGURES[name].unit.value}" if FIGURES[name].unit.value else ""
-    low, high = said(told["low"]), said(told["high"])
-    return f"{_words(name)} {_signed(said, told['median'])}{unit} [{low}, {high}]"
+    low, high = said(found["low"]), said(found["high"])
+    return f"{_words(name)} {_signed(said, found['median'])}{unit} [{low}, {high}]"
 
 
 def _signed(said: Callable[[float], str], value: float) -> str:
@@ -153,13 +153,13 @@ def _words(name: str) -> str:
 
 
 def _cell(row: dict[str, Any], name: str, with_high: bool) -> str:
-    told = row["figures"][name]
-    if told["median"] is None:
+    found = row["figures"][name]
+    if found["median"] is None:
         return "-"
     said = _format(name)
-    interval = "" if told["low"] is None else f" [{said(told['low'])}, {said(told['high'])}]"
-    high = f" / {said(told['max'] if told['p95'] is None else told['p95'])}" if with_high else ""
-    return f"{said(told['median'])}{interval}{high}"
+    interval = "" if found["low"] is None else f" [{said(found['low'])}, {said(found['high'])}]"
+    high = f" / {said(found['max'] if found['p95'] is None else found['p95'])}" if with_high else ""
+    return f"{said(found['median'])}{interval}{high}"
 
 
 def _format(name: str) -> Callable[[float], str]:

@@ -30,35 +30,35 @@ class RunHistory:
         return tuple(each for each in self.found if not each.explained)
 
 
-def as_dict(told: RunHistory) -> dict[str, Any]:
+def as_dict(history: RunHistory) -> dict[str, Any]:
     """Plain data: all counts, and each anomaly that nothing explains."""
-    counts = counted(told.found)
+    counts = counted(history.found)
     return {
-        "source": told.source,
-        "seed": told.seed,
-        "profile": told.profile,
-        "verdict": told.verdict,
-        "virtual_us": told.virtual_us,
-        "broke": told.broke,
+        "source": history.source,
+        "seed": history.seed,
+        "profile": history.profile,
+        "verdict": history.verdict,
+        "virtual_us": history.virtual_us,
+        "broke": history.broke,
         "anomalies": [
             {"anomaly": kind.value, "explained": why, "times": times, "records": records}
             for kind in Anomaly
             for why, (times, records) in sorted(counts.get(kind, {}).items())
         ],
-        "unexplained": [asdict(each) | {"anomaly": each.anomaly.value} for each in told.unexplained],
+        "unexplained": [asdict(each) | {"anomaly": each.anomaly.value} for each in history.unexplained],
     }
 
 
-def as_text(told: RunHistory, indent: int = 0) -> Iterator[str]:
+def as_text(history: RunHistory, indent: int = 0) -> Iterator[str]:
     """A row for each anomaly and its explanation; then each unexplained occurrence.
 
     ``indent``: columns by which the caller indents the lines.
     """
-    took = f"{told.virtual_us / 1_000_000:.1f} s"
-    yield f"{told.source}, seed {told.seed}, {told.profile}: {took}, verdict {told.verdict}"
-    if told.broke:
-        yield f"the run broke, and the history ends there: {told.broke.splitlines()[0]}"
-    counts = counted(told.found)
+    took = f"{history.virtual_us / 1_000_000:.1f} s"
+    yield f"{history.source}, seed {history.seed}, {history.profile}: {took}, verdict {history.verdict}"
+    if history.broke:
+        yield f"the run broke, and the history ends there: {history.broke.splitlines()[0]}"
+    counts = counted(history.found)
     columns = (Column("anomaly"), Column("times", right=True), Column("records", right=True),
                Column("explained by", wraps=True))  # fmt: skip
     rows = [
@@ -71,7 +71,7 @@ def as_text(told: RunHistory, indent: int = 0) -> Iterator[str]:
     absent = [kind.value for kind in Anomaly if not counts.get(kind)]
     if absent:
         yield f"none of: {', '.join(absent)}"
-    unexplained = told.unexplained
+    unexplained = history.unexplained
     yield f"unexplained: {len(unexplained)}"
     for each in unexplained[:MOST]:
         yield f"  {each.at_us / 1_000_000:.6f} s  {each.anomaly.value}: {each.text}"

@@ -206,8 +206,8 @@ OF_SEEDS = (
 
 def _of_streams(name: str) -> Callable[[Figures], float | None]:
     def value(figures: Figures) -> float | None:
-        told = streams_sums(figures)
-        return None if told is None else told[name]
+        sums = streams_sums(figures)
+        return None if sums is None else sums[name]
 
     return value
 
