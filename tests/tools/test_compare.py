@@ -15,7 +15,7 @@ from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import random_faults
 from kemu.emulator.watching.panel import Panel
 from kemu.tools.cli import kemu
-from kemu.tools.commands.compare import DEFAULT_VARIANTS, _told, variants_of, with_differences
+from kemu.tools.commands.compare import DEFAULT_VARIANTS, summary_of, variants_of, with_differences
 from kemu.tools.report.compare_report import as_text
 
 
@@ -94,7 +94,7 @@ def row_of(name: str, **figures: list[float | None]) -> dict[str, Any]:
     by_seed: dict[str, list[float | None]] = {
         figure: figures.get(figure, [0.0] * len(next(iter(figures.values())))) for figure in FIGURES
     }
-    told = {figure: _told(values) for figure, values in by_seed.items()}
+    told = {figure: summary_of(values) for figure, values in by_seed.items()}
     return {"variant": name, "runs": 1, "verdicts": {"holds": 8}, "figures": told, "by_seed": by_seed,
             "did_not_work": "", "never_fired": []}  # fmt: skip
 

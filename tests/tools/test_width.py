@@ -16,6 +16,7 @@ from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, presets
 from kemu.emulator.watching.panel import Panel
 from kemu.tools.cli import kemu
+from kemu.tools.commands.analyze import as_table
 from kemu.tools.determinism import sweep
 from kemu.tools.report.layout import Column, fold, table, without_zeros
 from kemu.tools.report.ownership import Ownership
@@ -175,3 +176,15 @@ def test_every_preset_is_listed_within_80_columns(monkeypatch: pytest.MonkeyPatc
     words = " ".join(text.split())
     assert all(preset.name in words for preset in presets())
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_long_cells_of_a_query_are_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of a cell may have 96 characters."""
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [{"cell": "x" * 96, "figure": "downtime_us", "runs": 12_000, "differs": True, "low": 1.25}]
+    lines = [click.unstyle(line) for line in as_table(rows)]
+
+    assert all(len(line) <= 80 for line in lines[:-1])
+    assert any(f"{'x' * 25}…" in line for line in lines)
+    assert any("12,000" in line for line in lines)
+    assert lines[-1].startswith("cells longer than 26 characters are cut")

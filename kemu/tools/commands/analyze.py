@@ -108,7 +108,7 @@ def as_table(rows: Sequence[dict[str, Any]]) -> list[str]:
     numbers = [all(row[name] is None or isinstance(row[name], int | float) for row in rows) for name in names]
     columns = [Column(name, right=number) for name, number in zip(names, numbers, strict=True)]
     lines = table(columns, cut, indent=0, keys=2 if len(names) > 2 else 1)
-    note = f"cells longer than {most} characters are cut; --format csv and --format json have them whole"
+    note = f"cells longer than {most} characters are cut; --format csv or json has them whole"
     return [*lines, *([note] if cut != cells else [])]
 
 

@@ -209,14 +209,14 @@ def compared(
         **attrs.asdict(variant),
         "runs": len(bills),
         "verdicts": verdicts,
-        "figures": {name: _summary(values) for name, values in by_seed.items()},
+        "figures": {name: summary_of(values) for name, values in by_seed.items()},
         "by_seed": by_seed,
         "did_not_work": f"in {len(idle)} of {len(bills)} runs; {idle[0]}" if idle else "",
         "never_fired": [fault.text for fault in unfired_in_all(faults)],
     }
 
 
-def _summary(values: Sequence[float | None]) -> dict[str, float | None]:
+def summary_of(values: Sequence[float | None]) -> dict[str, float | None]:
     """A figure over the seeds: median, low and high, p95, max; None where too few runs have a value."""
     known = [value for value in values if value is not None]
     if not known:

@@ -269,7 +269,7 @@ def _run_many(
                 watch.saw(SweptRun(one.case.scenario, seed, one.result.profile, command), one.result.digest)
                 advance("", one.verdict != "holds")
                 if form == "text":
-                    print_lines(_lines_of(one, tell_draws, command))
+                    print_lines(lines_of(one, tell_draws, command))
         if form == "json":
             rows = [{"drawn": _drawn(one.case), **as_dict(one.result), **_own(one), **_history(one)} for one in runs]
             click.echo(json.dumps({"runs": rows}, indent=2))
@@ -292,7 +292,7 @@ def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
         yield f"blocked as in Kafka, in {count} of {len(runs)} runs: {reasons}"
 
 
-def _lines_of(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
+def lines_of(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
     """The lines of one run."""
     from kemu.tools.report.story import core_text
 

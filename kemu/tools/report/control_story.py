@@ -59,7 +59,7 @@ class ControlStory:
         self.tell(seen, f"{broker_host(fact.broker_id)} elected controller, epoch {fact.controller_epoch}")
 
     def resigned(self, seen: Seen, fact: control_notes.ControllerResigned) -> None:
-        """Tell that a controller noticed its own end."""
+        """Tell that a controller resigned."""
         self.tell(
             seen, f"{broker_host(fact.broker_id)} resigned as controller of epoch {fact.controller_epoch}: {fact.why}"
         )
