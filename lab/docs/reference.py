@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.findings import KINDS
-from kemu.emulator.metrics.costs import FIGURES
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.files import load_scenario, presets
@@ -128,8 +128,8 @@ def config_keys() -> str:
         parts += [f"## {name}", f"Written in `{place}`.", table(("key", "default", "source"), rows)]
     return _page(
         "Config keys",
-        "The names and defaults are Kafka's, of the newest release. [Profiles](profiles.md) change defaults. Keys that begin "
-        "with `emulated.` belong to kemu. `kemu describe KEY` explains one key.",
+        "The names and defaults are Kafka's, of the newest release. [Profiles](profiles.md) change defaults. Keys that "
+        "begin with `emulated.` belong to kemu. `kemu describe KEY` explains one key.",
         *parts,
     )
 

@@ -83,7 +83,7 @@ def test_a_failure_says_all_that_one_needs(inner: pytest.Pytester) -> None:
             "dies too late, seed 4, *",
             "violated: liveness not-at-rest at * s: group g did not come to rest*",
             "shrunk in * runs to what shows: liveness not-at-rest*",
-            "  lines of the plan             4         1",
+            "  lines of the plan * 4 * 1",
             "*crash c*",
             "scenario = kemu.Scenario(*",
             "kemu.check(scenario, seeds=*4*)",

@@ -66,8 +66,8 @@ def _at(values: Column, rank: Column) -> Column:
 
 
 def _summary(told: DataFrame) -> list[Column]:
-    """median, low, high, p95 and max of a sorted array ``v``. The ranks depend on its size alone, so SciPy is asked
-    once for each size.
+    """median, low, high, p95 and max of a sorted array ``v``. The ranks depend on the size alone, so they are
+    computed here once for each size.
     """
     v = F.col("v")
     n = F.size(v)
