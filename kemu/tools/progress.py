@@ -1,22 +1,33 @@
-"""How far a long piece of work is: a bar on a terminal, nothing elsewhere."""
+"""Progress of long work: a bar on a terminal, no output elsewhere or with ``--quiet``."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import click
+
+QUIET = "kemu.quiet"
+"""Key of click's ``Context.meta``: the user asked for no progress."""
+
+
+def is_quiet() -> bool:
+    """Return whether the command was called with ``--quiet``."""
+    asked = click.get_current_context(silent=True)
+    return asked is not None and bool(asked.meta.get(QUIET))
+
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[str, bool], None]]:
-    """A bar on stderr while it is a terminal.
+    """Show a bar on stderr, if that is a terminal and the command is not quiet.
 
     Args:
-        what: what is counted, such as "runs".
-        total: how many there are.
+        what: Name of the counted things, such as "runs".
+        total: Number of things.
 
     Yields:
-        What to call after each: with what comes next or is going on ("" = nothing to say), and whether it failed.
+        A function to call after each thing, with the text to show ("": ``what``) and whether that thing failed.
     """
-    if not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield lambda text, failed: None
         return
     from rich.console import Console

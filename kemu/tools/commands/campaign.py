@@ -17,6 +17,7 @@ from kemu.tools.determinism.sweep import ASLEEP
 from kemu.tools.determinism.sweep import tell as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
 from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
+from kemu.tools.progress import is_quiet
 
 if TYPE_CHECKING:
     from kemu.tools.pipeline.campaign import Campaign, RunLine
@@ -154,6 +155,9 @@ def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
     """Progress on stderr: one line that changes on a terminal, else a line now and then."""
     from kemu.tools.pipeline.campaign import Rate
 
+    if is_quiet():
+        yield lambda lines, done: None
+        return
     rate = Rate(total)
     live = sys.stderr.isatty()
     said_s = time.monotonic()
