@@ -332,8 +332,12 @@ def load(name: str | Path) -> Scenario:
     return load_scenario(name)
 
 
+def _loaded(scenario: Scenario | str | Path) -> Scenario:
+    return scenario if isinstance(scenario, Scenario) else load(scenario)
+
+
 def run(
-    scenario: Scenario,
+    scenario: Scenario | str | Path,
     *,
     seed: int | None = None,
     profile: str | None = None,
@@ -355,6 +359,7 @@ def run(
     Raises:
         ScenarioError: an unknown profile or host.
     """
+    scenario = _loaded(scenario)
     hosts = [host for host, _, _ in scenario.member_names()]
     grows = any(isinstance(entry.action, AddMembers) for entry in scenario.plan)
     given = [("listeners", host) for host in listeners or {}] + [("applications", host) for host in applications or {}]
@@ -375,7 +380,7 @@ def run(
 
 
 def check(
-    scenario: Scenario,
+    scenario: Scenario | str | Path,
     *,
     seeds: Iterable[int] = range(1, 6),
     profile: str | None = None,
@@ -398,14 +403,15 @@ def check(
         ScenarioError: an unknown profile or host.
         ValueError: there are no seeds.
     """
+    scenario, chosen = _loaded(scenario), tuple(seeds)
+    if not chosen:
+        raise ValueError("seeds is empty: nothing would be run, so nothing would be checked; give at least one seed")
     outcomes: list[Outcome] = []
-    for seed in seeds:
+    for seed in chosen:
         outcome = run(scenario, seed=seed, profile=profile, listeners=listeners, applications=applications)
         if outcome.verdict != "holds":
             raise NotHeld(outcome)
         outcomes.append(outcome)
-    if not outcomes:
-        raise ValueError("seeds is empty: nothing was run, so nothing was checked; give at least one seed")
     unfired = unfired_in_all([outcome.faults for outcome in outcomes])
     if unfired and not allow_unfired:
         raise NeverFired(scenario.name, unfired)
@@ -413,7 +419,7 @@ def check(
 
 
 def shrink(
-    scenario: Scenario,
+    scenario: Scenario | str | Path,
     *,
     seed: int | None = None,
     profile: str | None = None,
@@ -438,6 +444,7 @@ def shrink(
         NothingToShrink: it holds, or does not show that violation.
         ScenarioError: an unknown profile, or settings that a machine refuses.
     """
+    scenario = _loaded(scenario)
     trials = Trials(profile=profile, listeners=listeners, applications=applications)
     return Shrinker(
         scenario, scenario.seed if seed is None else seed, trials, keep=keep, runs=runs, tries=tries
@@ -445,7 +452,7 @@ def shrink(
 
 
 def explore(
-    scenario: Scenario,
+    scenario: Scenario | str | Path,
     *,
     strategy: str = "delays",
     seeds: Iterable[int] = (),
@@ -474,6 +481,7 @@ def explore(
     Raises:
         ScenarioError: no such strategy or profile, or settings that a machine refuses.
     """
+    scenario = _loaded(scenario)
     trials = Trials(profile=profile, listeners=listeners, applications=applications)
     chosen = tuple(seeds) or (scenario.seed,)
     return Explorer(scenario, strategy, chosen, trials, options=options, keep=keep).explore(runs)

@@ -127,12 +127,13 @@ def printed(path: Path) -> Iterator[Sentence]:
     tree = ast.parse(source)
     aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        text = ""
         if isinstance(node, ast.JoinedStr):
             aside |= {id(part) for part in node.values}
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "_" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in aside:
             text = node.value
+        else:
+            continue
         if len(text.split()) > 2 and re.search(r"[a-z]{3}", text):
             yield Sentence(file, node.lineno, text)
 

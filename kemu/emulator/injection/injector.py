@@ -66,7 +66,7 @@ class Injector:
 
     def order(self, action: Action) -> Outcome:
         """Do something that the plan did not say, now: it becomes the plan's last entry. None, or why not."""
-        self.plan = (*self.plan, At(self.world.now_us, action))
+        self.plan = (*self.plan, At(at_us=self.world.now_us, action=action))
         self._ongoing.fired.append(0)
         return self._do(len(self.plan) - 1, action)
 

@@ -578,13 +578,13 @@ class EmulatedCluster:
             row |= {"do": action, **{"from" if key == "from_" else key: item for key, item in keys.items()}}
             checked = with_entries(scenario, [row], "kemu.do")
         else:
-            checked = attrs.evolve(scenario, plan=(At(world.now_us, action),))
+            checked = attrs.evolve(scenario, plan=(At(at_us=world.now_us, action=action),))
         (entry,) = checked.plan
         assert isinstance(entry, At)
         outcome = injector.order(entry.action)
         if outcome is not None:
             raise NoEffect(f"{entry.action.words()}: no effect, {outcome}")
-        self._plan.append(At(world.now_us, entry.action))
+        self._plan.append(At(at_us=world.now_us, action=entry.action))
         return len(injector.plan) - 1
 
     # --- asking --------------------------------------------------------------------------------------------------
