@@ -117,6 +117,7 @@ from kemu.emulator.scenario.scenario import (
     TopicSpec,
 )
 from kemu.emulator.scenario.streams import StreamsSpec
+from kemu.emulator.text.argument_names import names_arguments
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.text.units import duration_us
@@ -292,6 +293,13 @@ __all__ = [
     "toml_of",
     "validate_subscriptions",
 ]
+
+
+for _spec in (
+    AwaySpec, BrokerSpec, BrokersSpec, ChecksSpec, GroupSpec, LinkSpec, MemberSpec, NetworkSpec, ReplicationSpec,
+    Scenario, StreamsSpec, TopicSpec,
+):  # fmt: skip
+    names_arguments(_spec)
 
 
 class NotHeld(AssertionError):

@@ -3,7 +3,6 @@
 from attrs import field, frozen
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
-from kemu.emulator.text.argument_names import names_arguments
 from kemu.emulator.text.units import words
 
 CRASHED, PAUSED, CUT_OFF = "crashed", "paused", "cut off"
@@ -11,7 +10,6 @@ WAYS = (CRASHED, PAUSED, CUT_OFF)
 """How a host can stay away: without power, standing still, or without a link to anybody who does not stay away."""
 
 
-@names_arguments
 @frozen(kw_only=True)
 class AwaySpec:
     """Brokers and members that stay away for good from the healing on; all others are the core, which is healed.

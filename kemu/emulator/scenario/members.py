@@ -10,7 +10,6 @@ from typing import Any
 from attrs import field, frozen
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
-from kemu.emulator.text.argument_names import names_arguments
 from kemu.emulator.text.kafka_keys import Settings, assignor_names, lenient_settings, member_settings_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.config import ConsumerConfig, StreamsConfig
@@ -44,7 +43,6 @@ def name_assignors_once(spec: Any) -> None:
     object.__setattr__(spec, "config", tuple(sorted(settings.items())))
 
 
-@names_arguments
 @frozen(kw_only=True)
 class MemberSpec:
     """Differences of one member to its group; what is empty is as the group has it.

@@ -9,7 +9,6 @@ from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.controller.rules import ControllerRules
 from kemu.emulator.past_bugs import applying
 from kemu.emulator.scenario.keys import key, problems_of, refuse
-from kemu.emulator.text.argument_names import names_arguments
 from kemu.emulator.text.kafka_keys import Settings, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import microseconds
@@ -30,7 +29,6 @@ def _controller_settings(given: Mapping[str, Any] | Settings) -> Settings:
     return lenient_settings(ControllerConfig, given)
 
 
-@names_arguments
 @frozen(kw_only=True)
 class ReplicationSpec:
     """Brokers replicate: a metadata store ``zk``, a controller part in each broker, ``factor`` replicas per partition.

@@ -34,7 +34,6 @@ from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, consumer_se
 from kemu.emulator.scenario.plan_reading import plan_from_tables
 from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.streams import StreamsSpec, topics_of_streams, wrong_settings
-from kemu.emulator.text.argument_names import names_arguments
 from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError, Table, nearest, said_of
 from kemu.emulator.text.units import duration_text, microseconds, rate_per_s, throughput, words
@@ -72,7 +71,6 @@ LONGEST_US = 7 * 24 * 3_600_000_000
 LARGEST_SEED = 2**63 - 1
 
 
-@names_arguments
 @frozen(kw_only=True)
 class TopicSpec:
     """A topic, and the load its producer puts on it (over all partitions; 0 = no producer).
@@ -190,7 +188,6 @@ def _latency(given: int | str | Iterable[int | str]) -> tuple[int, int]:
     return (found[0], found[0]) if len(found) == 1 else cast(tuple[int, int], found)
 
 
-@names_arguments
 @frozen(kw_only=True)
 class GroupSpec:
     """A consumer group: its members are configured alike.
@@ -299,7 +296,6 @@ class GroupSpec:
 fill_in(GroupSpec, topics_of_streams)
 
 
-@names_arguments
 @frozen(kw_only=True)
 class BrokerSpec:
     """What one broker has other than the others; what is None is as they have it.
@@ -334,7 +330,6 @@ class BrokerSpec:
         refuse(problems_of(self))
 
 
-@names_arguments
 @frozen(kw_only=True)
 class BrokersSpec:
     """The brokers b0, b1, ...; ``racks``: they take turns. ``replication``: None = a partition lives on one broker.
@@ -426,7 +421,6 @@ def _with_factor(given: Mapping[str, Any]) -> Mapping[str, Any]:
 fill_in(BrokersSpec, _with_factor)
 
 
-@names_arguments
 @frozen(kw_only=True)
 class LinkSpec:
     """Latency between two hosts, both ways, where it differs from the network's.
@@ -443,7 +437,6 @@ class LinkSpec:
         refuse(problems_of(self))
 
 
-@names_arguments
 @frozen(kw_only=True)
 class NetworkSpec:
     """How long a packet takes one way: drawn for each between these bounds; None = as ``network.latency`` is drawn.
@@ -467,7 +460,6 @@ class NetworkSpec:
         refuse(problems_of(self))
 
 
-@names_arguments
 @frozen(kw_only=True)
 class ChecksSpec:
     """When everything is healed, and how soon after that all must be well again.
@@ -515,7 +507,6 @@ def _entries(given: Iterable[Entry | Mapping[str, Any]]) -> Plan:
     return cast(Plan, tuple(given))
 
 
-@names_arguments
 @frozen(kw_only=True)
 class Scenario:
     """One experiment. Members are hosts c1, c2, ... over all groups in order; brokers b0, b1, ...

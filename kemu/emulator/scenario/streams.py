@@ -8,7 +8,6 @@ from attrs import evolve, field, frozen
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, streams_settings
-from kemu.emulator.text.argument_names import names_arguments
 from kemu.emulator.text.custom_assignors import find_task_assignor
 from kemu.emulator.text.kafka_keys import Settings, configured
 from kemu.emulator.text.tables import Problem, ScenarioError
@@ -67,7 +66,6 @@ def wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
         yield "application.server", f'must be host:port, such as "app-1:8080", not "{config.application_server}"'
 
 
-@names_arguments
 @frozen(kw_only=True)
 class StreamsSpec:
     """What makes a group's members Streams instances.

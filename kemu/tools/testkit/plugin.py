@@ -4,9 +4,10 @@ It is imported with every pytest of an environment that has kemu, so it imports 
 Source of the order of settings: the command line, then the environment, then the mark.
 """
 
+import inspect
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ SHRINK_RUNS = 100
 TRACES = "kemu-traces"
 """In the folder of pytest's cache, if it has one."""
 _CLUSTER = pytest.StashKey["EmulatedCluster"]()
+_COROUTINE = pytest.StashKey[Callable[..., Any]]()
+"""The coroutine function of an async test, while pytest collects."""
 
 OPTIONS = (
     ("--kemu-seed", "KEMU_SEED", "N", "Run tests that use kemu with this one seed."),
@@ -82,14 +85,44 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kemu_seed" not in metafunc.fixturenames:
         return
     mark = metafunc.definition.get_closest_marker("kemu")
-    seeds = _seeds_asked_for(metafunc.config) or (mark.kwargs.get("seeds") if mark else None)
+    seeds = _seeds_asked_for(metafunc.config) or (_seeds_of(mark) if mark else None)
     if seeds:
         metafunc.parametrize("kemu_seed", seeds, ids=[f"seed{seed}" for seed in seeds], scope="function")
 
 
+def _seeds_of(mark: pytest.Mark) -> tuple[int, ...] | None:
+    seeds = mark.kwargs.get("seeds")
+    return None if seeds is None else tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Mark each async test of kemu for pytest-trio, and hide its coroutine function from other plugins.
+
+    pytest-asyncio in auto mode takes over every coroutine function that it finds here.
+    """
+    made = yield
+    for node in made if isinstance(made, list) else [made]:
+        is_ours = isinstance(node, pytest.Function) and node.get_closest_marker("kemu")
+        if is_ours and inspect.iscoroutinefunction(node.obj):
+            if not collector.config.pluginmanager.hasplugin("trio"):
+                raise pytest.UsageError(f"{node.nodeid}: async tests need pytest-trio: pip install 'kemu[test]'")
+            node.add_marker("trio")
+            node.stash[_COROUTINE] = node.obj
+            node.obj = _collected
+    return made
+
+
+def _collected() -> None:
+    raise AssertionError("a coroutine function stands here before the first test runs")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A mark without the fixture would run nothing."""
+    """Restore coroutine functions, and refuse a mark without the fixture: such a test would run nothing."""
     for item in items:
+        if isinstance(item, pytest.Function) and _COROUTINE in item.stash:
+            item.obj = item.stash[_COROUTINE]
         if item.get_closest_marker("kemu") and "kemu" not in getattr(item, "fixturenames", ()):
             raise pytest.UsageError(f"{item.nodeid}: marked with kemu, but it does not take the fixture kemu")
 
