@@ -192,7 +192,7 @@ def test_a_test_that_does_nothing_bad_but_leaves_something_bad_fails(inner: pyte
     result = inner.runpytest("--kemu-shrink=0", "-p", "no:cacheprovider")
 
     assert outcomes(result) == {"failed": 1}
-    result.stdout.fnmatch_lines(["*did not come to rest*", "what happened:", "trace: .kemu-traces/*"])
+    result.stdout.fnmatch_lines(["*did not come to rest*", "events:", "trace: .kemu-traces/*"])
 
 
 @pytest.mark.parametrize(
