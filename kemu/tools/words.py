@@ -196,8 +196,8 @@ KAFKA = (
     ),
     Word(
         "leader epoch",
-        "A number that rises with each new leader of a partition and is stored with the records it appends; followers"
-        " truncate by it.",
+        "A number that rises with each new leader of a partition and is stored with the records it appends; a follower"
+        " compares epochs with its leader before it truncates its log.",
         "KIP-101",
     ),
     Word(
@@ -396,8 +396,8 @@ KEMU = (
     ),
     Word(
         "expected loss",
-        "A loss of records that Kafka's rules allow, for example with acks=1 or after an unclean election. It is no"
-        " violation.",
+        "A loss of records that Kafka's rules allow, for example with acks=1 or after an unclean election. An"
+        " expected loss is no violation.",
         also=("loss",),
     ),
     Word(
@@ -455,7 +455,7 @@ KEMU = (
     Word("preset", 'A scenario that comes with the package, known by its name. "kemu scenarios" lists them.'),
     Word(
         "profile",
-        'The release of Kafka that brokers and clients follow, as "kafka-3.4". "kemu describe profiles" lists them.',
+        'The release of Kafka that brokers and clients follow, such as kafka-3.4. "kemu describe profiles" lists them.',
     ),
     Word(
         "replay",
