@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, no output elsewhere or with ``--quiet``."""
+"""Progress of long work: on standard error while it is a terminal, nothing elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -18,14 +18,14 @@ def is_quiet() -> bool:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[str, bool], None]]:
-    """Show a bar on stderr, if that is a terminal and the command is not quiet.
+    """A bar on stderr while it is a terminal.
 
     Args:
-        what: Name of the counted things, such as "runs".
-        total: Number of things.
+        what: the things counted, such as "runs".
+        total: their number.
 
     Yields:
-        A function to call after each thing, with the text to show ("": ``what``) and whether that thing failed.
+        A function to call after each: with a description of the current work ("" = none), and whether it failed.
     """
     if is_quiet() or not sys.stderr.isatty():
         yield lambda text, failed: None
