@@ -27,6 +27,7 @@ from kemu.emulator.metrics.figures import (
     ReplicationFigures,
 )
 from kemu.emulator.plan.actions import (
+    ACTIONS,
     AddBroker,
     AddMembers,
     BandwidthLimit,
@@ -117,10 +118,10 @@ from kemu.emulator.scenario.scenario import (
     TopicSpec,
 )
 from kemu.emulator.scenario.streams import StreamsSpec
-from kemu.emulator.text.argument_names import names_arguments
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.text.units import duration_us
+from kemu.emulator.text.wrong_arguments import names_arguments
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
@@ -295,11 +296,11 @@ __all__ = [
 ]
 
 
-for _spec in (
+for _class in (
     AwaySpec, BrokerSpec, BrokersSpec, ChecksSpec, GroupSpec, LinkSpec, MemberSpec, NetworkSpec, ReplicationSpec,
-    Scenario, StreamsSpec, TopicSpec,
+    Scenario, StreamsSpec, TopicSpec, *(row.cls for row in ACTIONS.values()),
 ):  # fmt: skip
-    names_arguments(_spec)
+    names_arguments(_class)
 
 
 class NotHeld(AssertionError):

@@ -1,10 +1,11 @@
-"""Confidence intervals of medians over seeds: exact intervals of order statistics, from SciPy's binomial distribution.
+"""How sure a median over seeds is: exact intervals of order statistics, with SciPy's binomial distribution.
 
-The median lies between the r-th smallest and the r-th largest of n independent values with a known probability. It
-depends on n and r alone: each value is above the median or below, as in a throw of a coin. Fewer than six values give
-no interval with 95 %. Fewer than 59 values give no 95th percentile: their largest may lie below it (0.95 ** 59 < 5 %).
+Of n independent values the median lies between the r-th smallest and the r-th largest with a probability that depends
+on n and r alone, whatever the values' distribution: n values are n throws of a coin. Below six no two values enclose it
+with 95 %, so none are named. A 95th percentile is named from 59 values on: with fewer, their largest may well be below
+it (0.95 ** 59 < 5 %).
 
-SciPy is part of the extras ``stats``, ``spark`` and ``dev``; only an interval imports it.
+SciPy is in the extras ``stats``, ``spark`` and ``dev``, not in the core; it is imported when an interval is asked for.
 """
 
 import statistics
@@ -14,13 +15,13 @@ from attrs import evolve, frozen
 
 CONFIDENCE = 0.95
 FEWEST = 6
-"""The smallest number of values that give an interval."""
+"""Below so many values no interval is claimed."""
 FEWEST_FOR_P95 = 59
-"""The smallest number of values that give a 95th percentile."""
+"""Below so many no 95th percentile is."""
 
 
 class ScipyMissing(Exception):
-    """SciPy is not installed, and an interval needs it; the message has the command that installs it."""
+    """An interval was asked for and SciPy is not installed; the message says how to get it."""
 
     def __init__(self) -> None:
         super().__init__("intervals of medians need scipy: pip install 'kemu[stats]'")
@@ -28,9 +29,9 @@ class ScipyMissing(Exception):
 
 @frozen
 class Spread:
-    """Values over seeds. ``low`` to ``high`` contains the median of their distribution with at least 95 %.
+    """Some values over seeds: ``low`` to ``high`` holds their distribution's median with at least 95 %.
 
-    A field is None if there are too few values for it.
+    None where there are too few values to say.
     """
 
     values: int
@@ -42,17 +43,17 @@ class Spread:
 
     @classmethod
     def without_interval(cls, values: Sequence[float]) -> "Spread":
-        """Return the values' spread without ``low`` and ``high``, which need SciPy."""
+        """What needs no SciPy."""
         ordered, rank = sorted(values), p95_rank(len(values))
         p95 = None if rank is None else ordered[rank - 1]
         return cls(len(ordered), statistics.median(ordered), None, None, p95, ordered[-1])
 
 
 def median_ranks(count: int) -> tuple[int, int] | None:
-    """Return the ranks (1: smallest) of the two values that enclose the median; None: too few values.
+    """The ranks (1 = smallest) of the two of so many values between which the median lies; None: too few values.
 
     Raises:
-        ScipyMissing: SciPy is not installed.
+        ScipyMissing: see there.
     """
     if count < FEWEST:
         return None
@@ -66,28 +67,28 @@ def median_ranks(count: int) -> tuple[int, int] | None:
 
 
 def p95_rank(count: int) -> int | None:
-    """Return the rank of the 95th percentile (nearest rank); None: too few values."""
+    """The rank of the 95th percentile by nearest rank; None: too few values."""
     return -(-95 * count // 100) if count >= FEWEST_FOR_P95 else None
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return the spread of values over seeds.
+    """What values over seeds say.
 
     Raises:
-        ScipyMissing: SciPy is not installed.
+        ScipyMissing: see there.
     """
-    plain, ranks = Spread.without_interval(values), median_ranks(len(values))
+    told, ranks = Spread.without_interval(values), median_ranks(len(values))
     if ranks is None:
-        return plain
+        return told
     ordered = sorted(values)
-    return evolve(plain, low=ordered[ranks[0] - 1], high=ordered[ranks[1] - 1])
+    return evolve(told, low=ordered[ranks[0] - 1], high=ordered[ranks[1] - 1])
 
 
 def differs(differences: Sequence[float]) -> bool | None:
-    """Return whether the median of paired differences is not 0, with at most 5 % errors; None: too few values.
+    """Whether paired differences have a median other than 0, wrongly for at most one in twenty; None: too few.
 
     Raises:
-        ScipyMissing: SciPy is not installed.
+        ScipyMissing: see there.
     """
-    found = spread(differences)
-    return None if found.low is None or found.high is None else found.low > 0 or found.high < 0
+    told = spread(differences)
+    return None if told.low is None or told.high is None else told.low > 0 or told.high < 0

@@ -16,7 +16,6 @@ from attrs import frozen
 from kemu.emulator.plan.draw import Draw
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
-from kemu.emulator.text.argument_names import file_key, names_arguments
 from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.wire.schema import STRUCTS, since
@@ -103,7 +102,7 @@ def action(
     """Declare an action; the arguments are those of its row, ``ActionKind``."""
 
     def declare(cls: type[AnyAction]) -> type[AnyAction]:
-        made = names_arguments(value(cls))
+        made = value(cls)
         KINDS[made] = ActionKind(
             cls=made,
             kind=kind,
@@ -219,7 +218,7 @@ def keys_of(cls: type) -> tuple[Key, ...]:
     return tuple(
         Key(
             name=spec.name,
-            key=file_key(spec.name),
+            key="rate" if spec.name == "records_per_s" else spec.name.removesuffix("_us"),
             annotation=spec.annotation,
             default=spec.default,
             accepts=next(iter(getattr(hints[spec.name], "__metadata__", ())), None),

@@ -16,9 +16,9 @@ import attrs
 from attrs import frozen
 
 from kemu.emulator.plan.action import Action, Key, keys_of, kind_of
-from kemu.emulator.text.argument_names import names_arguments
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text, microseconds
+from kemu.emulator.text.wrong_arguments import names_arguments
 from kemu.protocol.errors import ErrorCode
 
 FieldValue: TypeAlias = tuple[str, str | int | bool | None]

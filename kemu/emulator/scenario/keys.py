@@ -19,8 +19,8 @@ import attrs
 from attrs import field, frozen
 
 from kemu.emulator.scenario.kinds import ValueBounds, ValueKind, kind_of
-from kemu.emulator.text.argument_names import file_key
 from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.emulator.text.wrong_arguments import file_key
 
 _KEY = "kemu.scenario.key"
 

@@ -13,10 +13,10 @@ import click
 
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.commands.run_options import seed_range
-from kemu.tools.determinism.sweep import SILENT_CANARY, print_difference
+from kemu.tools.determinism.sweep import ASLEEP
+from kemu.tools.determinism.sweep import print_difference as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
 from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
-from kemu.tools.progress import is_quiet
 
 if TYPE_CHECKING:
     from kemu.tools.pipeline.campaign import Campaign, RunLine
@@ -102,9 +102,9 @@ def campaign(
         for number, seed, here, there in odd:
             cell = cells[number]
             asked = SweptRun(cell.build(), seed, cell.profile, cell.command(seed))
-            print_difference(Differs(asked, here, there, first_difference(asked)))
+            say_differs(Differs(asked, here, there, first_difference(asked)))
         if not awake:
-            click.echo(f"on the executors {SILENT_CANARY}", err=True)
+            click.echo(f"on the executors {ASLEEP}", err=True)
     sys.exit(NONDETERMINISM if odd else worst(line.verdict for line in lines) if awake else BROKEN)
 
 
@@ -153,6 +153,7 @@ def clear_errors() -> Iterator[None]:
 def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
     """Progress on stderr: one line that changes on a terminal, else a line now and then."""
     from kemu.tools.pipeline.campaign import Rate
+    from kemu.tools.progress import is_quiet
 
     if is_quiet():
         yield lambda lines, done: None

@@ -9,7 +9,7 @@ import click
 from kemu.tools.determinism.watch import CANARY, Differs, SweepWatch, canary, fails, hash_seed_of_others
 from kemu.tools.exits import BROKEN, NONDETERMINISM
 
-SILENT_CANARY = f"the checkers are broken: the run of {CANARY} breaks a rule, and they found no violation"
+ASLEEP = f"the checkers are broken: the run of {CANARY} breaks a rule, and they found no violation"
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def watched_sweep() -> Iterator[SweepWatch]:
     if differing:
         sys.exit(NONDETERMINISM)
     if watch.sampled and not fails(canary()):
-        click.echo(SILENT_CANARY, err=True)
+        click.echo(ASLEEP, err=True)
         sys.exit(BROKEN)
     if watch.sampled:
         runs = "1 run" if watch.sampled == 1 else f"{watch.sampled} runs"

@@ -141,4 +141,4 @@ def test_a_sweep_whose_checkers_are_asleep_does_not_pass(quick: list[str], monke
     done = CliRunner().invoke(kemu, ["run", *quick])
 
     assert done.exit_code == BROKEN
-    assert sweep.SILENT_CANARY in done.stderr
+    assert sweep.ASLEEP in done.stderr
