@@ -21,8 +21,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[str, bool], None]]:
     """A bar on stderr while it is a terminal.
 
     Args:
-        what: the things counted, such as "runs".
-        total: their number.
+        what: the things counted, such as "runs". total: their number.
 
     Yields:
         A function to call after each: with a description of the current work ("" = none), and whether it failed.

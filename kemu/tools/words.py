@@ -37,7 +37,7 @@ KAFKA = (
         "Setting of a producer: the replicas that must have a batch before the leader acknowledges it (0: none, 1: the"
         " leader, all: every member of the ISR).",
         "producer setting acks",
-        ("acknowledge", "acknowledgement", "acknowledged"),
+        ("acknowledge", "acknowledgement"),
     ),
     Word(
         "assignor",

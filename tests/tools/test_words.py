@@ -4,12 +4,14 @@ from collections import Counter
 from itertools import chain
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from kemu.emulator.metrics.costs import FIGURES
 from kemu.tools import exits
 from kemu.tools.cli import COMMANDS, SECTIONS, kemu
+from kemu.tools.progress import is_quiet
 from kemu.tools.words import look_up, markdown, names, sections
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "words.md"
@@ -99,3 +101,17 @@ def test_colour_is_on_or_off_as_asked() -> None:
 
     assert "\x1b[1m" in coloured.stdout
     assert "\x1b" not in plain.stdout
+
+
+@pytest.mark.parametrize("name", [name for name, row in COMMANDS.items() if row.progress])
+def test_a_command_that_shows_progress_can_be_quiet(name: str) -> None:
+    """``-q``: after the name of the command."""
+    command = kemu.get_command(click.Context(kemu), name)
+    assert command is not None
+    (option,) = [each for each in command.params if each.name == "quiet"]
+
+    context = click.Context(command)
+    with context:
+        assert not is_quiet()
+        option.process_value(context, True)
+        assert is_quiet()
