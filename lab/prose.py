@@ -60,14 +60,24 @@ class Sentence:
     text: str
 
     @property
-    def faults(self) -> list[str]:
-        """The rules that this sentence breaks, each with the remedy; empty for a sound sentence."""
-        plain = re.sub(r"``[^`]*``|`[^`]*`|\"[^\"]*\"|\([^)]*\)|\[[^]]*\]", "_", self.text)
-        found = [
+    def retired(self) -> list[str]:
+        """The retired words of this sentence, each with the word to use."""
+        plain = self.without_quotes
+        return [
             f"{match.group()!r} is retired: {better}"
             for pattern, better in RETIRED.items()
             if (match := re.search(rf"\b(?:{pattern})\b", plain, re.IGNORECASE)) and not KEPT.search(match.group())
         ]
+
+    @property
+    def without_quotes(self) -> str:
+        """The sentence with a placeholder for code, quotations and remarks in brackets."""
+        return re.sub(r"``[^`]*``|`[^`]*`|\"[^\"]*\"|\([^)]*\)|\[[^]]*\]", "_", self.text)
+
+    @property
+    def faults(self) -> list[str]:
+        """The rules that this sentence breaks, each with the remedy; empty for a sound sentence."""
+        plain, found = self.without_quotes, self.retired
         if SUBJECT.match(plain) and not plain.rstrip().endswith("?"):
             found.append("a clause is the subject: name the thing")
         if len(plain.split()) > MOST_WORDS:
@@ -79,8 +89,7 @@ class Sentence:
 
 def sentences_of(text: str, file: str, line: int) -> Iterator[Sentence]:
     """The sentences of one piece of prose; paragraphs, list items, arguments and table cells end a sentence."""
-    argument = r"|\n(?=[ ]+\w+(?:, \w+)*: )"
-    parts = re.split(r"\n\s*\n|\n\s*(?=[*-] |\d+\. |\||>)|\n(?=\S[^\n]*:\n)" + argument, text)
+    parts = re.split(r"\n\s*\n|\n\s*(?=[*-] |\d+\. |\||>|[\w*]+(?:, [\w*]+)*: )|\n(?=\S[^\n]*:\n)", text)
     at = line
     for part in parts:
         flat = " ".join(part.split())
@@ -113,6 +122,23 @@ def of_python(path: Path) -> Iterator[Sentence]:
             began = began if block else token.start[0]
             block, last = [*block, token.string.lstrip("# ")], token.start[0]
     yield from sentences_of("\n".join(block), file, began)
+
+
+def printed(path: Path) -> Iterator[Sentence]:
+    """Texts that the code may print: string constants of at least three words that are no docstrings."""
+    source, file = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
+    tree = ast.parse(source)
+    aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            aside |= {id(part) for part in node.values}
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "_" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in aside:
+            text = node.value
+        else:
+            continue
+        if len(text.split()) > 2 and re.search(r"[a-z]{3}", text):
+            yield Sentence(file, node.lineno, text)
 
 
 def of_markdown(path: Path) -> Iterator[Sentence]:

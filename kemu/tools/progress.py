@@ -5,6 +5,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import click
+
+QUIET = "kemu.quiet"
+"""Key of click's ``Context.meta``: the user asked for no progress."""
+
+
+def is_quiet() -> bool:
+    """Return whether the command was called with ``--quiet``."""
+    asked = click.get_current_context(silent=True)
+    return asked is not None and bool(asked.meta.get(QUIET))
+
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[str, bool], None]]:
@@ -16,7 +27,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[str, bool], None]]:
     Yields:
         A function to call after each: with a description of the current work ("" = none), and whether it failed.
     """
-    if not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield lambda text, failed: None
         return
     from rich.console import Console

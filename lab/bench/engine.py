@@ -197,7 +197,7 @@ def _join_50_to_51(rounds: int) -> dict[str, Any]:
         base,
         name="join",
         groups={"g": evolve(base.groups["g"], assignors=("cooperative-sticky",))},
-        plan=(At(joined_us, AddMembers(group="g", count=1)),),
+        plan=(At(at_us=joined_us, action=AddMembers(group="g", count=1)),),
     )
     watch = _StableWith(51)
     one = Run(scenario, seed=1, observers=(watch,))

@@ -205,7 +205,7 @@ class _Timing:
                     action = StartHost(host=self._brokers[whom])
                 case _:
                     continue
-            yield At(at_ms * 1000, action)
+            yield At(at_us=at_ms * 1000, action=action)
 
     def _end_of(self, place: int, what: Felt, whom: str) -> tuple[int, int] | None:
         """Place and time of the row that ends what this one begins."""

@@ -221,7 +221,7 @@ def drawn_client_operations(
 
 def _within(scenario: Scenario, found: Sequence[tuple[int, Action]]) -> Plan:
     latest_us = scenario.heal_at_us - SECOND
-    lines = [At(max(SECOND, min(at_us, latest_us)), action) for at_us, action in found]
+    lines = [At(at_us=max(SECOND, min(at_us, latest_us)), action=action) for at_us, action in found]
     return tuple(sorted(lines, key=lambda line: line.at_us))
 
 

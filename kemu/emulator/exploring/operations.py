@@ -291,7 +291,7 @@ def drawn_operations(scenario: Scenario, chance: Stream, moments_us: Sequence[in
     for _ in range(chance.between(1, MOST_OPERATIONS)):
         at_us = near(chance, moments_us, scenario)
         for later_us, action in OPERATIONS[one_of(chance, families)](site):
-            entries.append(At(max(SECOND, min(at_us + later_us, scenario.heal_at_us - SECOND)), action))
+            entries.append(At(at_us=max(SECOND, min(at_us + later_us, scenario.heal_at_us - SECOND)), action=action))
     return families, tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 
@@ -308,15 +308,19 @@ def drawn_silence(scenario: Scenario, chance: Stream, from_us: int) -> tuple[Sce
         name: attrs.evolve(group, config=in_order({**dict(group.config), **BY_HAND})) if chance.below(2) else group
         for name, group in scenario.groups.items()
     }
-    lines = [At(from_us, SetRateOf(topic=topic, records_per_s=0)) for topic in scenario.topics if chance.below(4)]
+    lines = [
+        At(at_us=from_us, action=SetRateOf(topic=topic, records_per_s=0))
+        for topic in scenario.topics
+        if chance.below(4)
+    ]
     for name in scenario.groups:
         if chance.below(2):
             continue
         closed_us = from_us + (KEPT_US + chance.between(2, 12) * SECOND)
         started_us = closed_us + chance.between(1_000, 3_000) * 1_000
         members = [host for host, of, _ in scenario.member_names() if of == name]
-        lines += [At(closed_us, CloseHost(host=host)) for host in members]
-        lines += [At(started_us, StartHost(host=host)) for host in members]
+        lines += [At(at_us=closed_us, action=CloseHost(host=host)) for host in members]
+        lines += [At(at_us=started_us, action=StartHost(host=host)) for host in members]
     within = [line for line in lines if line.at_us < scenario.heal_at_us]
     return attrs.evolve(scenario, groups=groups), tuple(sorted(within, key=lambda entry: entry.at_us))
 
@@ -342,7 +346,9 @@ def near(chance: Stream, moments_us: Sequence[int], scenario: Scenario) -> int:
 
 def in_bursts(scenario: Scenario, plan: Plan, chance: Stream, moments_us: Sequence[int]) -> Plan:
     """The same faults around the moments, by time."""
-    moved = [At(near(chance, moments_us, scenario), entry.action) for entry in plan if isinstance(entry, At)]
+    moved = [
+        At(at_us=near(chance, moments_us, scenario), action=entry.action) for entry in plan if isinstance(entry, At)
+    ]
     return tuple(sorted(moved, key=lambda entry: entry.at_us))
 
 

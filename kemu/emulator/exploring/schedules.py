@@ -127,7 +127,7 @@ class _Numbered:
 
     def next(self) -> Plan | None:
         self._order += 1
-        return (At(0, self._line_of(self._order, self._sent)),) if self._order else SEED_ORDER
+        return (At(at_us=0, action=self._line_of(self._order, self._sent)),) if self._order else SEED_ORDER
 
     def learn(self, ran: Ran) -> None:
         if ran.schedule == SEED_ORDER:
@@ -216,7 +216,7 @@ class _Delays:
             ranked.append((rounds[kind], counts[kind], index, sent))
         ranked.sort(key=lambda row: row[:3])
         return [
-            (*ran.schedule, At(0, _late(sent, span_us)))
+            (*ran.schedule, At(at_us=0, action=_late(sent, span_us)))
             for _, _, _, sent in ranked
             for span_us in self._options.spans_us
         ]

@@ -243,7 +243,7 @@ def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, a
     for _ in range(chance.between(0, at_most)):
         at_ms = chance.between(1_000, latest_us // 1_000)
         forms = _forms(ACTIONS[families[chance.below(len(families))]], replicated)
-        entries.append(At(at_ms * 1_000, forms[chance.below(len(forms))](draw)))
+        entries.append(At(at_us=at_ms * 1_000, action=forms[chance.below(len(forms))](draw)))
     return tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 
@@ -261,15 +261,15 @@ def drawn_orders(scenario: Scenario, chance: Stream) -> Plan:
     order = chance.between(1, 1_000_000)
     match chance.below(3):
         case 0:
-            return (At(0, TieOrder(order=order, grain_us=_one_of(chance, GRAINS_US))),)
+            return (At(at_us=0, action=TieOrder(order=order, grain_us=_one_of(chance, GRAINS_US))),)
         case 1:
             of, within_us, changes = _one_of(chance, ("links", "hosts")), _one_of(chance, WITHIN_US), chance.below(4)
             messages = chance.between(500, 8_000)
             line = LinkPriorities(order=order, of=of, within_us=within_us, changes=changes, messages=messages)
-            return (At(0, line),)
+            return (At(at_us=0, action=line),)
         case _:
             late = [_drawn_late(scenario, chance) for _ in range(chance.between(1, MOST_LATE))]
-            return tuple(At(0, each) for each in dict.fromkeys(late))
+            return tuple(At(at_us=0, action=each) for each in dict.fromkeys(late))
 
 
 def _drawn_late(scenario: Scenario, chance: Stream) -> LateMessage:

@@ -66,7 +66,7 @@ class Injector:
 
     def order(self, action: Action) -> Outcome:
         """Carry out an action now and append it to the plan; return None, or the reason of a refusal."""
-        self.plan = (*self.plan, At(self.world.now_us, action))
+        self.plan = (*self.plan, At(at_us=self.world.now_us, action=action))
         self._ongoing.fired.append(0)
         return self._do(len(self.plan) - 1, action)
 

@@ -10,13 +10,15 @@ The plain form, in files and traces::
     {"when": {"noted": "GroupBecame", "group": "g", "new": "Stable", "nth": 2}, "do": "heal"}
 """
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import attrs
 from attrs import frozen
 
 from kemu.emulator.plan.action import Action, Key, keys_of, kind_of
+from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text, microseconds
+from kemu.emulator.text.wrong_arguments import names_arguments
 from kemu.protocol.errors import ErrorCode
 
 FieldValue: TypeAlias = tuple[str, str | int | bool | None]
@@ -66,16 +68,40 @@ class Noted:
 Trigger: TypeAlias = Sends | Receives | Noted
 
 
-@frozen
+SHORTEST_BARE_US = 1_000_000
+"""A smaller bare number is refused as the time of an entry: its author may have meant seconds or milliseconds."""
+
+
+@names_arguments
+@frozen(init=False)
 class At:
-    """Do it at this time of the world."""
+    """Perform an action at a virtual time: ``At("30s", Crash(host="c1"))``, or ``At(at_us=30_000_000, action=...)``.
+
+    Raises:
+        ScenarioError: the time is a bare number below one second.
+    """
 
     at_us: int = attrs.field(converter=microseconds)
     action: Action
     jitter_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
-    """It is done up to this much later, drawn evenly; 0: as all lines are (the draw ``plan.jitter``)."""
+    """The largest delay of the action, drawn uniformly; 0: the draw ``plan.jitter`` decides."""
+
+    @overload
+    def __init__(self, at: str, action: Action, *, jitter_us: int | str = 0) -> None: ...
+
+    @overload
+    def __init__(self, *, at_us: int | str, action: Action, jitter_us: int | str = 0) -> None: ...
+
+    def __init__(self, at: Any = None, action: Any = None, *, at_us: Any = None, jitter_us: Any = 0) -> None:
+        if action is None or (at is None) is (at_us is None):
+            raise TypeError('At takes a time and an action: At("30s", kemu.Heal())')
+        if isinstance(at, int) and 0 < at < SHORTEST_BARE_US:
+            text = f'At({at}, ...) would be {at} microseconds: write "{at}s" for seconds, or at_us={at}, action=...'
+            raise ScenarioError([Problem((), text)])
+        self.__attrs_init__(at if at_us is None else at_us, action, jitter_us=jitter_us)
 
 
+@names_arguments
 @frozen
 class When:
     """Do it as soon as the trigger is seen (after the step that shows it), or this much later."""

@@ -20,6 +20,7 @@ from attrs import field, frozen
 
 from kemu.emulator.scenario.kinds import ValueBounds, ValueKind, kind_of
 from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.emulator.text.wrong_arguments import file_key
 
 _KEY = "kemu.scenario.key"
 
@@ -92,18 +93,13 @@ class Declared:
         return given
 
 
-def name_of(field_name: str) -> str:
-    """Return the name of a field in a file."""
-    return "rate" if field_name == "records_per_s" else field_name.removesuffix("_us").removesuffix("_bytes_per_s")
-
-
 @cache
 def declared(cls: type) -> tuple[Declared, ...]:
     """Return the keys of a scenario's class, in order of declaration."""
     found = []
     for each in attrs.fields(cls):
         said: Declaration = each.metadata[_KEY]
-        found.append(Declared(name_of(each.name), each, said, kind_of(each.name, each.type, said.limits)))
+        found.append(Declared(file_key(each.name), each, said, kind_of(each.name, each.type, said.limits)))
     return tuple(found)
 
 

@@ -69,7 +69,7 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
         return None
     if trigger:
         return When(trigger, action, after_us=after_us, jitter_us=jitter_us)
-    return At(at_us, action, jitter_us=jitter_us)
+    return At(at_us=at_us, action=action, jitter_us=jitter_us)
 
 
 def _read_trigger(table: Table, known: Known) -> Trigger | None:

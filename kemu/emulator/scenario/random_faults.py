@@ -40,7 +40,7 @@ def random_faults(scenario: Scenario, seed: int, count: int) -> Plan:
     entries = []
     for _ in range(count):
         at_us = draw.chance.between(SECOND, latest_us)
-        entries.append(At(at_us, forms[draw.chance.below(len(forms))](draw)))
+        entries.append(At(at_us=at_us, action=forms[draw.chance.below(len(forms))](draw)))
     return tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 

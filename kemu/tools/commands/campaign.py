@@ -14,7 +14,7 @@ import click
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP
-from kemu.tools.determinism.sweep import tell as say_differs
+from kemu.tools.determinism.sweep import print_difference as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
 from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
 from kemu.tools.report.layout import Column, print_lines, table
@@ -154,7 +154,11 @@ def clear_errors() -> Iterator[None]:
 def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
     """Progress on standard error: one changing line on a terminal, else a line every 10 s."""
     from kemu.tools.pipeline.campaign import Rate
+    from kemu.tools.progress import is_quiet
 
+    if is_quiet():
+        yield lambda lines, done: None
+        return
     rate = Rate(total)
     live = sys.stderr.isatty()
     said_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a failed test says of its cluster: the seed, what was violated, the shortest story of it, how to repeat it."""
+"""The report of a failed test: seed, violations, the shortest story, and the command that repeats the test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +16,14 @@ from kemu.tools.report.story import clock_text
 from kemu.tools.testkit.cluster import EmulatedCluster
 
 LINES = 40
-"""Of a story that was not shrunk, so many of its last lines."""
+"""Number of lines printed of a story that was not shrunk."""
 
 
-def failure_text(cluster: EmulatedCluster, trace: Path, again: str, shrink_runs: int) -> Iterator[str]:
-    """The lines. The trace is written to ``trace``; ``shrink_runs`` 0: nothing is shrunk."""
+def failure_text(cluster: EmulatedCluster, trace: Path, command: str, shrink_runs: int) -> Iterator[str]:
+    """Write the trace to ``trace`` and yield the lines of the report.
+
+    ``command`` repeats the test. ``shrink_runs``: the limit of runs for shrinking; 0: do not shrink.
+    """
     scenario = cluster.inside.scenario
     yield f"{scenario.name}, seed {cluster.seed}, {cluster.inside.profile}"
     outcome = cluster.outcome
@@ -33,10 +36,10 @@ def failure_text(cluster: EmulatedCluster, trace: Path, again: str, shrink_runs:
     if shrunk:
         yield from shrunk
     else:
-        yield "what happened:"
+        yield "events:"
         for line in cluster.story.lines[-LINES:]:
             yield f"  {clock_text(line.at_us)}  {line.text()}"
-    yield f"repeat with: {again}"
+    yield f"repeat with: {command}"
     try:
         trace.parent.mkdir(parents=True, exist_ok=True)
         cluster.inside.writer.flush()
@@ -48,7 +51,7 @@ def failure_text(cluster: EmulatedCluster, trace: Path, again: str, shrink_runs:
 
 
 def _shrunk(cluster: EmulatedCluster, runs: int) -> Iterator[str]:
-    """The same violation from a scenario without the test; nothing, if it takes code of the test's own."""
+    """Yield the smallest scenario with the same violation; nothing if the test has code in the cluster."""
     if cluster.own_code:
         return
     scenario = cluster.as_scenario()
