@@ -1,4 +1,4 @@
-"""Who is in sync. Mirrors Kafka's IsrExpirationTest, PartitionTest and the timing examples of spec 2.5."""
+"""Who is in sync. Mirrors Kafka's IsrExpirationTest, PartitionTest."""
 
 import pytest
 from attrs import evolve
@@ -30,7 +30,7 @@ def behind(followers, isr, own_end, now_us, rules=TODAY):
 
 
 def test_a_stuck_follower_falls_out_when_it_was_caught_up_too_long_ago():
-    """IsrExpirationTest.testIsrExpirationForStuckFollowers; the example of spec 2.5: at 10 s no, at 15 s yes."""
+    """IsrExpirationTest.testIsrExpirationForStuckFollowers: at 10 s no, at 15 s yes."""
     one = follower(1)
     one.fetched(10, 10, 5, 2 * S)
 
@@ -66,7 +66,7 @@ def test_a_follower_that_has_everything_stays_however_long_ago_it_asked():
 
 
 def test_the_high_watermark_of_the_example_moves_when_followers_ask_again():
-    """Spec 2.5: A appends 0; B and C fetch at 0 (0), fetch at 1: A's high watermark is 1."""
+    """A appends 0; B and C fetch at 0 (0), fetch at 1: A's high watermark is 1."""
     b, c = follower(1), follower(2)
     isr = in_sync(0, 1, 2)
     b.fetched(0, 1, 5, S), c.fetched(0, 1, 5, S)
@@ -89,7 +89,7 @@ def test_a_replica_joins_only_when_it_reached_the_start_of_the_leaders_epoch():
     [(9, 5, True, True), (8, 5, True, False), (9, 4, True, False), (9, 5, False, False), (-1, 5, True, False)],
 )
 def test_a_replica_joins_with_everything_committed_after_a_fetch_in_this_epoch_and_alive(end, epoch, alive, joins):
-    """Spec 2.5: KAFKA-14140 (alive), B24 (this epoch)."""
+    """KAFKA-14140: the broker must be alive. The fetch must be of this leader epoch."""
     assert may_join(follower(3, end=end, epoch=epoch), 9, 2, 5, alive, TODAY) is joins
 
 

@@ -32,7 +32,7 @@ def led() -> Bench:
 
 
 def test_equal_and_older_leader_epochs_are_ignored():
-    """Spec 2.1: STALE_CONTROLLER_EPOCH for the partition, harmless."""
+    """STALE_CONTROLLER_EPOCH for the partition, harmless."""
     bench = led()
     bench.elect(0, (0, 1, 2))
 
@@ -43,7 +43,6 @@ def test_equal_and_older_leader_epochs_are_ignored():
 
 
 def test_a_broker_that_is_no_replica_does_nothing():
-    """Spec 2.1."""
     bench = Bench(2)
     reply = bench.tell_state("b1", leader=0, leader_epoch=3, replicas=(0, 2))
 
@@ -52,7 +51,7 @@ def test_a_broker_that_is_no_replica_does_nothing():
 
 
 def test_a_follower_of_a_leader_it_does_not_see_alive_keeps_its_role():
-    """Spec 2.1; KAFKA-4443: the metadata must come first."""
+    """KAFKA-4443: the metadata must come first."""
     bench = led()
     bench.crash("b2")
     bench.tell_brokers()

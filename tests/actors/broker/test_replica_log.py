@@ -139,7 +139,6 @@ def test_followers_copy_whole_batches_but_at_least_one():
 
 
 def test_consumers_read_below_the_high_watermark_only():
-    """Spec 2.2."""
     log = ReplicaLog()
     log.take(batch(log, 10, 0))
 

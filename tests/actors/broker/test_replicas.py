@@ -1,6 +1,6 @@
 """Leaders and followers one step at a time, with the test as controller and store.
 
-Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest and EpochDrivenReplicationProtocolAcceptanceTest (spec 5).
+Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest and EpochDrivenReplicationProtocolAcceptanceTest.
 What controllers may tell is in ``test_replica_control``, copying in ``test_fetcher``.
 """
 
@@ -56,7 +56,6 @@ def ends(bench: Bench) -> list[tuple[int, int]]:
 
 
 def test_followers_copy_the_leader_and_the_watermark_follows():
-    """Spec 2.2, 2.3."""
     bench = led()
 
     bench.produce("b0", 5)
@@ -68,7 +67,7 @@ def test_followers_copy_the_leader_and_the_watermark_follows():
 
 
 def test_acks_1_waits_for_the_own_disk_and_acks_0_for_nothing():
-    """Spec 2.2; ``log.flush.interval.messages`` 1."""
+    """``log.flush.interval.messages`` 1."""
     bench = led()
 
     bench.produce("b0", acks=0)
@@ -107,7 +106,7 @@ def test_a_batch_without_acks_holds_nothing_up():
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all_only():
-    """Spec 2.2: NOT_ENOUGH_REPLICAS, nothing appended; acks 1 ignores min.insync.replicas."""
+    """NOT_ENOUGH_REPLICAS, nothing appended; acks 1 ignores min.insync.replicas."""
     bench = led(min_in_sync=2)
     bench.elect(0, (0,))
 
@@ -383,7 +382,7 @@ def test_one_isr_change_is_under_way_at_a_time_and_both_outcomes_are_safe():
 
 
 def test_consumers_are_answered_below_the_watermark_by_the_leader_only():
-    """Spec 2.2: an offset between watermark and end is no error, and brings nothing."""
+    """An offset between the high watermark and the log end is no error and returns no records."""
     bench = led()
     bench.produce("b0", 3)
     bench.write_all()
@@ -469,7 +468,7 @@ def test_offsets_do_not_go_backwards_when_a_follower_bounces_and_then_leads():
 
 
 def test_a_restart_finds_its_log_and_its_checkpoint():
-    """Spec 2.2: the watermark is the checkpoint's, at most 5 s old."""
+    """The high watermark comes from its checkpoint, which is at most 5 s old."""
     bench = led()
     bench.produce("b0", 4)
     bench.settle(6 * S)

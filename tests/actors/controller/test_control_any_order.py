@@ -1,9 +1,9 @@
 """The control plane under any order of crashes, store faults, leaders' ISR changes and admin work.
 
-Always: leader epochs go up by one with each write of a controller and stay with a leader's; nobody but the newest
-controller writes; a leader is in its ISR, an ISR within the replicas (I1 - I3, I12 of spec 2.8). Afterwards, when all
-brokers are up and nothing happens any more: every partition has a leader, every broker hosts what it is assigned and
-nothing else and knows what the store says, and nothing is left over (Q1 - Q3, Q6).
+At every moment: each write of a controller raises a partition's leader epoch by one, a leader's write keeps it; only the
+newest controller writes; the leader is in its ISR, and the ISR is a subset of the replicas. At the end, when all brokers
+are up and nothing happens any more: every partition has a leader; every broker hosts exactly its assigned replicas and
+knows the store's state; no work is left unfinished.
 """
 
 from typing import Any
@@ -296,7 +296,6 @@ def _sweep(machine: type[ControlPlane], examples: int, steps: int, *, shrink: bo
 
 
 def test_the_control_plane_under_any_order():
-    """Spec 2.8: I1 - I3, I12, Q1 - Q3, Q6."""
     _sweep(ControlPlane, 40, 30)
 
 
@@ -313,7 +312,7 @@ def test_the_control_plane_under_any_order_for_long():
     ids=["KAFKA-6082", "KAFKA-4443", "KAFKA-7165"],
 )
 def test_past_bugs_are_found(past: dict[str, Any]):
-    """Spec 4.4: with the old decision an invariant breaks (the others have tests of their own)."""
+    """With the old decision an invariant breaks; the other past bugs have their own tests."""
     machine = type("WithPastRule", (ControlPlane,), {"rules_of_controllers": evolve(RULES, **past)})
     with pytest.raises(AssertionError):
         _sweep(machine, 300, 40, shrink=False)

@@ -1,4 +1,4 @@
-"""How requests are gathered and sent. Source: Kafka's ControllerChannelManagerTest; spec 1.9."""
+"""How requests are gathered and sent. Source: Kafka's ControllerChannelManagerTest."""
 
 import pytest
 from attrs import evolve
@@ -71,7 +71,6 @@ def test_only_live_brokers_and_those_that_shut_down_are_sent_anything():
 
 
 def test_the_order_per_broker_is_leadership_then_metadata_then_stops():
-    """Spec 1.9."""
     bench = _bench()
 
     bench.controller.batch.add_stop_replica((2,), T1, delete=False)
@@ -179,7 +178,7 @@ OK = UpdateMetadataReply(error_code=ErrorCode.NONE)
 
 
 def test_a_channel_has_one_request_in_flight_and_keeps_the_order():
-    """Spec 1.9: FIFO, in order, one in flight."""
+    """In order, with one request in flight."""
     sender = _Sender()
     for epoch in (1, 2):
         sender.channels.send(1, _metadata(epoch), 7)

@@ -46,7 +46,7 @@ def _controls(world: ControlWorld) -> int:
 
 
 def test_the_first_broker_is_elected_with_epoch_one():
-    """testEmptyCluster; spec 0.2: first election writes 1."""
+    """testEmptyCluster: the first election writes epoch 1."""
     world = ControlWorld(3)
 
     assert _controls(world) == 0
@@ -99,7 +99,7 @@ def test_a_controller_whose_node_is_removed_resigns_and_an_election_follows():
 
 
 def test_an_office_vacated_before_anybody_watched_it_again_stays_vacant_until_somebody_starts():
-    """A gap of Kafka's own (spec 1.1, 5), found by ``test_control_any_order``: operators remove /controller twice.
+    """A gap of Kafka's own, found by ``test_control_any_order``: operators remove /controller twice.
 
     The first removal's election uses up everybody's watch (the node was created); who looks then, sets it again and
     finds nobody, takes note of that and does not run: only a removal that it is told of makes it run.
@@ -124,7 +124,7 @@ def test_an_office_vacated_before_anybody_watched_it_again_stays_vacant_until_so
 
 
 def test_a_restarted_broker_waits_until_its_former_lifes_session_is_over():
-    """Spec 0.1 and KafkaZkClient.CheckedEphemeral: another session's registration is not taken over."""
+    """KafkaZkClient.CheckedEphemeral: another session's registration is not taken over."""
     world = ControlWorld(2)
     world.kill(1)
     world.run(500)
@@ -153,7 +153,7 @@ def test_a_process_that_ends_cleanly_leaves_at_once():
 
 
 def test_the_winner_of_a_lost_answer_notices_that_it_won():
-    """Spec 1.1.3: /controller is mine and the epoch is CE+1: it was my own lost answer."""
+    """/controller names this broker and the epoch is one higher: the answer to its own write was lost."""
     world = ControlWorld(0)
     world.add_broker(0)
     # OpenSession's creates, the registration, three reads, then the election.
@@ -195,7 +195,7 @@ def test_every_broker_learns_of_leaders_and_of_who_lives():
 
 
 def test_a_broker_that_starts_learns_everything_before_it_is_told_whom_to_follow():
-    """Spec 1.5, KAFKA-4443: UpdateMetadata with all partitions, then one LeaderAndIsr with all it hosts."""
+    """KAFKA-4443: UpdateMetadata with all partitions, then one LeaderAndIsr with all it hosts."""
     world = ControlWorld(3, T)
     world.kill(2)
     world.run(SESSION_MS + 1_000)
@@ -210,7 +210,7 @@ def test_a_broker_that_starts_learns_everything_before_it_is_told_whom_to_follow
 
 
 def test_a_dead_brokers_partitions_are_led_by_others_and_it_leaves_the_isrs():
-    """Spec 1.5, failure(B): elect, then out of the ISR."""
+    """After a broker's failure: elect first, then remove it from the ISR."""
     world = ControlWorld(3, T)
 
     world.kill(2)
@@ -224,7 +224,7 @@ def test_a_dead_brokers_partitions_are_led_by_others_and_it_leaves_the_isrs():
 
 
 def test_the_only_replicas_death_leaves_no_leader_and_keeps_the_isr():
-    """Spec 1.8, [T] testLeaderAndIsrWhenEntireIsrOfflineAndUncleanLeaderElectionDisabled: leader -1, ISR kept, LE 1."""
+    """testLeaderAndIsrWhenEntireIsrOfflineAndUncleanLeaderElectionDisabled: leader -1, ISR kept, epoch 1."""
     world = ControlWorld(2, {"t": ((1,),)})
 
     world.kill(1)
@@ -277,7 +277,7 @@ def test_a_bounce_that_is_not_noticed_leaves_the_controller_with_the_old_epoch()
 
 
 def test_offline_directories_take_replicas_out():
-    """LeaderAndIsr answered with KAFKA_STORAGE_ERROR: the replica is offline, another leads (spec 1.9)."""
+    """LeaderAndIsr answered with KAFKA_STORAGE_ERROR: the replica is offline, another leads."""
     world = ControlWorld(3)
     world.broker(1).disobey = lambda at, request: (
         ErrorCode.KAFKA_STORAGE_ERROR if isinstance(request, LeaderAndIsr) else ErrorCode.NONE
@@ -343,7 +343,7 @@ def test_controlled_shutdown():
 
 
 def test_a_leader_that_shuts_down_is_followed_by_one_that_stays():
-    """Spec 1.10: the broker stops fetching before it leaves the ISR; the new leader's ISR lacks it."""
+    """The broker stops fetching before it leaves the ISR; the new leader's ISR lacks it."""
     world = ControlWorld(3, T)
 
     assert _shut_down(world, 1) == (ErrorCode.NONE, 0)
@@ -393,7 +393,6 @@ def _leader_writes_isr(world: ControlWorld, state: PartitionState) -> None:
 
 
 def test_an_isr_change_is_read_told_to_all_and_its_notice_removed():
-    """Spec 1.12."""
     world = _led_by_others()
 
     assert world.active.context.leadership["t", 0].state.isr == (0, 1)

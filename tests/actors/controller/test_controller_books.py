@@ -1,6 +1,6 @@
 """What brokers are told of dead replicas, and the controller's books against the store.
 
-Source: Kafka's ControllerIntegrationTest, BrokerEpochIntegrationTest, ControllerContextTest; spec 1.5, 1.12.
+Source: Kafka's ControllerIntegrationTest, BrokerEpochIntegrationTest, ControllerContextTest.
 """
 
 from kemu.protocol.commands import ExpireSession

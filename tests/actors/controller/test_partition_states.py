@@ -1,4 +1,4 @@
-"""The partition state machine against a bare store. Source: Kafka's PartitionStateMachineTest; spec 1.6."""
+"""The partition state machine against a bare store. Source: Kafka's PartitionStateMachineTest."""
 
 import itertools
 
@@ -76,7 +76,7 @@ def test_a_new_partitions_isr_is_its_live_replicas_and_dead_ones_are_told_nothin
 
 
 def test_a_new_partition_without_a_live_replica_stays_new():
-    """Spec 1.6: "none live -> stays New"."""
+    """Without a live replica the partition stays New."""
     bench = _new(3)
 
     failed = bench.do(bench.controller.partitions.move([T0], ONLINE, Strategy.OFFLINE))
@@ -193,7 +193,7 @@ def test_an_offline_partition_without_a_state_stays_offline():
 
 
 def test_an_election_is_held_again_when_the_leader_changed_the_isr_meanwhile():
-    """Spec 1.6: elections retry on BADVERSION, reading again each time."""
+    """Elections retry on BADVERSION and read the state before each attempt."""
     bench = _offline(1, 2, isr=(1, 2))
     flights = iter(range(10))
 
@@ -208,7 +208,7 @@ def test_an_election_is_held_again_when_the_leader_changed_the_isr_meanwhile():
 
 
 def test_a_state_written_under_a_later_controller_epoch_is_left_alone():
-    """Spec 1.3: stored controller epoch above mine -> this change is given up, without a retry."""
+    """If the stored controller epoch is higher, the change is abandoned without a retry."""
     bench = _offline(2)
     bench.write_state(T0, PartitionState(1, 9, (1, 2), EPOCH + 1))
 
@@ -229,7 +229,7 @@ VALID = {
     (OFFLINE, OFFLINE),
     (OFFLINE, NON_EXISTENT),
 }
-"""The moves of spec 1.6; the other eight are refused."""
+"""Kafka's valid transitions; the other eight are refused."""
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(PartitionPhase, PartitionPhase)))
@@ -271,7 +271,7 @@ def test_partitions_offline_are_counted_and_those_of_deleted_topics_are_not():
 
 
 def test_a_move_over_a_batch_that_was_not_sent_does_nothing():
-    """Spec 1.9: "the two state machines only log (a half-sent batch then breaks the next call)"."""
+    """The two state machines only log, so a half-sent batch breaks the next call."""
     bench = _offline(2)
     bench.controller.batch.begin()
     bench.controller.batch.add_stop_replica((2,), T0, delete=False)

@@ -1,4 +1,4 @@
-"""The replica state machine against a bare store. Source: Kafka's ReplicaStateMachineTest; spec 1.7."""
+"""The replica state machine against a bare store. Source: Kafka's ReplicaStateMachineTest."""
 
 import itertools
 
@@ -73,7 +73,7 @@ def test_a_new_replica_of_a_led_partition_is_told_that_it_is_new():
 
 
 def test_the_leader_cannot_become_a_new_replica():
-    """Spec 1.7: "refuse when this replica is the leader"."""
+    """Refused for the leader's own replica."""
     bench = _bench(1, 2, 3)
     bench.context.set_replica_phase(R1, NON_EXISTENT)
 
@@ -110,7 +110,7 @@ def test_an_online_replica_goes_offline():
 
 
 def test_a_leader_that_goes_offline_leaves_the_partition_without_one():
-    """Spec 1.7: leader := -1 if it was the leader."""
+    """The partition has leader -1 if this replica was the leader."""
     bench = _bench(1, 2, 3)
 
     bench.do(bench.controller.replicas.move([R1], OFFLINE))
@@ -121,7 +121,7 @@ def test_a_leader_that_goes_offline_leaves_the_partition_without_one():
 
 
 def test_the_last_member_stays_in_the_isr():
-    """Spec 1.7: a one-member ISR is kept; [T] only replica dies: leader -1, ISR kept, LE + 1."""
+    """An ISR of one member is kept. If the only replica dies: leader -1, ISR kept, leader epoch + 1."""
     bench = _bench(1, 2, 3, isr=(1,))
 
     bench.do(bench.controller.replicas.move([R1], OFFLINE))
@@ -130,7 +130,7 @@ def test_the_last_member_stays_in_the_isr():
 
 
 def test_a_replica_outside_the_isr_goes_offline_without_a_write_yet_its_peers_are_told():
-    """Spec 1.7: "writes nothing and LE does not change, yet the LeaderAndIsr is still sent"."""
+    """No write and the same leader epoch, but LeaderAndIsr is still sent."""
     bench = _bench(1, 2, 3, isr=(2, 3), leader=2)
 
     bench.do(bench.controller.replicas.move([R1], OFFLINE))
@@ -140,7 +140,7 @@ def test_a_replica_outside_the_isr_goes_offline_without_a_write_yet_its_peers_ar
 
 
 def test_a_replica_of_a_topic_being_deleted_goes_offline_quietly():
-    """Spec 1.7: no LeaderAndIsr to the others; the StopReplica carries the epoch of deletions."""
+    """The others get no LeaderAndIsr; StopReplica carries the leader epoch that means deletion."""
     bench = _bench(1, 2, 3)
     bench.context.queue_for_deletion("t")
 
@@ -193,7 +193,7 @@ def test_a_failed_deletion_may_be_brought_online_again():
 
 
 def test_a_replica_without_leadership_is_stopped_with_no_epoch():
-    """Spec 1.9: LE of the cached leadership, -1 if none."""
+    """The leader epoch that the controller has cached, -1 if it has none."""
     bench = ControllerBench(1, 2)
     bench.topic("t", (1, 2))
     bench.context.set_replica_phase(R1, ONLINE)
@@ -225,12 +225,12 @@ VALID = {
     (STARTED, INELIGIBLE),
     (SUCCESSFUL, NON_EXISTENT),
 }
-"""The moves of spec 1.7; the other 35 are refused."""
+"""Kafka's valid transitions; the other 35 are refused."""
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(ReplicaPhase, ReplicaPhase)))
 def test_the_table_of_moves_is_kept(old: ReplicaPhase, new: ReplicaPhase):
-    """testInvalid...Transition, all of them, testInvalidReplicaDeletionStartedToOffline... among them (spec 1.7)."""
+    """testInvalid...Transition, all of them, testInvalidReplicaDeletionStartedToOffline... among them."""
     bench = _bench(1, 2, 3, isr=(2, 3), leader=2)
     bench.context.set_replica_phase(R1, old)
 

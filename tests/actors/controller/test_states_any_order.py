@@ -1,6 +1,6 @@
 """The partition and the replica state machine under any order of moves, deaths and ISR changes, against a plain model.
 
-The model is the tables of spec 1.6 - 1.8 written down once more: which moves there are, whom an election picks, what a
+The model repeats Kafka's tables independently: the valid transitions, the broker that an election picks, what a
 replica's end leaves of the ISR. After every move the store, the books and what was sent are compared with it.
 """
 
@@ -64,7 +64,7 @@ class States(RuleBasedStateMachine):
     def picked(
         self, at: TopicPartition, state: PartitionState, strategy: Strategy, unclean: bool
     ) -> tuple[int | None, tuple[int, ...], tuple[int, ...]]:
-        """Leader, ISR and who is told; spec 1.8."""
+        """Leader, ISR and the brokers that get requests."""
         assigned = self.context.replicas(at)
         online = tuple(b for b in assigned if self.serves(b, at))
         reached = tuple(b for b in assigned if b in self.context.live and self.has_disk(b, at))
@@ -272,7 +272,7 @@ class States(RuleBasedStateMachine):
 
     @invariant()
     def states_are_legal(self) -> None:
-        """I3, I12 of spec 2.8."""
+        """The leader is an assigned replica and in its ISR."""
         for at in PARTITIONS:
             state = self.stored(at)
             if state is not None:
@@ -295,7 +295,6 @@ class States(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_left_in_the_batch_and_only_the_living_were_told(self) -> None:
-        """Spec 1.9."""
         self.bench.controller.batch.begin()
         for _, request in self.bench.sent:
             assert (request.controller_epoch, request.broker_epoch // 100) == (EPOCH, 1)

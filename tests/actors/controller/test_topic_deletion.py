@@ -1,4 +1,4 @@
-"""How a topic goes, step by step against a bare store. Source: Kafka's TopicDeletionManagerTest; spec 1.11."""
+"""The deletion of a topic, step by step against a bare store. Source: Kafka's TopicDeletionManagerTest."""
 
 from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.protocol.nodes import delete_path, topic_path

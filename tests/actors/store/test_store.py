@@ -1,4 +1,4 @@
-"""The metadata store and its client: versions, transactions, sessions, watches, uncertain outcomes, faults. Spec 0."""
+"""The metadata store and its client: versions, transactions, sessions, watches, uncertain outcomes, faults."""
 
 from typing import Any
 
@@ -136,7 +136,7 @@ def _changed(path: str, kind: WatchEventKind = WatchEventKind.NODE_DATA_CHANGED)
 
 
 def test_a_set_needs_the_version_it_names():
-    """Spec 0.1: expected_version; -1 = any."""
+    """The expected version; -1 means any."""
     world = Stores()
 
     results = world.ask("c1", set_data("/a", b"1", 0), set_data("/a", b"2", 0), set_data("/a", b"3"), get("/a"))
@@ -331,7 +331,7 @@ def test_a_closed_session_takes_its_nodes_with_it_at_once():
 
 
 def test_a_client_learns_of_its_expiry_only_from_the_store():
-    """Spec 0.1: "the client learns it only when it talks to the server again"."""
+    """The client learns this only when it talks to the server again."""
     world = Stores()
     world.tell("zk", ExpireSession(client="c1"))
     world.run(100)
@@ -408,7 +408,7 @@ def test_one_who_watches_a_nodes_data_and_children_hears_of_its_deletion_once():
 
 
 def test_an_event_comes_before_the_new_state_can_be_read():
-    """Spec 0.1; also when the watch is kept back: the reads wait behind it."""
+    """Reads wait behind a watch event, also if the event is delayed."""
     for delay_ms in (0, 3_000):
         world = Stores()
         world.ask("c1", get("/a", watch=True))
@@ -427,7 +427,7 @@ def test_an_event_comes_before_the_new_state_can_be_read():
 
 
 def test_a_delayed_watch_does_not_delay_others():
-    """Spec 7: "delay a watch event while other sessions proceed"."""
+    """A watch event is delayed while other sessions proceed."""
     world = Stores()
     for name in ("c1", "c2"):
         world.ask(name, get("/a", watch=True))
@@ -461,7 +461,7 @@ def test_a_client_that_reconnects_hears_of_what_it_missed():
 
 
 def test_a_write_whose_answer_is_lost_is_sent_again_and_finds_itself():
-    """Spec 0.1, uncertain outcome: the conditional write happened, its retry answers BAD_VERSION (KAFKA-1382)."""
+    """An uncertain outcome: the conditional write happened, its retry answers BAD_VERSION (KAFKA-1382)."""
     world = Stores()
     world.tell("zk", LoseStoreAnswer(client="c1"))
 
@@ -484,7 +484,7 @@ def test_a_connection_that_breaks_before_the_write_arrived_repeats_it():
 
 
 def test_a_frozen_session_hears_and_says_nothing_and_may_go_on():
-    """Spec 7: freeze a session (no events, no writes); short enough, it survives."""
+    """A frozen session gets no events and makes no writes; a session frozen for a short time survives."""
     world = Stores()
     world.ask("c1", get("/a", watch=True))
     world.tell("zk", FreezeSession(client="c1", for_us=3_000_000))

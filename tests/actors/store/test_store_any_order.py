@@ -228,7 +228,6 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 def test_the_store_is_its_model_under_any_order():
-    """Spec 0.1."""
     run_state_machine_as_test(
         AnyOrder,
         settings=settings(
