@@ -1,9 +1,9 @@
 """The control plane under any order of crashes, store faults, leaders' ISR changes and admin work.
 
-At every moment: each write of a controller raises a partition's leader epoch by one, a leader's write keeps it; only the
-newest controller writes; the leader is in its ISR, and the ISR is a subset of the replicas. At the end, when all brokers
-are up and nothing happens any more: every partition has a leader; every broker hosts exactly its assigned replicas and
-knows the store's state; no work is left unfinished.
+At every moment: each write of a controller raises a partition's leader epoch by one, and a leader's write keeps it; only
+the newest controller writes; the leader is in its ISR, and the ISR is a subset of the replicas. At the end, when all
+brokers are up and nothing happens any more: every partition has a leader; every broker hosts exactly its assigned
+replicas and knows the store's state; no work is left unfinished.
 """
 
 from typing import Any
