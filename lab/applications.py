@@ -1,4 +1,4 @@
-"""Applications for scenarios in ``lab/scenarios``; they make consumer calls that the default poll loop does not make."""
+"""Applications for scenarios in ``lab/scenarios``; they make calls that the default poll loop does not make."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType

@@ -116,7 +116,7 @@ def steps_per_s(scenario: Scenario, loop: Loop, from_s: int = 0, *, checked: boo
 
 
 def _steps(say: Callable[[str], None], rounds: int, seconds: int) -> dict[str, Any]:
-    """Steps per round trip of a stable group that polls, heartbeats and commits; "loaded": the group also gets records."""
+    """Steps per round trip of a stable group that only polls, heartbeats and commits; "loaded": it gets records."""
     at_rest, loaded = steady(10, 20, 2 * seconds, rate=0), steady(10, 20, seconds, rate=10)
     mixes: dict[str, Callable[[], float]] = {
         "trio_steps_per_roundtrip": lambda: steps_per_s(at_rest, run_trio),

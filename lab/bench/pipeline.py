@@ -148,7 +148,7 @@ def _copies(trace: Path, folder: Path, count: int) -> None:
 
 
 class _Memory:
-    """Peak resident memory of this process and its descendants; each shared page counts once per process."""
+    """Peak resident memory of this process and its descendants; a shared page counts once for each process."""
 
     def __init__(self) -> None:
         self.most_bytes = 0
