@@ -66,8 +66,8 @@ class Baseline:
 class MutantResult:
     """Result of a mutant.
 
-    ``verdict``: "caught" (a checker found a violation), "broken" (a machine's assertion failed), "crash" (a Python error
-    in a machine), "hang" (a run did not end in its time), "survivor" (a digest changed, and no checker found a
+    ``verdict``: "caught" (a checker found a violation), "broken" (a machine's assertion failed), "crash" (a Python
+    error in a machine), "hang" (a run did not end in its time), "survivor" (a digest changed, and no checker found a
     violation), "unchanged" (no digest changed), "unreached" (no run executes the line) or "invalid" (the code cannot be
     replaced).
     """
@@ -413,7 +413,7 @@ def _compared(baseline: Baseline) -> dict[str, Any]:
 
 
 def _verdict_of(broke: str) -> str:
-    """ "caught" for a livelock, "broken" for a failed assertion of a machine, "crash" for another Python error."""
+    """Return "caught" for a livelock, "broken" for a failed assertion of a machine, "crash" for another error."""
     if broke.startswith(LIVELOCK):
         return "caught"
     return "broken" if "AssertionError" in broke.splitlines()[0] else "crash"
