@@ -39,7 +39,7 @@ class AssignorAnswers:
 
     @property
     def invalid(self) -> int:
-        """Number of steps whose answer assigns a partition twice, or to a member that does not subscribe to its topic."""
+        """Number of steps whose answer assigns a partition twice, or to a member without a matching subscription."""
         return sum(_invalid(step) for group in self.groups for step in group["steps"] if "answer" in step)
 
     def to_json(self) -> str:
