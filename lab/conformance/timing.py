@@ -1,9 +1,8 @@
-"""A plan's scenario at the times of a run of a real Kafka: what was done takes effect at the same moments here.
+"""A plan's scenario with the times of a run of a real Kafka: actions take effect at the same moments.
 
-A timeline says when something was ordered. How long it takes from there until the group feels it is the machine's
-affair: a process has to start before its first JoinGroup, a loop of poll(100 ms) has to look before it closes, a broker
-reads its disk before it answers. A course keeps the moments at which it was felt (``Course.took_effect``); here they
-become the plan of the scenario that is held against that course.
+A timeline has the times of commands. The delay until a command affects the group depends on the machine: a process
+starts before its first JoinGroup, and a broker reads its disk before it answers. A course has the moments of the
+effects (``Course.took_effect``). This module makes them the plan of the scenario that is compared with the course.
 """
 
 import math
@@ -34,20 +33,20 @@ from kemu.protocol.names import broker_host, consumer_host, number_of
 from lab.conformance.course import Course
 
 LEAD_MS = 3
-"""From the start of a member to its first JoinGroup at its coordinator, here: metadata and the coordinator are asked
-for over a network that takes 0.3 ms and more each way."""
+"""Time from the start of an emulated member to its first JoinGroup at the coordinator. Before it the member requests
+metadata and the coordinator over a network with a latency of at least 0.3 ms."""
 CLOSE_US = 1
-"""A rolling upgrade of one member alone needs some distance to the next one."""
+"""Interval of a rolling upgrade of a single member; its plan needs a positive one."""
 MACHINES_SPREAD = 0.6
-"""Of the logarithm of how busy machines are: the standard deviation (``machine.busy`` of the set life: p99 400 %)."""
+"""Standard deviation of the logarithm of machines' load (``machine.busy`` of the set life: p99 400 %)."""
 SPANS_SPREAD = 1.0
-"""Of single hand-overs on one machine: their standard deviation beside their mean (16 runs of 10 to 33 hand-overs)."""
+"""Standard deviation of single hand-overs on one machine, divided by their mean (16 runs of 10 to 33 hand-overs)."""
 DRIFT = 0.36
-"""A machine is not as busy all the time: standard deviation of the logarithm from part to part of a run (the halves of
-the same runs are apart by 0.74; spans that spread alike all the time would leave 0.53)."""
+"""Standard deviation of the logarithm of a machine's load between parts of a run. (The halves of the same runs differ
+by 0.74; a constant load would give 0.53.)"""
 NORMAL_P99 = 2.326
 LEAST_US = 500
-"""Logs tell milliseconds."""
+"""Least span, because logs have milliseconds."""
 ASSIGNORS: Mapping[str, str] = {
     "RangeAssignor": "range",
     "RoundRobinAssignor": "roundrobin",
@@ -57,7 +56,7 @@ ASSIGNORS: Mapping[str, str] = {
 
 
 class Felt(StrEnum):
-    """What a group feels of what is done, and the word before whom it concerns."""
+    """Effects of actions on a group; in a course the host, broker or number follows the word."""
 
     JOINS = "joins"
     CLOSES = "closes"
@@ -82,11 +81,13 @@ _ROWS: tuple[tuple[Felt, re.Pattern[str]], ...] = (
     (Felt.BROKER_STARTS, re.compile(r"(?:the )?broker ?(\d*) has started")),
 )
 _OF_MEMBERS = (RollingRestart, RollingUpgrade, AddMembers, RemoveMembers, CloseHost, StartHost, Crash, Pause, GrowTopic)
-"""What a timeline says, and what is therefore not taken from the scenario."""
+"""Actions that the timeline replaces in the scenario."""
 
 
 def done_by(row: str) -> tuple[Felt, str] | None:
-    """What a row of a timeline does, and to whom ("0": the only broker; partitions of a topic that grows), or None."""
+    """The effect of a timeline's row and its object ("0": the only broker; for a growing topic its partitions), or
+    None.
+    """
     for what, pattern in _ROWS:
         if match := pattern.match(row):
             return what, match.group(1) or "0"
@@ -94,13 +95,13 @@ def done_by(row: str) -> tuple[Felt, str] | None:
 
 
 def timed(scenario: Scenario, course: Course) -> Scenario:
-    """The scenario with its members' and brokers' lives at the moments of this course.
+    """The scenario with the starts and ends of members and brokers at the moments of this course.
 
-    What the course felt replaces all starts, ends, pauses, and growth of the plan; other actions stay as they are.
-    How long a lone broker that comes back knows nothing (``broker.window``), and how long new coordinators took to load
-    (``offsets.wait``, ``offsets.load``), is between that course's least and most. How busy the machine was
-    (``machine.busy``) is what the hand-overs of that course tell of it. A course that does not tell its moments leaves
-    the scenario as it is.
+    The course's effects replace all starts, ends, pauses and growth in the plan; other actions remain. The time without
+    metadata after a restart of the only broker (``broker.window``) and the loading times of new coordinators
+    (``offsets.wait``, ``offsets.load``) are drawn between the course's least and most. The machine's load
+    (``machine.busy``) is estimated from the course's hand-overs. A course without moments of effects leaves the
+    scenario unchanged.
     """
     if not course.took_effect:
         return scenario
@@ -132,10 +133,10 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
 
 
 def busy_as(spans_ms: Sequence[int], mean_us: int) -> str:
-    """How busy a machine was, as a distribution: its members took these spans, those of all machines take ``mean_us``.
+    """Estimate a machine's load, as a distribution, from its members' spans; the mean of all machines is ``mean_us``.
 
-    Before anything is known of it, it is any machine (``MACHINES_SPREAD``). The mean of n spans tells of it, off by
-    ``SPANS_SPREAD`` / sqrt(n) and by ``DRIFT``; both are weighed (normal distributions of logarithms).
+    The prior is the spread of all machines (``MACHINES_SPREAD``). The mean of n spans has the errors ``SPANS_SPREAD`` /
+    sqrt(n) and ``DRIFT``. The result weighs both, as normal distributions of logarithms.
     """
     seen = math.log(max(statistics.fmean(spans_ms) * 1000, LEAST_US) / mean_us)
     sure, told = MACHINES_SPREAD**-2, 1 / (SPANS_SPREAD**2 / len(spans_ms) + DRIFT**2)
@@ -156,7 +157,7 @@ class _Timing:
         self._brokers = _brokers_of(scenario, [whom for _, what, whom in self._rows if what in _OF_BROKERS])
 
     def entries(self) -> Iterator[Entry]:
-        """In the order of time."""
+        """The entries in the order of time."""
         life: dict[str, int] = {}
         done: set[int] = set()
         for place, (at_ms, what, whom) in enumerate(self._rows):
@@ -207,7 +208,7 @@ class _Timing:
             yield At(at_ms * 1000, action)
 
     def _end_of(self, place: int, what: Felt, whom: str) -> tuple[int, int] | None:
-        """Place and time of the row that ends what this one begins."""
+        """Index and time of the row that ends the effect of this one."""
         end = _ENDS.get(what)
         rows = enumerate(self._rows[place + 1 :], place + 1)
         return next(((at, row[0]) for at, row in rows if row[1:] == (end, whom)), None)
@@ -228,7 +229,7 @@ def _split(text: str) -> tuple[Felt, str]:
 
 
 def _assignors_by_life(course: Course) -> dict[tuple[str, int], tuple[str, ...]]:
-    """(Member, number of its life) -> the assignors that its start names; lives whose start names none are left out."""
+    """(Member, number of its life) -> the assignors in its start command; lives without assignors are left out."""
     lives: dict[str, int] = {}
     found = {}
     for _, row in course.timeline:
@@ -242,7 +243,7 @@ def _assignors_by_life(course: Course) -> dict[tuple[str, int], tuple[str, ...]]
 
 
 def _brokers_of(scenario: Scenario, real: list[str]) -> dict[str, str]:
-    """Broker of the real cluster -> host: the first one to go down there is the first one that goes down here."""
+    """Broker of the real cluster -> host, by the order in which brokers go down on both sides."""
     brokers = [broker_host(number) for number in range(scenario.brokers.count)]
     hosts = [
         each.action.host

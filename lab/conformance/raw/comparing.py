@@ -18,7 +18,7 @@ from lab.conformance.raw.steps import Answer, Conversation, RawRequest
 EARLY_MS, LATE_MS = 10, 300
 """A response may come this much earlier or later than the machine's, because clocks are read before sending."""
 CALM_MS = 100
-"""Tolerance for late responses, because a busy computer answers late."""
+"""A response later than this shows that the computer is busy."""
 NEAR_MS = 60
 """A request this near a timer can have come before or after it."""
 
