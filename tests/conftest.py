@@ -1,8 +1,10 @@
 """Settings of the whole suite: its three sets, the order of long tests, and the cost of each room.
 
 Every test is in exactly one set. ``soak``: sweeps with commands of their own. ``full``: tests that cost seconds and are
-run before a release (``python -m lab.check --all``). ``short``: all others (``python -m lab.check``). A test of the
-full set whose node id stands in ``tests/short.txt`` belongs to the short set.
+run before a release (``python -m lab.check --all``). ``short``: all others (``python -m lab.check``).
+
+``tests/full.txt`` lists costly test functions: the short set runs only some of their cases, evenly spread. A test of
+the full set joins the short set if ``tests/short.txt`` has its node id.
 """
 
 import gc
@@ -14,6 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.examples import FULL_EXAMPLES, SHORT_EXAMPLES
+
 pytest_plugins = ("kemu.tools.testkit.plugin",)
 """The project's own, also where it is not installed."""
 
@@ -23,20 +27,45 @@ LONG = (
     "tests/emulator/cluster/",
 )
 """The longest tests begin first, so that no worker is idle at the end."""
+COSTLY = Path(__file__).parent / "full.txt"
 PROMOTED = Path(__file__).parent / "short.txt"
 FEWEST_ROOMS = 4
 """The cost of rooms is printed only if tests of so many rooms ran."""
 DEAR_CPU_S = 3.0
 """A test of the short set that needs more CPU time is named at the end."""
 
-settings.register_profile("short", max_examples=40)
-settings.register_profile("full", max_examples=100)
+settings.register_profile("short", max_examples=SHORT_EXAMPLES)
+settings.register_profile("full", max_examples=FULL_EXAMPLES)
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a list, without empty ones and comments."""
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def promoted() -> frozenset[str]:
-    """Node ids in ``tests/short.txt``; lines that begin with ``#`` are comments."""
-    lines = (line.strip() for line in PROMOTED.read_text(encoding="utf-8").splitlines())
-    return frozenset(line for line in lines if line and not line.startswith("#"))
+    """The node ids in ``tests/short.txt``."""
+    return frozenset(lines_of(PROMOTED))
+
+
+def costly() -> dict[str, int]:
+    """Test function -> number of its cases in the short set, from ``tests/full.txt``."""
+    rows = [line.split() for line in lines_of(COSTLY)]
+    return {function: int(kept) for _, kept, function in rows}
+
+
+def cases_beyond(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """The cases of costly functions that only the full set runs."""
+    kept = costly()
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        function = item.nodeid.partition("[")[0].partition("@")[0]
+        if function in kept and item.get_closest_marker("soak") is None:
+            cases.setdefault(function, []).append(item)
+    for function, each in cases.items():
+        chosen = {len(each) * place // kept[function] for place in range(kept[function])}
+        yield from (item for place, item in enumerate(each) if place not in chosen)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,6 +77,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the short set before ``-m`` is applied; move long tests to the front."""
     listed = promoted()
+    for item in cases_beyond(items):
+        item.add_marker(pytest.mark.full("see tests/full.txt"))
     for item in items:
         if item.get_closest_marker("soak") is None and (
             item.get_closest_marker("full") is None or listed & {item.nodeid, item.nodeid.rpartition("@")[0]}

@@ -48,7 +48,7 @@ class AnswersOfRelease(Protocol):
         ...
 
     def differences(self) -> Iterator[OtherAnswer]:
-        """Where the emulator gives something else."""
+        """The answers of the emulator that differ."""
         ...
 
     def said(self, wrong: Sequence[OtherAnswer]) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The control plane under any order of crashes, store faults, leaders' ISR changes and admin work.
 
-At every moment: each write of a controller raises a partition's leader epoch by one, and a leader's write keeps it; only
-the newest controller writes; the leader is in its ISR, and the ISR is a subset of the replicas. At the end, when all
-brokers are up and nothing happens any more: every partition has a leader; every broker hosts exactly its assigned
+At every moment: each write of a controller raises a partition's leader epoch by one, and a leader's write keeps it;
+only the newest controller writes; the leader is in its ISR, and the ISR is a subset of the replicas. At the end, when
+all brokers are up and nothing happens any more: every partition has a leader; every broker hosts exactly its assigned
 replicas and knows the store's state; no work is left unfinished.
 """
 
@@ -44,6 +44,7 @@ from kemu.protocol.nodes import (
 )
 from kemu.protocol.notes.replication import NodeWritten
 from tests.actors.controller.control_world import ControlWorld
+from tests.examples import examples
 
 CONFIG = ControllerConfig(zookeeper_session_timeout_ms=6_000, leader_imbalance_check_interval_seconds=20)
 BROKERS = (0, 1, 2)
@@ -280,11 +281,11 @@ class ControlPlane(RuleBasedStateMachine):
             assert hosted == {at: leaders[at] for at in assigned[broker]}, f"Q2: b{broker}"
 
 
-def _sweep(machine: type[ControlPlane], examples: int, steps: int, *, shrink: bool = True) -> None:
+def _sweep(machine: type[ControlPlane], most: int, steps: int, *, shrink: bool = True) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples,
+            max_examples=most,
             stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),
@@ -296,7 +297,7 @@ def _sweep(machine: type[ControlPlane], examples: int, steps: int, *, shrink: bo
 
 
 def test_the_control_plane_under_any_order():
-    _sweep(ControlPlane, 40, 30)
+    _sweep(ControlPlane, examples(40), 30)
 
 
 @pytest.mark.soak
