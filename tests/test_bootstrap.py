@@ -9,7 +9,7 @@ import pytest
 
 import bootstrap
 from lab import check
-from tests.conftest import promoted
+from tests.conftest import costly, promoted
 
 ROOT = Path(bootstrap.ROOT)
 
@@ -175,11 +175,12 @@ def test_the_short_set_is_run_unless_all_tests_are_asked_for(
     assert "tests: passed" in capsys.readouterr().out
 
 
-def test_every_promoted_test_exists() -> None:
-    """A renamed test must be renamed in ``tests/short.txt``, too."""
-    for nodeid in promoted():
+def test_the_lists_of_tests_name_tests_that_exist() -> None:
+    """A renamed test must be renamed in ``tests/short.txt`` and ``tests/full.txt``, too."""
+    for nodeid in (*promoted(), *costly()):
         file, _, name = nodeid.partition("::")
-        assert f"def {name.partition('::')[2] or name}".partition("[")[0] + "(" in (ROOT / file).read_text("utf-8")
+        function = name.rpartition("::")[2].partition("[")[0]
+        assert f"def {function}(" in (ROOT / file).read_text("utf-8"), nodeid
 
 
 def test_the_check_reports_the_first_failure(
