@@ -33,6 +33,7 @@ INTERRUPTED = 130
 )
 @click.option(
     "--again",
+    "survivors",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="test the survivors in this file of results with the present checkers",
 )
@@ -44,7 +45,7 @@ def main(
     cpu: float,
     room: str | None,
     path: Path | None,
-    again: Path | None,
+    survivors: Path | None,
     as_json: bool,
 ) -> None:
     """Draw mutants, run each against the budget, and print the score.
@@ -54,15 +55,15 @@ def main(
     mutants = [each for each in all_mutants() if not room or each.room == room]
     files = sorted({each.file for each in mutants})
     changed: dict[str, tuple[str, ...]] = {}
-    if again is None:
+    if survivors is None:
         mutants = drawn(mutants, count, seed)
     else:
-        changed = _changed_by_survivors(again, mutants)
+        changed = _changed_by_survivors(survivors, mutants)
         mutants = [each for each in mutants if each.name in changed]
     for file in files:
         importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     all_files = sorted({each.file for each in all_mutants()}) if room else files
-    name = f"{tree_hash()}-{seed if again is None else again.stem}-{cpu:g}{'-' + room if room else ''}"
+    name = f"{tree_hash()}-{seed if survivors is None else survivors.stem}-{cpu:g}{'-' + room if room else ''}"
     path = path or RUNS / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     done = {each.mutant.name: each for each in _kept(path)}

@@ -37,8 +37,8 @@ class MeasuredGroup:
 
     def with_one_less(self) -> "MeasuredGroup":
         """The group without the member in the middle."""
-        gone = sorted(self.members)[len(self.members) // 2]
-        return evolve(self, members={member: one for member, one in self.members.items() if member != gone})
+        departed = sorted(self.members)[len(self.members) // 2]
+        return evolve(self, members={member: one for member, one in self.members.items() if member != departed})
 
     def with_one_more(self) -> "MeasuredGroup":
         """The group with the new member."""

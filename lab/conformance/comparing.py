@@ -36,7 +36,7 @@ from attrs import field, frozen
 
 from kemu.protocol.names import number_of
 from lab.conformance.course import Course, Exchange, RebalanceSeen, is_periodic
-from lab.conformance.races import CONDITIONS, explained_by, touched
+from lab.conformance.races import CONDITIONS, affected, explained_by
 
 FEWEST = 0.05
 """Least share of runs with an outcome; a rarer outcome does not count as the emulator's."""
@@ -391,7 +391,7 @@ def _in_order(exchanges: Sequence[Exchange]) -> _InOrder:
 
 def _alike_until(race: str, kafka: Course, theirs: _InOrder, ours: Sequence[_InOrder]) -> bool:
     """Whether enough runs have Kafka's order up to the first generation in which a race occurred."""
-    first = f"JoinGroup {touched(race, kafka)[0]}"
+    first = f"JoinGroup {affected(race, kafka)[0]}"
     until = theirs.order.index(first) if first in theirs.order else len(theirs.order)
     alike = sum(each.order[:until] == theirs.order[:until] for each in ours)
     return alike >= max(1, FEWEST * len(ours))
@@ -406,8 +406,8 @@ def _first_difference(theirs: Sequence[str], ours: Sequence[Sequence[str]]) -> s
 
     longest = max(ours, key=common)
     at = common(longest)
-    told, here = (order[at] if at < len(order) else "nothing more" for order in (theirs, longest))
-    return f"after {at} alike: {told}, here {here}"
+    kafka, here = (order[at] if at < len(order) else "nothing more" for order in (theirs, longest))
+    return f"after {at} alike: {kafka}, here {here}"
 
 
 def _by_member(place: str) -> tuple[int, str]:
@@ -535,7 +535,7 @@ class _Rows:
 
 
 def _shows(race: str, course: Course) -> bool:
-    return bool(touched(race, course))
+    return bool(affected(race, course))
 
 
 def differing(compared: Sequence[ComparedPlan]) -> list[ComparedFigure | ComparedExchange]:

@@ -162,17 +162,17 @@ class HeldPartitions:
 
     def __init__(self) -> None:
         self._held: dict[str, dict[str, None]] = {}
-        self._still: dict[str, None] = {}
+        self._paused: dict[str, None] = {}
         self._down_since_ms: dict[str, int] = {}
         self._spans: dict[str, list[tuple[int, int]]] = {}
 
     def assigned(self, at_ms: int, member: str, partitions: Sequence[str]) -> None:
         """Note that the member now also holds these."""
         self._held.setdefault(member, {}).update(dict.fromkeys(partitions))
-        if member not in self._still:
+        if member not in self._paused:
             self._up(at_ms, partitions)
 
-    def given_up(self, at_ms: int, member: str, partitions: Sequence[str]) -> None:
+    def revoked(self, at_ms: int, member: str, partitions: Sequence[str]) -> None:
         """Note that the member no longer holds these."""
         mine = self._held.get(member, {})
         given = [partition for partition in partitions if partition in mine]
@@ -180,19 +180,19 @@ class HeldPartitions:
             del mine[partition]
         self._look(at_ms, given)
 
-    def gone(self, at_ms: int, member: str) -> None:
+    def ended(self, at_ms: int, member: str) -> None:
         """Note that the member no longer holds any partition."""
-        self._still.pop(member, None)
+        self._paused.pop(member, None)
         self._look(at_ms, list(self._held.pop(member, {})))
 
-    def stands_still(self, at_ms: int, member: str) -> None:
+    def paused(self, at_ms: int, member: str) -> None:
         """Note that the member's process was paused."""
-        self._still[member] = None
+        self._paused[member] = None
         self._look(at_ms, list(self._held.get(member, {})))
 
-    def goes_on(self, at_ms: int, member: str) -> None:
+    def resumed(self, at_ms: int, member: str) -> None:
         """Note that the member's process was resumed and holds its partitions again."""
-        self._still.pop(member, None)
+        self._paused.pop(member, None)
         self._up(at_ms, list(self._held.get(member, {})))
 
     def spans_ms(self, until_ms: int) -> dict[str, tuple[tuple[int, int], ...]]:
@@ -212,7 +212,7 @@ class HeldPartitions:
 
     def _look(self, at_ms: int, partitions: Sequence[str]) -> None:
         for partition in partitions:
-            held = any(partition in mine for member, mine in self._held.items() if member not in self._still)
+            held = any(partition in mine for member, mine in self._held.items() if member not in self._paused)
             if not held:
                 self._down_since_ms.setdefault(partition, at_ms)
 

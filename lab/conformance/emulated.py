@@ -115,15 +115,15 @@ class CourseWatcher:
             case PartitionsAssigned(added=partitions):
                 self.held.assigned(at_ms, host, _named(partitions))
             case PartitionsRevoked(revoked=partitions) | PartitionsLost(lost=partitions):
-                self.held.given_up(at_ms, host, _named(partitions))
+                self.held.revoked(at_ms, host, _named(partitions))
             case MemberFailed() | MemberBecame(new="CLOSED" | "FAILED"):
-                self.held.gone(at_ms, host)
+                self.held.ended(at_ms, host)
             case HostDown(host=down):
-                self.held.gone(at_ms, down)
+                self.held.ended(at_ms, down)
             case HostPaused(host=still):
-                self.held.stands_still(at_ms, still)
+                self.held.paused(at_ms, still)
             case HostResumed(host=on):
-                self.held.goes_on(at_ms, on)
+                self.held.resumed(at_ms, on)
 
     def _coordinated(self, at_ms: int, fact: GroupBecame | JoinPhaseCompleted | MemberAdded) -> None:
         match fact:

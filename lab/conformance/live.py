@@ -43,7 +43,7 @@ OFFSETS_TOPIC_REPLICAS = "0,1,2"
 """Broker 0 coordinates every group, and broker 1 after its failure. Broker 0 starts first and is the controller."""
 TICK_MS = 2000
 MEMBERS_HEAP_MB = 256
-GONE = "the process of the members is gone"
+ENDED = "the process of the members has ended"
 SETTLED_S = 5.0
 """Time between the start of the broker and of the first member."""
 _START = re.compile(r"start (\w+)((?: \S+=\S+)*)$")
@@ -195,7 +195,7 @@ class _MembersProcess:
             self._process.stdin.write(f"{order}\n")
             self._process.stdin.flush()
         except OSError:
-            raise RealKafkaError(f'"{order}": {GONE}') from None
+            raise RealKafkaError(f'"{order}": {ENDED}') from None
         self._answered(order)
 
     def send(self, number: signal.Signals) -> None:
@@ -206,7 +206,7 @@ class _MembersProcess:
         assert self._process.stdout is not None
         answer = self._process.stdout.readline().strip()
         if answer != "ok":
-            raise RealKafkaError(f'"{order}": {answer or GONE}')
+            raise RealKafkaError(f'"{order}": {answer or ENDED}')
 
 
 class LivePlan:

@@ -33,9 +33,9 @@ def _refused(course: Course) -> Iterator[int]:
     for place, exchanges in course.exchanges.items():
         joined = 0
         for what, _ in exchanges if place.endswith(COORDINATOR) else ():
-            api, _, told = what.partition(" ")
-            if api == "JoinGroup" and told.isdecimal():
-                joined = int(told)
+            api, _, detail = what.partition(" ")
+            if api == "JoinGroup" and detail.isdecimal():
+                joined = int(detail)
             elif what == REFUSED:
                 yield joined
 
@@ -44,7 +44,7 @@ CONDITIONS: Mapping[str, Callable[[Course], tuple[int, ...]]] = {"rejoined-first
 """Race -> function that finds the generations in which it occurred."""
 
 
-def touched(race: str, course: Course) -> range:
+def affected(race: str, course: Course) -> range:
     """The generations that a race with a condition affects, from its first occurrence on; empty without one."""
     shown = CONDITIONS[race](course)
     return range(shown[0], shown[-1] + AFTERWARDS + 1) if shown else range(0)
@@ -58,7 +58,7 @@ def explained_by(race: str, figures: tuple[str, ...], course: Course) -> tuple[s
     """
     if race not in CONDITIONS:
         return figures
-    numbers = touched(race, course)
+    numbers = affected(race, course)
     several = {OWNERS: numbers, DURATIONS: numbers[1:]}
     found: list[str] = []
     for figure in figures if numbers else ():

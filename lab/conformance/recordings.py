@@ -57,8 +57,8 @@ _LOADED = re.compile(
     r"Finished loading .*(__consumer_offsets-\d+) .*?in (\d+) ?m\w+.* (\d+) ?m\w+ was spent in the scheduler"
 )
 _KILLED = re.compile(r"kill -9 of the process of (\w+)")
-_STILL = re.compile(r"(\w+) stands still")
-_ON = re.compile(r"(\w+) goes on")
+_PAUSED = re.compile(r"(\w+) stands still")
+_RESUMED = re.compile(r"(\w+) goes on")
 
 
 class RecordingError(Exception):
@@ -183,7 +183,7 @@ class _Reading:
         closings = [(at, event["who"]) for at, event in self._callbacks if event["event"] == "closing"]
         joins = [(answer.took_effect_ms, answer.client) for answer in answers if answer.api == "JoinGroup"]
         grown = [
-            at for at, told in self._requests() if told["requestHeader"]["requestApiKeyName"] == "CREATE_PARTITIONS"
+            at for at, entry in self._requests() if entry["requestHeader"]["requestApiKeyName"] == "CREATE_PARTITIONS"
         ]
         handlers = [at for at, text in self._logged("server.log") if _HANDLERS_END.search(text)]
         felts: list[tuple[int, str]] = []
@@ -194,16 +194,16 @@ class _Reading:
                 continue
             what, whom = done
             felt = at_ms
-            if what is timing.Felt.JOINS:
+            if what is timing.Effect.JOINS:
                 whom = self._clients[whom]
                 felt = _next(at_ms, (at for at, client in joins if client == whom))
-            elif what is timing.Felt.CLOSES:
+            elif what is timing.Effect.CLOSES:
                 felt = _next(at_ms, (at for at, who in closings if who == whom))
-            elif what is timing.Felt.GROWS:
+            elif what is timing.Effect.GROWS:
                 felt = _next(at_ms, grown)
-            elif what is timing.Felt.BROKER_CLOSES and lone:
+            elif what is timing.Effect.BROKER_CLOSES and lone:
                 felt = _next(at_ms, handlers)
-            elif what is timing.Felt.BROKER_STARTS and lone:
+            elif what is timing.Effect.BROKER_STARTS and lone:
                 felt = _next(at_ms, (answer.at_ms for answer in answers))
             felts.append((felt, f"{what} {whom}"))
         return sorted(felts, key=lambda each: each[0])
@@ -262,7 +262,7 @@ class _Reading:
             ]
             events.append((at_ms, event["event"], event["who"], partitions))
         for at_ms, what in self._timeline:
-            for kind, pattern in (("killed", _KILLED), ("still", _STILL), ("on", _ON)):
+            for kind, pattern in (("killed", _KILLED), ("still", _PAUSED), ("on", _RESUMED)):
                 match = pattern.match(what)
                 if match:
                     events.append((at_ms, kind, match.group(1), []))
@@ -273,13 +273,13 @@ class _Reading:
                 case "assigned":
                     held.assigned(at_ms, member, partitions)
                 case "revoked" | "lost":
-                    held.given_up(at_ms, member, partitions)
+                    held.revoked(at_ms, member, partitions)
                 case "closed" | "died" | "killed":
-                    held.gone(at_ms, member)
+                    held.ended(at_ms, member)
                 case "still":
-                    held.stands_still(at_ms, member)
+                    held.paused(at_ms, member)
                 case "on":
-                    held.goes_on(at_ms, member)
+                    held.resumed(at_ms, member)
         return held.spans_ms(self._until_ms)
 
     # --- requests ----------------------------------------------------------------------------------------------
@@ -292,13 +292,13 @@ class _Reading:
                 yield at_ms, json.loads(match.group(1))
 
     def _answers(self) -> Iterator[_Answer]:
-        for at_ms, told in self._requests():
-            header = told["requestHeader"]
+        for at_ms, entry in self._requests():
+            header = entry["requestHeader"]
             api = APIS.get(header["requestApiKeyName"])
             if api is not None and header["clientId"] in self._clients:
                 client = self._clients[header["clientId"]]
-                came_ms = at_ms - round(told["totalTimeMs"])
-                yield _Answer(came_ms, at_ms, client, api, told["request"], told["response"])
+                came_ms = at_ms - round(entry["totalTimeMs"])
+                yield _Answer(came_ms, at_ms, client, api, entry["request"], entry["response"])
 
     def _logged(self, name: str) -> Iterator[tuple[int, str]]:
         """(time, text) of the lines of this log of all brokers, in the order of time."""

@@ -55,36 +55,36 @@ ASSIGNORS: Mapping[str, str] = {
 }
 
 
-class Felt(StrEnum):
+class Effect(StrEnum):
     """Effects of actions on a group; in a course the host, broker or number follows the word."""
 
     JOINS = "joins"
     CLOSES = "closes"
     IS_KILLED = "is-killed"
-    STANDS_STILL = "stands-still"
-    GOES_ON = "goes-on"
+    PAUSED = "stands-still"
+    RESUMED = "goes-on"
     GROWS = "grows"
     BROKER_CLOSES = "broker-closes"
     BROKER_IS_KILLED = "broker-is-killed"
     BROKER_STARTS = "broker-starts"
 
 
-_ROWS: tuple[tuple[Felt, re.Pattern[str]], ...] = (
-    (Felt.JOINS, re.compile(r"start (\w+)")),
-    (Felt.CLOSES, re.compile(r"close (\w+)")),
-    (Felt.IS_KILLED, re.compile(r"kill -9 of the process of (\w+)")),
-    (Felt.STANDS_STILL, re.compile(r"(\w+) stands still")),
-    (Felt.GOES_ON, re.compile(r"(\w+) goes on")),
-    (Felt.GROWS, re.compile(r"topic grows from \d+ to (\d+) partitions")),
-    (Felt.BROKER_IS_KILLED, re.compile(r"kill -9 broker (\d+)")),
-    (Felt.BROKER_CLOSES, re.compile(r"SIGTERM (?:to the )?broker ?(\d*)")),
-    (Felt.BROKER_STARTS, re.compile(r"(?:the )?broker ?(\d*) has started")),
+_ROWS: tuple[tuple[Effect, re.Pattern[str]], ...] = (
+    (Effect.JOINS, re.compile(r"start (\w+)")),
+    (Effect.CLOSES, re.compile(r"close (\w+)")),
+    (Effect.IS_KILLED, re.compile(r"kill -9 of the process of (\w+)")),
+    (Effect.PAUSED, re.compile(r"(\w+) stands still")),
+    (Effect.RESUMED, re.compile(r"(\w+) goes on")),
+    (Effect.GROWS, re.compile(r"topic grows from \d+ to (\d+) partitions")),
+    (Effect.BROKER_IS_KILLED, re.compile(r"kill -9 broker (\d+)")),
+    (Effect.BROKER_CLOSES, re.compile(r"SIGTERM (?:to the )?broker ?(\d*)")),
+    (Effect.BROKER_STARTS, re.compile(r"(?:the )?broker ?(\d*) has started")),
 )
-_OF_MEMBERS = (RollingRestart, RollingUpgrade, AddMembers, RemoveMembers, CloseHost, StartHost, Crash, Pause, GrowTopic)
+_REPLACED = (RollingRestart, RollingUpgrade, AddMembers, RemoveMembers, CloseHost, StartHost, Crash, Pause, GrowTopic)
 """Actions that the timeline replaces in the scenario."""
 
 
-def done_by(row: str) -> tuple[Felt, str] | None:
+def done_by(row: str) -> tuple[Effect, str] | None:
     """The effect of a timeline's row and its object ("0": the only broker; for a growing topic its partitions), or
     None.
     """
@@ -107,7 +107,7 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
         return scenario
     ((group, spec),) = scenario.groups.items()
     plan = tuple(_Timing(scenario, group, spec, course).entries())
-    stays = tuple(each for each in scenario.plan if not isinstance(each.action, _OF_MEMBERS))
+    stays = tuple(each for each in scenario.plan if not isinstance(each.action, _REPLACED))
     later: dict[str, MemberSpec] = {
         host: attrs.evolve(spec.overrides.get(host, AS_ITS_GROUP), start_later=True)
         for host in map(consumer_host, range(1, spec.members + 1))
@@ -139,9 +139,9 @@ def busy_as(spans_ms: Sequence[int], mean_us: int) -> str:
     sqrt(n) and ``DRIFT``. The result weighs both, as normal distributions of logarithms.
     """
     seen = math.log(max(statistics.fmean(spans_ms) * 1000, LEAST_US) / mean_us)
-    sure, told = MACHINES_SPREAD**-2, 1 / (SPANS_SPREAD**2 / len(spans_ms) + DRIFT**2)
-    median = math.exp(seen * told / (sure + told))
-    p99 = median * math.exp(NORMAL_P99 * (sure + told) ** -0.5)
+    prior_weight, weight = MACHINES_SPREAD**-2, 1 / (SPANS_SPREAD**2 / len(spans_ms) + DRIFT**2)
+    median = math.exp(seen * weight / (prior_weight + weight))
+    p99 = median * math.exp(NORMAL_P99 * (prior_weight + weight) ** -0.5)
     return f"lognormal median={median:.0%} p99={p99:.0%}"
 
 
@@ -167,13 +167,13 @@ class _Timing:
             for_us = 0 if ends is None else (ends[1] - at_ms) * 1000
             action: Action
             match what:
-                case Felt.JOINS:
+                case Effect.JOINS:
                     at_ms = max(at_ms - LEAD_MS, 0)
                     life[whom] = life.get(whom, 0) + 1
                     action = StartHost(host=whom)
                     if number_of(whom) > self._spec.members and life[whom] == 1:
                         action = AddMembers(group=self._group)
-                case Felt.CLOSES:
+                case Effect.CLOSES:
                     action = CloseHost(host=whom)
                     becomes = self._assignors.get((whom, life[whom] + 1))
                     if ends is not None and becomes is not None and becomes != self._assignors.get((whom, life[whom])):
@@ -186,46 +186,46 @@ class _Timing:
                             hosts=(whom,),
                             assignors=becomes,
                         )
-                case Felt.IS_KILLED:
+                case Effect.IS_KILLED:
                     assert ends is not None
                     life[whom] += 1
                     done.add(ends[0])
                     action = Crash(host=whom, mode="process", for_us=for_us - LEAD_MS * 1000)
-                case Felt.STANDS_STILL:
+                case Effect.PAUSED:
                     action = Pause(host=whom, for_us=for_us)
-                case Felt.GROWS:
+                case Effect.GROWS:
                     action = GrowTopic(topic=self._topic, partitions=int(whom))
-                case Felt.BROKER_CLOSES:
+                case Effect.BROKER_CLOSES:
                     action = CloseHost(host=self._brokers[whom])
-                case Felt.BROKER_IS_KILLED:
+                case Effect.BROKER_IS_KILLED:
                     assert ends is not None
                     done.add(ends[0])
                     action = Crash(host=self._brokers[whom], mode="process", for_us=for_us)
-                case Felt.BROKER_STARTS:
+                case Effect.BROKER_STARTS:
                     action = StartHost(host=self._brokers[whom])
                 case _:
                     continue
             yield At(at_ms * 1000, action)
 
-    def _end_of(self, place: int, what: Felt, whom: str) -> tuple[int, int] | None:
+    def _end_of(self, place: int, what: Effect, whom: str) -> tuple[int, int] | None:
         """Index and time of the row that ends the effect of this one."""
         end = _ENDS.get(what)
         rows = enumerate(self._rows[place + 1 :], place + 1)
         return next(((at, row[0]) for at, row in rows if row[1:] == (end, whom)), None)
 
 
-_ENDS: Mapping[Felt, Felt] = {
-    Felt.CLOSES: Felt.JOINS,
-    Felt.IS_KILLED: Felt.JOINS,
-    Felt.STANDS_STILL: Felt.GOES_ON,
-    Felt.BROKER_IS_KILLED: Felt.BROKER_STARTS,
+_ENDS: Mapping[Effect, Effect] = {
+    Effect.CLOSES: Effect.JOINS,
+    Effect.IS_KILLED: Effect.JOINS,
+    Effect.PAUSED: Effect.RESUMED,
+    Effect.BROKER_IS_KILLED: Effect.BROKER_STARTS,
 }
-_OF_BROKERS = (Felt.BROKER_CLOSES, Felt.BROKER_IS_KILLED, Felt.BROKER_STARTS)
+_OF_BROKERS = (Effect.BROKER_CLOSES, Effect.BROKER_IS_KILLED, Effect.BROKER_STARTS)
 
 
-def _split(text: str) -> tuple[Felt, str]:
+def _split(text: str) -> tuple[Effect, str]:
     what, _, whom = text.partition(" ")
-    return Felt(what), whom
+    return Effect(what), whom
 
 
 def _assignors_by_life(course: Course) -> dict[tuple[str, int], tuple[str, ...]]:

@@ -61,8 +61,8 @@ class KafkaAssignors:
             said = "".join(f"{as_line(name, going[name].assignor, step)}\n" for name, step in asked.items())
             written = _run(["java", "-cp", self._class_path, "AssignorOracle"], said).splitlines()
             for line in written:
-                name, _, told = line.partition("\t")
-                key, value = ("raises", told[1:]) if told.startswith("!") else ("answer", _read(told))
+                name, _, text = line.partition("\t")
+                key, value = ("raises", text[1:]) if text.startswith("!") else ("answer", _read(text))
                 going[name].steps.append({**asked[name], key: value})
             if len(written) != len(asked):
                 raise RealKafkaError(f"{len(written)} of {len(asked)} answers came at step {number}")

@@ -15,7 +15,7 @@ from lab.conformance.task_assignors.java_calls import version_of
 
 ROWS = "groups"
 KEPT = Path(__file__).resolve().parents[3] / "tests" / "data" / "assignors"
-TOLD_SINCE = (3, 4)
+IN_SUBSCRIPTION_SINCE = (3, 4)
 """First releases with the generation, and with the rack, in the subscription (``Subscription``'s constructors)."""
 
 
@@ -96,12 +96,12 @@ def emulated(assignor: str, step: Json, release: str) -> Json:
 def _subscriber(assignor: Assignor, member: Mapping[str, Any], release: str) -> Subscriber:
     owned: tuple[TopicPartition, ...] = tuple((topic, number) for topic, number in member["owned"])
     generation: int = member["generation"]
-    told = version_of(release) >= TOLD_SINCE
+    in_subscription = version_of(release) >= IN_SUBSCRIPTION_SINCE
     return Subscriber(
         tuple(member["topics"]),
         owned,
-        generation if told else NO_GENERATION,
-        member.get("rack") if told else None,
+        generation if in_subscription else NO_GENERATION,
+        member.get("rack") if in_subscription else None,
         member.get("instance"),
         assignor.user_data(Memory(owned, generation) if generation >= 0 else None),
     )

@@ -167,14 +167,14 @@ def _told(title: str, compared: Sequence[Compared]) -> int:
     for each in compared:
         asked.update(step.api for step in each.talk.steps)
         answered += len(each.talk.answers)
-    again = [each for each in compared if each.rounds > 1]
+    repeated = [each for each in compared if each.rounds > 1]
     unexplained = [each for each in compared if not each.equal and not each.races]
     click.echo(f"{title}: {len(compared)} sequences, {asked.total()} requests, {answered} answers")
     click.echo(f"  {', '.join(f'{api} {count}' for api, count in asked.most_common())}")
     click.echo(f"  {len(equal)} equal, {len(unexplained)} with unexplained differences")
-    if again:
-        click.echo(f"  {len(again)} put more than once; races that were possible where they differed first:")
-        names = Counter(name for each in again for name in each.first_races or ("none that has a name",))
+    if repeated:
+        click.echo(f"  {len(repeated)} put more than once; races that were possible where they differed first:")
+        names = Counter(name for each in repeated for name in each.first_races or ("none that has a name",))
         for name, count in names.most_common():
             click.echo(f"    {name}: {count}")
     for each in compared:

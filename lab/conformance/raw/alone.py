@@ -56,7 +56,7 @@ class CoordinatorAlone:
         self.now_us = 0
         self.fired_us: list[int] = []
         """Times at which timers of groups fired."""
-        self.told: list[Seen] = []
+        self.notes: list[Seen] = []
         """The machine's notes."""
         self._id_of = id_of
         self._step = -1
@@ -109,16 +109,16 @@ class CoordinatorAlone:
                         waiting.append(Appended(token, ErrorCode.NONE, self._written))
                         self._written += len(records)
                     case Note(fact):
-                        self.told.append(Seen(self._events, self.now_us, self._coordinator.name, 1, fact))
+                        self.notes.append(Seen(self._events, self.now_us, self._coordinator.name, 1, fact))
 
 
-def replay(talk: Conversation, config: BrokerConfig, told: list[Seen] | None = None) -> tuple[Conversation, list[int]]:
+def replay(talk: Conversation, config: BrokerConfig, notes: list[Seen] | None = None) -> tuple[Conversation, list[int]]:
     """Send the same requests at the same times to the machine, which generates the same ids as Kafka.
 
     Args:
         talk: the requests and their times.
         config: configuration of the broker.
-        told: list that gets the machine's notes.
+        notes: list that gets the machine's notes.
 
     Returns: The responses, with the sequence's own names for ids, and the times at which timers fired (ms).
     """
@@ -126,7 +126,7 @@ def replay(talk: Conversation, config: BrokerConfig, told: list[Seen] | None = N
     by_symbol = {symbol(step): member_id for step, member_id in talk.ids.items()}
 
     def id_of(step: int, base: str) -> MemberId:
-        member_id = talk.ids.get(step, f"{base}-never-told-{step}")
+        member_id = talk.ids.get(step, f"{base}-never-notes-{step}")
         made[member_id] = symbol(step)
         by_symbol[symbol(step)] = member_id
         return member_id
@@ -140,7 +140,7 @@ def replay(talk: Conversation, config: BrokerConfig, told: list[Seen] | None = N
         number: Answer(at_us // US_PER_MS, with_ids(told_by(reply), lambda member_id: made.get(member_id, member_id)))
         for number, (at_us, reply) in sorted(alone.answers.items())
     }
-    if told is not None:
-        told += alone.told
+    if notes is not None:
+        notes += alone.notes
     ours = Conversation(talk.seed, talk.end_ms, talk.steps, answers, talk.ids)
     return ours, [us // US_PER_MS for us in alone.fired_us]

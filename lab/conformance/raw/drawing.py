@@ -31,12 +31,12 @@ BOGUS = "bogus"
 """A member id that no member has."""
 DELAY_MS, MIN_SESSION_MS, SHORT_SESSION_MS, SHORT_REBALANCE_MS = 300, 500, 900, 800
 LONG_SESSION_MS, LONG_REBALANCE_MS = 20_000, 60_000
-TWICE_PERCENT = 6
+DOUBLED_PERCENT = 6
 """Percentage of wild joins that name a protocol twice."""
 _CLIENTS = ("ca", "cb", "cc", "cd")
 _NAMES = (("range", "sticky"), ("sticky", "range"), ("range",), ("sticky",), ("roundrobin",), ("range", "roundrobin"))
-_GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
-_AGAIN = (*_GONE, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
+_UNKNOWN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+_REJOIN = (*_UNKNOWN, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 @frozen(kw_only=True)
@@ -97,7 +97,7 @@ class _Drawing:
         self.short = self.chance(35)
         """Whether timeouts are so short that timers fire during the sequence."""
         self.known: list[str] = []
-        self.handed_out: list[str] = []
+        self.generated: list[str] = []
         """Generated ids that have not joined; a join phase waits for them."""
         self._asked_by: dict[int, _Client] = {}
         self._heard: set[int] = set()
@@ -155,21 +155,21 @@ class _Drawing:
                     client.members = tuple([each.member_id for each in reply.members])
                     client.protocol, client.synced = reply.protocol_name, False
                     self._know(reply.member_id)
-                    if reply.member_id in self.handed_out:
-                        self.handed_out.remove(reply.member_id)
+                    if reply.member_id in self.generated:
+                        self.generated.remove(reply.member_id)
                 case messages.JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED):
-                    self.handed_out.append(reply.member_id)
+                    self.generated.append(reply.member_id)
                     self._know(reply.member_id)
                     if client.generation < 0:
                         client.member_id = reply.member_id
                 case messages.SyncGroupReply(error=ErrorCode.NONE):
                     client.synced = True
                 case messages.JoinGroupReply() | messages.SyncGroupReply() | messages.HeartbeatReply():
-                    if reply.error in _GONE and asked_as in self.handed_out:
-                        self.handed_out.remove(asked_as)
-                    if reply.error in _AGAIN and asked_as == client.member_id:
+                    if reply.error in _UNKNOWN and asked_as in self.generated:
+                        self.generated.remove(asked_as)
+                    if reply.error in _REJOIN and asked_as == client.member_id:
                         client.generation = -1
-                        if reply.error in _GONE:
+                        if reply.error in _UNKNOWN:
                             client.member_id = UNKNOWN_MEMBER
 
     def _know(self, member_id: str) -> None:
@@ -198,11 +198,11 @@ class _Drawing:
             client = next((each for each in self.clients[: self.busy] if not each.waits), client)
         if client.waits and self.chance(60):
             self.wait_for_a_timer()
-        abandoned = [each for each in self.handed_out if all(each != other.member_id for other in self.clients)]
+        abandoned = [each for each in self.generated if all(each != other.member_id for other in self.clients)]
         if abandoned and self.chance(70):
             version = self.versions.leave[1]
             leaving = (messages.LeavingMember(member_id=abandoned[0]),)
-            self.handed_out.remove(abandoned[0])
+            self.generated.remove(abandoned[0])
             self.ask(client, version, messages.LeaveGroup(group=GROUP, members=leaving))
         elif client.waits and self.chance(75):
             self._heartbeat(client, client.member_id, client.generation, client.instance)
@@ -217,8 +217,8 @@ class _Drawing:
             elif kind < 45:
                 self._commit(client, client.member_id, client.generation, client.instance)
             elif kind < 70:
-                again = UNKNOWN_MEMBER if client.instance is not None and self.chance(50) else client.member_id
-                self._join(client, again, client.instance, wild=False)
+                rejoined = UNKNOWN_MEMBER if client.instance is not None and self.chance(50) else client.member_id
+                self._join(client, rejoined, client.instance, wild=False)
             elif kind < 85:
                 self._leave(client, wild=False)
             elif kind < 93:
@@ -267,7 +267,7 @@ class _Drawing:
         names: tuple[str, ...] = _NAMES[0]
         if wild:
             names = () if self.chance(5) else self.pick(_NAMES)
-            if names and self.doubling.randrange(100) < TWICE_PERCENT:
+            if names and self.doubling.randrange(100) < DOUBLED_PERCENT:
                 names = (*names, names[self.doubling.randrange(len(names))])
             session_ms = self.pick((50, 2_000_000)) if self.chance(6) else session_ms
         data = b"\x01" if self.chance(20 if wild else 8) else b""

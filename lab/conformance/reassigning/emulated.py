@@ -176,8 +176,8 @@ class _Watcher:
                 for row in rows:
                     if row.topic_name in plan.TOPICS:
                         self._add(step, broker, row, self._led(row))
-            case UpdateMetadata(partition_states=told):
-                for each in told:
+            case UpdateMetadata(partition_states=states):
+                for each in states:
                     if each.topic_name in plan.TOPICS:
                         line = update_metadata_line(_led(each), self._base(each), each.offline_replicas)
                         self._add(step, broker, each, line)

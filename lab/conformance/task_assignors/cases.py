@@ -60,9 +60,9 @@ def _like_an_application(
 ) -> Json:
     clients = {name: _client(random) for name in names}
     before = names[: random.randint(0, len(names))]
-    gone = random.choice((0, 0, 1))
+    departed = random.choice((0, 0, 1))
     for task in tasks:
-        owners = random.sample([*before, *["gone"] * gone], len(before) + gone)
+        owners = random.sample([*before, *["gone"] * departed], len(before) + departed)
         if not owners:
             continue
         owner, *rest = owners
