@@ -195,3 +195,11 @@ def test_without_a_break_no_checker_finds_anything(functions, short):
     untouched = Mutation("", "", "", "liveness", tuple(runs))
 
     assert in_fork(None, untouched, functions) == Outcome(())
+
+
+@pytest.mark.parametrize("short", [True, pytest.param(False, marks=FULL)])
+def test_without_a_break_the_named_tests_pass(functions, short):
+    """Otherwise a test that always fails in a forked child would count as noticing a break."""
+    for mutation in MUTATIONS:
+        if mutation.caught_by not in SPEAKERS and (mutation in SHORT) is short:
+            assert in_fork(None, mutation, functions) == Outcome(()), mutation.caught_by
