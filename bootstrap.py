@@ -1,4 +1,4 @@
-"""Set the project up on a machine that has only Python: ``python3 bootstrap.py setup | demo | test``.
+"""Set the project up on a machine that has only Python: ``python3 bootstrap.py setup | demo | test [--all]``.
 
 This file uses the standard library only, and no syntax that is newer than Python 3.7: an old Python must be able to
 print the error of ``check_python``. A second run installs nothing again. No activated environment is needed.
@@ -25,11 +25,12 @@ STAMP = os.path.join(VENV, "kemu-{}.stamp")
 OLDEST = (3, 11)
 PRESET = "rolling-restart-dynamic"
 
-USAGE = """usage: python3 bootstrap.py setup | demo | test
+USAGE = """usage: python3 bootstrap.py setup | demo | test [--all]
 
   setup  make .venv beside the sources and install kemu into it
   demo   the same, then run a scenario and write its report and trace under runs/
-  test   the same with the developers' tools, then all checks and tests
+  test   the same with the developers' tools, then all checks and the short set of tests (minutes)
+         --all: the full set of tests too, as before a release (tens of minutes)
 """
 
 
@@ -39,12 +40,13 @@ class BootstrapError(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Run one of the commands; the exit code."""
-    if len(arguments) != 1 or arguments[0] not in COMMANDS:
+    command, options = (arguments[0], list(arguments[1:])) if arguments else ("", [])
+    if command not in COMMANDS or options not in ([], OPTIONS.get(command, [])):
         asked_for_help = arguments in (["-h"], ["--help"])
         (sys.stdout if asked_for_help else sys.stderr).write(USAGE)
         return 0 if asked_for_help else 2
     try:
-        return COMMANDS[arguments[0]]()
+        return COMMANDS[command](*options)
     except BootstrapError as error:
         sys.stderr.write(f"bootstrap: {error}\n")
         return 2
@@ -87,15 +89,17 @@ def demo() -> int:
     return outcome.returncode
 
 
-def test() -> int:
-    """Run all checks and the fast tests."""
+def test(*options: str) -> int:
+    """Run all checks and the short set of tests; with ``--all`` the full set, too."""
     check_python(tuple(sys.version_info[:2]))
     make_venv()
     install("dev", ".[dev,spark]")
-    return subprocess.run([python_path(), "-m", "lab.check"], cwd=ROOT, env=clean_environment()).returncode
+    return subprocess.run([python_path(), "-m", "lab.check", *options], cwd=ROOT, env=clean_environment()).returncode
 
 
-COMMANDS: Mapping[str, Callable[[], int]] = {"setup": setup, "demo": demo, "test": test}
+COMMANDS: Mapping[str, Callable[..., int]] = {"setup": setup, "demo": demo, "test": test}
+OPTIONS: Mapping[str, list[str]] = {"test": ["--all"]}
+"""The option that a command accepts."""
 
 
 def check_python(version: tuple[object, ...]) -> None:

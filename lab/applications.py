@@ -1,4 +1,4 @@
-"""Applications of scenarios in ``lab/scenarios`` that make calls which the usual poll loop never makes."""
+"""Applications for scenarios in ``lab/scenarios``; they make calls that the default poll loop does not make."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -10,17 +10,17 @@ from kemu.protocol.names import TopicPartition
 
 POLL_US = 400_000
 ASKS_EVERY = 3
-"""Polls between two calls of another kind."""
+"""Number of polls between two other calls."""
 
 
 class Asking:
-    """Polls with a timeout, and makes each call of Kafka's ``Consumer`` in turn."""
+    """Poll with a timeout and make each call of Kafka's ``Consumer`` in turn."""
 
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config
         self._polls = 0
         self._read: dict[TopicPartition, int] = {}
-        """What was processed of each partition since the last poll."""
+        """The last processed offset of each partition since the last poll."""
         self._calls: Calls
 
     def started(self, calls: Calls) -> None:
@@ -29,7 +29,7 @@ class Asking:
         calls.poll(POLL_US)
 
     def polled(self, records: Sequence[Returned]) -> None:
-        """Process what came; then another call, or the next poll."""
+        """Process the records; then make another call or the next poll."""
         self._polls += 1
         self._read = {}
         for part in records:
@@ -101,11 +101,11 @@ class Asking:
         self._calls.poll(POLL_US)
 
     def committed(self) -> None:
-        """Poll, however that ended."""
+        """Poll, whether the commit succeeded or failed."""
         self._calls.poll(POLL_US)
 
     def poll_raised(self, why: str) -> None:
-        """Poll a bit later."""
+        """Poll after a pause."""
         self._calls.work(POLL_US)
 
 
@@ -115,4 +115,4 @@ APPLICATIONS: Mapping[str, Mapping[str, ApplicationFactory]] = MappingProxyType(
         "applications-with-ranges": {"c1": Asking, "c2": Asking},
     }
 )
-"""By scenario and host."""
+"""Scenario -> host -> application."""

@@ -1,4 +1,4 @@
-"""The runs that every mutant may be put to: presets, this room's scenarios, those of past bugs, and swarm cases."""
+"""The runs that test mutants: presets, the scenarios of this folder, those of past bugs, and swarm cases."""
 
 import re
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from kemu.emulator.scenario.scenario import Scenario
 from lab.applications import APPLICATIONS
 
 SCENARIOS = Path(__file__).parent / "scenarios"
-"""Of lines that no preset, past bug or swarm case reaches."""
+"""Scenarios for lines that no preset, past bug or swarm case reaches."""
 TOO_LARGE = ("streams-100-instances", "thundering-herd-100")
-"""Presets that take longer than a mutant may."""
+"""Presets that take longer than the time limit of a mutant."""
 SWARM: tuple[tuple[str, bool, bool], ...] = (
     ("kafka-2.4", False, False),
     ("kafka-2.4", True, True),
@@ -27,7 +27,7 @@ SWARM: tuple[tuple[str, bool, bool], ...] = (
     ("kafka-4.0", True, True),
     ("kafka-4.0", False, False),
 )
-"""(profile, whether brokers replicate, whether the cluster is operated) of the swarm cases."""
+"""Swarm cases: (profile, whether brokers replicate, whether operators act on the cluster)."""
 SWARM_SEEDS = range(1, 9)
 
 
@@ -54,7 +54,7 @@ class Item:
         return f"{self.kind} {self.source} {self.seed}"
 
     def scenario(self) -> Scenario:
-        """What is run."""
+        """The scenario of this run."""
         if self.kind == "preset":
             return load_scenario(self.source)
         if self.kind == "lab":
@@ -67,7 +67,7 @@ class Item:
 
 
 def budget() -> list[Item]:
-    """All runs, in a fixed order."""
+    """All runs of the budget, in a fixed order."""
     items = [Item("preset", each.name) for each in presets() if each.name not in TOO_LARGE]
     items += [Item("lab", path.stem, seed) for path in sorted(SCENARIOS.glob("*.toml")) for seed in (1, 2)]
     items += [Item("bug", issue) for issue in PAST_BUGS]
@@ -80,14 +80,14 @@ def budget() -> list[Item]:
 
 
 class OutOfTime(Exception):
-    """Raised inside a run that takes too long: what its checkers said until then is known."""
+    """Raised inside a run that takes too long; the violations found before remain known."""
 
 
 @frozen
 class RunOutcome:
-    """What one run came to: the trace's digest, the violations as "checker/kind", and what broke in a machine.
+    """Outcome of one run: the trace's digest, the violations as "checker/kind", and the error of a machine.
 
-    ``steps`` and ``messages``: how many; a mutant that changes a digest and neither of them did little.
+    ``steps`` and ``messages``: their numbers. A mutant that changes only the digest had little effect.
     """
 
     digest: str
@@ -105,7 +105,7 @@ def outcome_of(item: Item) -> RunOutcome:
 
 
 def judged(result: RunResult, scenario: Scenario) -> RunOutcome:
-    """What the checkers said of a run. What is said of the end does not count of a run that was cut short."""
+    """The outcome of a run. Violations that concern the end of a run do not count if the run was aborted."""
     cut_short = OutOfTime.__name__ in result.broke
     spoke = [
         f"{each.checker}/{each.kind}"
@@ -116,7 +116,7 @@ def judged(result: RunResult, scenario: Scenario) -> RunOutcome:
 
 
 def interleaved(items: Sequence[Item]) -> list[Item]:
-    """The same items, the kinds and the two cluster kinds in turn, so that a short budget sees each of them."""
+    """The same items, alternating between kinds and cluster kinds, so that a short budget includes each."""
     queues: dict[tuple[str, bool], list[Item]] = {}
     for item in items:
         queues.setdefault((item.kind, item.replicated), []).append(item)

@@ -1,7 +1,8 @@
 """Runs mutants against the budget, each in a forked child whose CPU time is limited.
 
 The parent imports the package once and never runs a scenario. A child patches the code, makes the runs that reach the
-changed line and sends one JSON line a run through a pipe, so that what it did is known even if it is killed.
+changed line and sends one JSON line for each run through a pipe. The parent keeps these lines even if it must kill the
+child.
 """
 
 import hashlib
@@ -30,29 +31,30 @@ from lab.operators import ROOT, Mutant
 from lab.patching import CannotPatch, LiveFunctions, live_functions, replace, watch_of
 
 CPU_S = 28.0
-"""Of one mutant."""
+"""CPU time of one mutant."""
 LEAST_RUN_S = 8.0
-"""Of CPU time, for every run: enough for the emulator to call a run a livelock."""
+"""Least CPU time for each run: enough for the emulator to detect a livelock."""
 MOST_HANGS = 2
 KILLED_S = 5
-"""So long after its CPU time a child is killed that cannot be told."""
+"""A child that ignores the signal is killed this many seconds after its CPU time is used up."""
 ASLEEP_S = 120.0
-"""A child that sleeps for so long is ended. One that waits for a processor, or is stopped, does not sleep."""
+"""A child that sleeps for this many seconds is killed. A child that waits for a processor, or is stopped, does not
+sleep."""
 MEMORY_BYTES = 6 << 30
 STEP_CPU_S = 4.0
-"""Of one step of a machine, before the emulator calls it a livelock: far less than in other runs."""
+"""CPU time of one step of a machine before the emulator reports a livelock; far less than in other runs."""
 CAUGHT = ("caught", "broken", "crash")
 BEST_FIRST = 5
-"""So many runs that caught mutants nearby come first."""
+"""Number of runs that are moved to the front because they caught mutants nearby."""
 LOOKS_AGAIN_S = 0.01
 LEAST_WORTH_S = 0.3
 NEARBY, IN_FILE, NEARBY_LINES = 12, 4, 30
-"""What a catch in the same lines, or elsewhere in the file, counts for; one elsewhere in the room counts 1."""
+"""Weights of a catch within ``NEARBY_LINES``, and of one elsewhere in the file; one elsewhere in the room counts 1."""
 
 
 @frozen
 class Baseline:
-    """An item without a mutant: what it came to, its CPU time, and the lines it reached by file."""
+    """An item without a mutant: its outcome, its CPU time, and the lines that it reached in each file."""
 
     item: Item
     outcome: RunOutcome
@@ -62,11 +64,12 @@ class Baseline:
 
 @frozen
 class MutantResult:
-    """What came of a mutant.
+    """Result of a mutant.
 
-    ``verdict``: "caught" (a checker spoke), "broken" (a machine's assertion failed), "crash" (a Python error in a
-    machine), "hang" (a run did not end in its time), "survivor" (a digest changed, nobody spoke), "unchanged" (no
-    digest changed), "unreached" (no run executes the line) or "invalid" (the code cannot be replaced).
+    ``verdict``: "caught" (a checker found a violation), "broken" (a machine's assertion failed), "crash" (a Python
+    error in a machine), "hang" (a run did not end in its time), "survivor" (a digest changed, and no checker found a
+    violation), "unchanged" (no digest changed), "unreached" (no run executes the line) or "invalid" (the code cannot be
+    replaced).
     """
 
     mutant: Mutant
@@ -77,11 +80,11 @@ class MutantResult:
     runs: int = 0
     changed: tuple[str, ...] = ()
     louder: int = 0
-    """In how many of these runs the number of steps or of messages changed, too."""
+    """Number of these runs in which the number of steps or of messages changed."""
 
 
 def tree_hash() -> str:
-    """Of all sources that a run executes. What a run is about is no part of it (see ``scenario_hash``)."""
+    """Hash of all sources that a run executes, without its scenario (see ``scenario_hash``)."""
     digest = hashlib.sha256()
     for package in ("kemu/protocol", "kemu/actors", "kemu/emulator"):
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -91,7 +94,7 @@ def tree_hash() -> str:
 
 
 def scenario_hash(item: Item) -> str:
-    """Of an item's scenario and seed: a swarm that draws otherwise makes other runs."""
+    """Hash of an item's scenario and seed; it changes when the swarm draws another case."""
     form = json.dumps(plain_form(item.scenario()), default=str)
     return hashlib.sha256(f"{item.seed}\0{form}".encode()).hexdigest()[:16]
 
@@ -106,11 +109,11 @@ class _Child:
     rows: list[dict[str, Any]] = field(factory=list)
     rest: bytes = b""
     ticks: str = ""
-    """CPU time when it was last seen to move, and when that was."""
+    """CPU time at the last observed progress; ``moved_s`` is the time of that observation."""
     moved_s: float = 0.0
 
     def is_asleep(self) -> bool:
-        """Whether it has used no CPU time for long, although it could."""
+        """Whether it has slept for ``ASLEEP_S``."""
         state, *fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         ticks = " ".join(fields[10:12])
         if state != "S" or ticks != self.ticks:
@@ -146,7 +149,7 @@ def _fork(work: Callable[[Callable[[dict[str, Any]], None]], None]) -> _Child:
 
 
 def _finished(children: list[_Child]) -> Iterator[tuple[_Child, int, float]]:
-    """Wait a moment; the children that ended, each with its exit status and CPU time in seconds."""
+    """Wait for at most a second; yield the children that ended, with exit status and CPU time in seconds."""
     ready, _, _ = select.select([child.pipe for child in children], [], [], 1.0)
     for child in list(children):
         if child.is_asleep():
@@ -165,7 +168,7 @@ def _finished(children: list[_Child]) -> Iterator[tuple[_Child, int, float]]:
 
 
 def _end(children: Iterable[_Child]) -> None:
-    """End children whose results nobody waits for any more."""
+    """Kill children whose results are no longer needed."""
     for child in children:
         os.kill(child.pid, signal.SIGKILL)
         os.close(child.pipe)
@@ -181,7 +184,7 @@ def _cpu_s() -> float:
 
 
 def baselines(items: Sequence[Item], files: Sequence[str], cache: Path, jobs: int) -> list[Baseline]:
-    """Each item without a mutant, from the cache if the sources are the same."""
+    """Run each item without a mutant, or read it from the cache if the sources are the same."""
     key = tree_hash()
     stored = json.loads(cache.read_text(encoding="utf-8")) if cache.exists() else {}
     known: dict[str, Any] = stored["runs"] if stored.get("tree") == key else {}
@@ -245,15 +248,15 @@ def chosen(
 ) -> list[Baseline]:
     """The runs that reach a mutant's statement.
 
-    First those in which most mutants nearby were caught for their CPU time, then the cheapest of each kind, the kinds
-    in turn.
+    First come the runs that caught the most mutants nearby per CPU second. Then come the cheapest runs, alternating
+    between kinds.
 
     Args:
-        mutant: whose statement must be reached.
-        known: the runs without a mutant.
+        mutant: the runs must reach its statement.
+        known: all runs without a mutant.
         most_s: the mutant's CPU time; a run may take half of it.
-        before: what came of other mutants.
-        changed: names of the runs that the mutant is known to change, if that is known: only these are of use.
+        before: results of other mutants.
+        changed: names of the runs that the mutant is known to change; None if unknown.
     """
     reaching = [
         each for each in known if mutant.statement in each.lines.get(mutant.file, ()) and each.cpu_s < most_s / 2
@@ -273,7 +276,7 @@ def chosen(
 
 
 def _nearness(one: Mutant, other: Mutant) -> int:
-    """How much a catch of another mutant says about this one."""
+    """Weight of a catch of another mutant for this one."""
     if one.file != other.file:
         return int(one.room == other.room)
     return NEARBY if abs(one.statement - other.statement) <= NEARBY_LINES else IN_FILE
@@ -282,7 +285,7 @@ def _nearness(one: Mutant, other: Mutant) -> int:
 def _work_for(
     mutant: Mutant, functions: LiveFunctions, runs: Sequence[Baseline], left_s: float
 ) -> Callable[[Callable[[Any], None]], None]:
-    """What a child does: a mutant's runs, in this much CPU time."""
+    """The work of a child: a mutant's runs within this CPU time."""
 
     def work(send: Callable[[dict[str, Any]], None]) -> None:
         step_watch.STEP_CPU_S = STEP_CPU_S
@@ -327,11 +330,11 @@ def results(
     before: Sequence[MutantResult] = (),
     changed: Mapping[str, Container[str]] = MappingProxyType({}),
 ) -> Iterator[MutantResult]:
-    """Each mutant's result, as they come. Children that run end with the generator.
+    """Yield each mutant's result when it is known. Closing the generator kills running children.
 
     Args:
-        before: results from which the order of runs is learned.
-        changed: by the mutant's name the runs that it is known to change, see ``chosen``.
+        before: earlier results, which determine the order of runs.
+        changed: mutant's name -> the runs that it is known to change, see ``chosen``.
     """
     functions = live_functions()
     learned = list(before)
@@ -375,7 +378,7 @@ def results(
 
 
 def _is_in_a_step(frame: FrameType | None) -> bool:
-    """Whether a machine's step is being executed: what is raised there ends a run in good order."""
+    """Whether a machine's step is being executed. The emulator handles an exception that is raised there."""
     inner: FrameType | None = None
     while frame is not None:
         if frame.f_code is World.take_turn.__code__ and inner is not None:
@@ -410,7 +413,7 @@ def _compared(baseline: Baseline) -> dict[str, Any]:
 
 
 def _verdict_of(broke: str) -> str:
-    """A livelock is a verdict of the emulator; an assertion of a machine and another Python error are told apart."""
+    """Return "caught" for a livelock, "broken" for a failed assertion of a machine, "crash" for another error."""
     if broke.startswith(LIVELOCK):
         return "caught"
     return "broken" if "AssertionError" in broke.splitlines()[0] else "crash"
@@ -436,12 +439,12 @@ def _result(mutant: Mutant, rows: Sequence[dict[str, Any]], cpu_s: float, hangs:
 
 
 def as_row(result: MutantResult) -> dict[str, Any]:
-    """For JSON."""
+    """A result as a JSON object."""
     return asdict(result)
 
 
 def from_row(row: dict[str, Any]) -> MutantResult:
-    """What ``as_row`` made."""
+    """The result from a JSON object that ``as_row`` made."""
     return MutantResult(
         Mutant(**row["mutant"]),
         row["verdict"],

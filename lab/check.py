@@ -1,4 +1,7 @@
-"""``python -m lab.check``: everything a change must pass, in one command, the quickest first."""
+"""``python -m lab.check [--all] [STEP ...]``: the checks that a change must pass, the quickest first.
+
+``--all`` runs the full set of tests, as before a release; without it the short set is run (see ``tests/conftest.py``).
+"""
 
 import importlib.util
 import os
@@ -11,20 +14,29 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def steps() -> list[tuple[str, list[str]]]:
-    """(name, arguments of Python) of each step, in order."""
+ALL = "--all"
+SHORT_SET, ALL_SETS = "short", "not soak"
+"""pytest's mark expressions for the short set, and for the short and the full set together."""
+
+
+def steps(marked: str = SHORT_SET) -> list[tuple[str, list[str]]]:
+    """(name, arguments of Python) of each step, in order.
+
+    Args:
+        marked: the mark expression that selects the tests.
+    """
     parallel = ["-n", "auto", "--dist", "loadgroup"] if importlib.util.find_spec("xdist") else []
     return [
         ("layers", ["-m", "pytest", "tests/test_layers.py"]),
         ("ruff check", ["-m", "ruff", "check", "."]),
         ("ruff format", ["-m", "ruff", "format", "--check", "."]),
         ("mypy --strict", ["-m", "mypy"]),
-        ("tests", ["-m", "pytest", "-m", "not soak", *parallel]),
+        ("tests", ["-m", "pytest", "-m", marked, *parallel]),
     ]
 
 
 def extra_steps() -> list[tuple[str, list[str]]]:
-    """Steps that are run only when they are named: they take long, or make environments of their own over a network."""
+    """Steps that run only by name: they take long, or install packages into new environments over a network."""
     return [
         ("packaging", ["-m", "lab.check_packaging"]),
         ("lower-bounds", ["-m", "lab.check_lower_bounds"]),
@@ -33,19 +45,25 @@ def extra_steps() -> list[tuple[str, list[str]]]:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with byte code kept: the tests start many an interpreter, and each would compile everything again."""
+    """The environment, with byte code cached: the tests start many interpreters, each of which would compile again."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
-def main(wanted: Sequence[str] = ()) -> int:
-    """Run every step (or those named), say how long each took; 0 if all passed, else the first failure's code."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """Run every step, or the named ones; print each one's time.
+
+    Returns:
+        0 if all steps passed, else the exit code of the first that failed; 2 for an unknown step.
+    """
+    marked = ALL_SETS if ALL in arguments else SHORT_SET
+    wanted = [argument for argument in arguments if argument != ALL]
     known = [name for name, _ in (*steps(), *extra_steps())]
     unknown = [name for name in wanted if name not in known]
     if unknown:
-        print(f"no such check: {', '.join(unknown)}; there are: {', '.join(known)}")
+        print(f"no such check: {', '.join(unknown)}; the checks are: {', '.join(known)}")
         return 2
     failed: list[tuple[str, int]] = []
-    for name, arguments in steps() if not wanted else (*steps(), *extra_steps()):
+    for name, arguments in (*steps(marked), *(extra_steps() if wanted else ())):
         if wanted and name not in wanted:
             continue
         print(f"--- {name}", flush=True)

@@ -1,7 +1,7 @@
-"""``python -m lab.check lower-bounds``: whether the lowest versions that are declared do run.
+"""``python -m lab.check lower-bounds``: test the lowest versions that are declared.
 
-An environment gets every dependency at its declared lower bound, and what tests need beside them in any version; the
-fast tests of the core run there, and one whole cluster. Needs a network for pip.
+A new environment gets every dependency at its declared lower bound, and the test tools in any version. The fast tests
+of the core and one whole cluster run there. pip needs a network.
 """
 
 import re
@@ -27,7 +27,7 @@ def lower_bounds(pyproject: str) -> list[str]:
     """``["attrs==23.2", ...]``: every dependency of the core at its declared lower bound.
 
     Raises:
-        ValueError: a dependency without one.
+        ValueError: a dependency declares no lower bound.
     """
     pinned = []
     for declared in tomllib.loads(pyproject)["project"]["dependencies"]:

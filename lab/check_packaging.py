@@ -1,8 +1,8 @@
-"""``python -m lab.check packaging``: the distributions as their users meet them.
+"""``python -m lab.check packaging``: build, install and use the distributions.
 
-A source distribution and, from it, a wheel are built. The wheel is installed into a fresh environment and used inside a
-folder that has ``tools``, ``protocol``, ``actors`` and ``emulator`` packages of its own. The source distribution is
-unpacked, installed editable (no links are in it) and runs its tests. Needs a network for pip.
+The check builds a source distribution, and a wheel from it. The wheel is installed into a fresh environment and used
+inside a folder that has ``tools``, ``protocol``, ``actors`` and ``emulator`` packages of its own. The source
+distribution is unpacked, installed editable (no links are in it) and runs its tests. pip needs a network.
 """
 
 import subprocess
@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("protocol", "actors", "emulator", "tools")
 WANTED = ("kemu/py.typed", "kemu/api.py", "kemu/emulator/presets/steady-group.toml", "kemu/tools/cli.py")
-"""In the wheel: types, presets and programs."""
+"""Files that the wheel must contain: types, presets and programs."""
 
 USERS_TEST = """
 import tools
@@ -61,7 +61,7 @@ SDIST_TESTS = (
 
 
 def main() -> int:
-    """0 if all of it works; the first that does not says what it printed."""
+    """Run all checks; return 0 if they pass, else print the output of the first failed command and return 1."""
     with tempfile.TemporaryDirectory(prefix="kemu-packaging-") as name:
         place = Path(name)
         try:
@@ -77,11 +77,11 @@ def main() -> int:
 
 
 class PackagingFailed(Exception):
-    """What went wrong, with what was printed."""
+    """A failed command, with its output."""
 
 
 def run(arguments: Sequence[str | Path], cwd: Path, *, fails: bool = False) -> str:
-    """What a command prints; it must end well (or, with ``fails``, badly)."""
+    """The output of a command that must succeed, or with ``fails`` must fail."""
     print("$", *arguments, flush=True)
     done = subprocess.run(arguments, cwd=cwd, check=False, text=True, capture_output=True)
     if (done.returncode != 0) is not fails:
@@ -90,7 +90,7 @@ def run(arguments: Sequence[str | Path], cwd: Path, *, fails: bool = False) -> s
 
 
 def environment(place: Path, *packages: str | Path) -> Path:
-    """The folder of programs of a fresh environment with these packages."""
+    """The programs' folder of a new environment with these packages."""
     venv.create(place, with_pip=True)
     programs = place / ("Scripts" if sys.platform == "win32" else "bin")
     run([programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], place)
@@ -105,14 +105,14 @@ def _built(place: Path) -> tuple[Path, Path]:
 
 
 def _look_into(wheel: Path) -> None:
-    """Each module once, below ``kemu`` alone, types and presets with it."""
+    """Check that the wheel has each module once, only below ``kemu``, with types and presets."""
     wrong = wrong_with(zipfile.ZipFile(wheel).namelist())
     if wrong:
         raise PackagingFailed(wrong)
 
 
 def wrong_with(names: Sequence[str]) -> str:
-    """What is wrong with the files of a wheel; "" if nothing is."""
+    """The first fault in the list of a wheel's files; "" if there is none."""
     outside = [name for name in names if not name.startswith(("kemu/", "kemu-"))]
     if outside or len(names) != len(set(names)):
         return f"the wheel has files outside of kemu, or twice: {outside}"
@@ -124,7 +124,7 @@ def wrong_with(names: Sequence[str]) -> str:
 
 
 def _use(wheel: Path, place: Path) -> None:
-    """In a folder whose own packages have the names of our folders."""
+    """Check the wheel inside a folder whose packages have the names of kemu's packages."""
     programs = environment(place / "user", wheel, "pytest", "mypy")
     shop = place / "shop"
     for folder in FOLDERS:
@@ -145,7 +145,7 @@ def _use(wheel: Path, place: Path) -> None:
 
 
 def _run_tests_of(sdist: Path, place: Path) -> None:
-    """From the source distribution alone, installed editable."""
+    """Check the source distribution, installed in editable mode."""
     with tarfile.open(sdist) as packed:
         packed.extractall(place / "source", filter="data")
     (source,) = (place / "source").iterdir()

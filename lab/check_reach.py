@@ -1,9 +1,8 @@
-"""``python -m lab.check reach``: which functions of the emulator nothing reaches.
+"""``python -m lab.check reach``: list functions of the emulator that no preset and no test enters.
 
 Every preset runs, then the tests of the core, until every function of ``kemu/protocol/``, ``kemu/actors/`` and
-``kemu/emulator/`` has been entered. A function that was never entered is listed. Only the first entry of a function is
-recorded, by a mark that is set at its beginning (``lab.reach_marks``), so nothing runs
-much slower than without; all processors are used.
+``kemu/emulator/`` has been entered. A mark at the beginning of each function records its entry (``lab.reach_marks``),
+which costs little time. All processors are used.
 """
 
 import importlib.util
@@ -22,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WATCHED = ("kemu/protocol", "kemu/actors", "kemu/emulator")
 TESTS = ("tests/protocol", "tests/actors", "tests/emulator", "tests/api", "tests/kips", "tests/tools")
 WITHOUT = "tests/tools/pipeline"
-"""They start Spark, which takes long, and reach what runs from the command line reach."""
+"""Tests that start Spark: they take long and enter the same functions as runs from the command line."""
 SEED = 1
 START = """
 import importlib.util
@@ -31,17 +30,17 @@ marks = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(marks)
 marks.install()
 """
-"""What every interpreter runs first (``sitecustomize``), those that tests start as well."""
+"""``sitecustomize`` of every interpreter, including those that tests start."""
 
 
 def functions() -> list[Function]:
-    """Every function that is watched, by file and line."""
+    """Every watched function, by file and line."""
     paths = sorted(path for room in WATCHED for path in (ROOT / room).rglob("*.py"))
     return [function for path in paths for function in functions_of(path)]
 
 
 class ReachWatch:
-    """What has been entered so far, by any interpreter that was started with ``environment``."""
+    """The functions entered so far by interpreters that were started with ``environment``."""
 
     def __init__(self, folder: Path, watched: list[Function]) -> None:
         self._folder = folder
@@ -53,21 +52,21 @@ class ReachWatch:
         (folder / "sitecustomize.py").write_text(start, encoding="utf-8")
 
     def environment(self) -> Mapping[str, str]:
-        """Of an interpreter that marks what it enters."""
+        """The environment of an interpreter that marks entered functions."""
         return {**os.environ, FOLDER: str(self._folder), "PYTHONPATH": os.pathsep.join((str(self._folder), str(ROOT)))}
 
     def unreached(self) -> list[Function]:
-        """What nobody has entered."""
+        """The functions that no interpreter has entered."""
         marks = (self._folder / MARKS).read_bytes()
         return [function for function, mark in zip(self._watched, marks, strict=False) if not mark]
 
     def run(self, arguments: list[str]) -> bool:
-        """Run Python with these arguments; whether it ended well."""
+        """Run Python with these arguments; whether its exit code was 0."""
         done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=self.environment(), check=False)
         return done.returncode == 0
 
     def say(self, what: str) -> None:
-        """How far it is, in a line."""
+        """One line of progress."""
         reached, spent_s = len(self._watched) - len(self.unreached()), time.perf_counter() - self._began_s
         print(f"{what}: {reached:,} of {len(self._watched):,} functions reached, {spent_s:.0f} s", flush=True)
 
@@ -80,7 +79,7 @@ def _presets(watch: ReachWatch) -> bool:
 
 
 def run_presets(names: list[str]) -> int:
-    """Run these, under one seed."""
+    """Run these presets with one seed."""
     from kemu.emulator.runner import run  # marked only if it was not imported before
     from kemu.emulator.scenario.files import load_scenario
 
@@ -97,7 +96,7 @@ def _tests(watch: ReachWatch, folder: str) -> bool:
 
 
 def main() -> int:
-    """0 if everything is reached; what is not is listed."""
+    """Print the functions that were not entered; 0 if there are none."""
     with tempfile.TemporaryDirectory(prefix="kemu-reach-") as folder:
         watch = ReachWatch(Path(folder), functions())
         failed = [] if _presets(watch) else ["presets"]

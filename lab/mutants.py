@@ -1,4 +1,4 @@
-"""``python -m lab.mutants``: how many generated mutants of the machines the checkers catch in runs alone."""
+"""``python -m lab.mutants``: count the generated mutants of the machines that checkers catch in runs."""
 
 import importlib
 import json
@@ -14,27 +14,28 @@ from lab.operators import ROOMS, ROOT, Mutant, all_mutants, drawn
 from lab.score import report
 
 RUNS = ROOT / "runs" / "mutants"
-"""Outside git."""
+"""Folder for results, ignored by git."""
 INTERRUPTED = 130
-"""The exit code."""
+"""Exit code after Ctrl-C."""
 
 
 @click.command()
-@click.option("--count", type=click.IntRange(1), default=320, show_default=True, help="how many mutants")
-@click.option("--seed", default=1, show_default=True, help="of the draw of mutants")
-@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="how many processes")
-@click.option("--cpu", type=click.FloatRange(1), default=CPU_S, show_default=True, help="seconds of CPU of one mutant")
+@click.option("--count", type=click.IntRange(1), default=320, show_default=True, help="number of mutants")
+@click.option("--seed", default=1, show_default=True, help="seed of the draw of mutants")
+@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="number of processes")
+@click.option("--cpu", type=click.FloatRange(1), default=CPU_S, show_default=True, help="CPU seconds of one mutant")
 @click.option("--room", type=click.Choice([name for name, _ in ROOMS]), help="only mutants of this room")
 @click.option(
     "--results",
     "path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="JSONL file of results; goes on where it ends",
+    help="JSONL file of results; an existing file is resumed",
 )
 @click.option(
     "--again",
+    "survivors",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="put the survivors of this file to today's checkers",
+    help="test the survivors in this file of results with the present checkers",
 )
 @click.option("--json", "as_json", is_flag=True, help="the report as JSON")
 def main(
@@ -44,25 +45,25 @@ def main(
     cpu: float,
     room: str | None,
     path: Path | None,
-    again: Path | None,
+    survivors: Path | None,
     as_json: bool,
 ) -> None:
     """Draw mutants, run each against the budget, and print the score.
 
-    Results are kept as they come: the same command goes on where an interrupt (Ctrl-C) ended it.
+    Each result is stored at once: after an interrupt (Ctrl-C) the same command resumes.
     """
     mutants = [each for each in all_mutants() if not room or each.room == room]
     files = sorted({each.file for each in mutants})
     changed: dict[str, tuple[str, ...]] = {}
-    if again is None:
+    if survivors is None:
         mutants = drawn(mutants, count, seed)
     else:
-        changed = _changed_by_survivors(again, mutants)
+        changed = _changed_by_survivors(survivors, mutants)
         mutants = [each for each in mutants if each.name in changed]
     for file in files:
         importlib.import_module(file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     all_files = sorted({each.file for each in all_mutants()}) if room else files
-    name = f"{tree_hash()}-{seed if again is None else again.stem}-{cpu:g}{'-' + room if room else ''}"
+    name = f"{tree_hash()}-{seed if survivors is None else survivors.stem}-{cpu:g}{'-' + room if room else ''}"
     path = path or RUNS / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     done = {each.mutant.name: each for each in _kept(path)}
@@ -89,9 +90,9 @@ def main(
 
 
 def _changed_by_survivors(path: Path, mutants: Sequence[Mutant]) -> dict[str, tuple[str, ...]]:
-    """By name, the mutants that survived in a file of results, and the runs that they changed.
+    """Names of the mutants that survived in a file of results -> the runs that they changed.
 
-    Files may have changed since: a mutant is known by its texts, of equal ones the nearest to its line counts.
+    The sources may have changed since, so a mutant is identified by its texts, then by the nearest line.
     """
     found: dict[str, tuple[str, ...]] = {}
     for result in _kept(path):
@@ -111,10 +112,10 @@ def _changed_by_survivors(path: Path, mutants: Sequence[Mutant]) -> dict[str, tu
 
 
 def _kept(path: Path) -> list[MutantResult]:
-    """The results in a file, without a last line that an interrupt cut short.
+    """The results in a file, without an incomplete last line.
 
     Raises:
-        click.BadParameter: a line is no result of a mutant.
+        click.BadParameter: a line is not a result of a mutant.
     """
     if not path.exists():
         return []
@@ -129,7 +130,7 @@ def _kept(path: Path) -> list[MutantResult]:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Take a last line that an interrupt cut short out of the file of results that this command goes on with."""
+    """Remove an incomplete last line from the file of results, which an interrupt left."""
     if path.exists():
         content = path.read_bytes()
         path.write_bytes(content[: content.rfind(b"\n") + 1])

@@ -1,4 +1,4 @@
-"""Mutants of a source file: each replaces one piece of text inside a function and stays valid Python.
+"""Mutants of a source file: each replaces one piece of text inside a function, and the file remains valid Python.
 
 ``mutants_of`` lists all mutants of a file in the order of the text; ``drawn`` takes a sample over rooms and operators.
 """
@@ -48,7 +48,7 @@ TABLES = (
     "kemu/protocol/reassign/plans.py",
     "kemu/protocol/reassign/waiting.py",
 )
-"""Files of settings, of past bugs' values, of offline commands and of told reasons. They have no mutants."""
+"""Files without mutants: settings, values of past bugs, offline commands, and texts of reasons."""
 FAULTS = (
     "fail_child",
     "restart_child",
@@ -60,15 +60,15 @@ FAULTS = (
     "_unfreeze",
     "_end_fault",
 )
-"""Functions that carry out injected faults: no rule of Kafka is about them. They have no mutants."""
+"""Functions without mutants: they apply injected faults, about which Kafka has no rule."""
 
 EFFECTS = ("send", "reply", "answer", "start_timer", "stop_timer", "append", "write", "hang_up", "emit", "ask")
 """Calls by these names (or names that end with ``_`` and one of them) put an effect into a machine's answer."""
 NOTES = ("note", "_note")
-"""Calls that only report. They are not removed, and what they report has no mutants."""
+"""Calls that only report. They are not removed, and their arguments have no mutants."""
 TIMERS = ("start_timer", "_start_timer", "StartTimer")
 LARGE = 10
-"""One more than a constant beyond this changes next to nothing: it is doubled."""
+"""A larger constant is doubled instead of increased by one, which would change little."""
 OTHER_SIDE: dict[type[ast.cmpop], str] = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
 Edit: TypeAlias = tuple[str, ast.expr | ast.stmt, str]
 """(operator, node whose text is replaced, new text)."""
@@ -162,7 +162,7 @@ def _found(text: str, file: str) -> Iterator[Mutant]:
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
-    """Functions of the module and methods of its classes; what is nested in a function belongs to that function."""
+    """Functions of the module and methods of its classes; a nested function belongs to the function around it."""
     for node in tree.body:
         members = node.body if isinstance(node, ast.ClassDef) else [node]
         for member in members:
@@ -273,7 +273,7 @@ def _of_expression(
 def _of_timer(
     delay: ast.expr, function: ast.FunctionDef, words: Callable[[ast.expr | ast.stmt], str]
 ) -> Iterator[Edit]:
-    """A delay that is left to chance, or is how long a fault lasts (``for_us`` of a command), has no bound in Kafka."""
+    """Whether a delay has no bound in Kafka: it is drawn, or is the duration of a fault (``for_us`` of a command)."""
     if words(delay).rpartition(".")[2] == "for_us":
         return
     drawn_names = {
@@ -300,7 +300,7 @@ def all_mutants() -> list[Mutant]:
 
 
 def drawn(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
-    """A sample without repetition: the rooms in turn, in each room the operators in turn, both in a drawn order.
+    """A sample without repetition that alternates between rooms, and within a room between operators, in a drawn order.
 
     A smaller sample of the same seed is the beginning of a larger one.
     """

@@ -1,6 +1,6 @@
-"""Changed source in a process that has imported the package: the code of live functions is replaced.
+"""Apply a change of the source to a process that has imported the package: replace the code of live functions.
 
-A child process pays nothing for imports that way. Only code inside functions can be changed.
+A forked child needs no imports that way. Only code inside functions can be changed.
 """
 
 import ast
@@ -38,7 +38,7 @@ def _place(filename: str) -> str:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Functions and methods; what is nested in a function is part of that function."""
+    """Code of functions and methods; a nested function is part of the function around it."""
     for each in code.co_consts:
         if isinstance(each, CodeType):
             if _is_class(each):
@@ -55,7 +55,7 @@ def replace(mutant: Mutant, functions: LiveFunctions) -> None:
     """Apply a mutant to this process.
 
     Raises:
-        CannotPatch: see there.
+        CannotPatch: the change closes over other variables, or is outside of live functions.
     """
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     try:
@@ -84,7 +84,7 @@ def _put(file: str, was: CodeType, becomes: CodeType, functions: LiveFunctions) 
 
 
 class _Probes(ast.NodeTransformer):
-    """Before each statement of a function: a mark for its line."""
+    """Insert before each statement of a function a mark for its line."""
 
     def __init__(self) -> None:
         self.inside = False
@@ -119,7 +119,9 @@ class _Probes(ast.NodeTransformer):
 
 @frozen
 class LineMarks:
-    """Files whose statements leave marks once ``install`` is called. Making it costs seconds, installing it nothing."""
+    """Files whose statements leave marks once ``install`` is called. Creating the marks takes seconds, installing them
+    takes no time.
+    """
 
     marks: dict[str, bytearray]
     codes: tuple[tuple[FunctionType, CodeType, bytearray], ...]
@@ -136,7 +138,7 @@ class LineMarks:
 
 
 def watch_of(files: Iterable[str], functions: LiveFunctions) -> LineMarks:
-    """What watches the statements of these files."""
+    """Create marks for the statements of these files."""
     marks: dict[str, bytearray] = {}
     codes: list[tuple[FunctionType, CodeType, bytearray]] = []
     for file in files:

@@ -1,7 +1,7 @@
-"""``python -m lab.preset_table``: which presets show a controller that does not see to brokers that die.
+"""``python -m lab.preset_table``: list the presets that reveal a controller which ignores broker failures.
 
-For each replicated preset in which a broker goes down, the first seed is looked for at which a break changes the run;
-the table tells what the checkers say of that run, and how long after the first broker went down.
+For each replicated preset in which a broker goes down, the command finds the first seed at which a break changes the
+run. The table shows the violations of that run, and the time since the last failure before them.
 """
 
 import os
@@ -45,15 +45,15 @@ BREAKS: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
         ),
     }
 )
-"""Name -> (file, text, what takes its place)."""
+"""Name -> (file, text, replacement)."""
 SOON_US = 60_000_000
 
 
 @frozen
 class PresetRow:
-    """A preset under a break: the first seed at which the break changes the run (0: none does), and what is said then.
+    """A preset under a break: the first seed at which the break changes the run (0: none), and the violations.
 
-    ``after_us``: from the last broker that went down before the first violation to that; -1: there is none.
+    ``after_us``: time from the last failure of a broker to the first violation after it; -1 without a violation.
     """
 
     preset: str
@@ -63,13 +63,13 @@ class PresetRow:
 
     @property
     def is_caught(self) -> bool:
-        """Whether a checker spoke soon."""
+        """Whether a checker reported a violation soon."""
         return 0 <= self.after_us <= SOON_US
 
 
 @contextmanager
 def broken(name: str) -> Iterator[None]:
-    """This process has the break for as long as the block runs."""
+    """Apply the break to this process for the duration of the block."""
     functions = live_functions()
     before: list[tuple[FunctionType, object]] = [(each, each.__code__) for some in functions.values() for each in some]
     try:
@@ -92,7 +92,7 @@ def _changed(name: str) -> dict[str, str]:
 
 
 class _Downs:
-    """When brokers, sessions or log directories ended, and whether one of them was not the controller."""
+    """Times of failures of brokers, sessions or log directories, and whether one was not the controller's."""
 
     def __init__(self) -> None:
         self.at_us: list[int] = []
@@ -112,7 +112,7 @@ class _Downs:
 
 
 def row_of(preset: str, name: str, seeds: Sequence[int]) -> PresetRow | None:
-    """What becomes of a preset under a break; None if no broker besides the controller ever goes down in it."""
+    """A preset's row under a break; None if no broker but the controller fails in it."""
     scenario, goes_down = load_scenario(preset), False
     for seed in seeds:
         downs, broken_downs = _Downs(), _Downs()
@@ -137,7 +137,7 @@ def _row_of(asked: tuple[str, str, Sequence[int]]) -> PresetRow | None:
 
 
 def table(name: str, seeds: Sequence[int], names: Sequence[str] = (), jobs: int = 1) -> list[PresetRow]:
-    """The rows of all replicated presets (or of these) in which a broker goes down."""
+    """The rows of all replicated presets, or of the named ones, in which a broker goes down."""
     chosen = names or [each.name for each in presets() if each.name not in TOO_LARGE]
     replicated = [each for each in chosen if load_scenario(each).brokers.replication is not None]
     with ProcessPoolExecutor(jobs, mp_context=get_context("fork"), max_tasks_per_child=None) as pool:

@@ -1,7 +1,7 @@
-"""Marks that a function sets when it is entered: each module that is watched is compiled with them in it.
+"""Marks that a function sets when it is entered: each watched module is compiled with them.
 
-The marks are a file that all interpreters share, one byte a function, so nothing is lost however one of them ends.
-Knows nothing of kemu, as it must be there before any of it is imported.
+The marks are a file that all interpreters share, one byte for each function, so no mark is lost when an interpreter is
+killed. This module does not import kemu, because it is installed before kemu is imported.
 """
 
 import ast
@@ -34,10 +34,10 @@ class Function(NamedTuple):
 
 
 def functions_of(path: Path) -> Iterator[Function]:
-    """The functions of a file that do something.
+    """The functions of a file that have a body.
 
-    One of a docstring or three dots is there to be read, and one that only fails (``NotImplementedError``,
-    ``AssertionError``) says that nobody gets there.
+    Functions with only a docstring or three dots, and functions that only raise ``NotImplementedError`` or
+    ``AssertionError``, are left out.
     """
     yield from _below(ast.parse(path.read_bytes()), str(path), ())
 
@@ -68,7 +68,7 @@ def index_text(functions: Sequence[Function]) -> str:
 
 
 def marked(source: bytes, path: str, numbers: dict[str, int]) -> CodeType:
-    """A module in which each function of these lines sets its mark first, behind its docstring."""
+    """The code of a module in which each of these functions begins with setting its mark, after the docstring."""
     tree = ast.parse(source, path)
     for node in ast.walk(tree):
         number = numbers.get(str(node.lineno)) if isinstance(node, _Definition) else None
@@ -110,7 +110,9 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """From now on, what is imported of the files in the index marks what is entered, in the folder of ``FOLDER``."""
+    """Install an import hook: functions of the files in the index, when imported, set marks in the folder of
+    ``FOLDER``.
+    """
     folder = Path(os.environ[FOLDER])
     index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
     with (folder / MARKS).open("r+b") as file:

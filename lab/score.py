@@ -12,14 +12,14 @@ VERDICTS = ("caught", "broken", "crash", "hang", "survivor", "unchanged", "unrea
 
 
 def score(results: Sequence[MutantResult]) -> float:
-    """The share of caught mutants among those that changed a run; a hang counts as one that nobody caught."""
+    """The share of caught mutants among those that changed a run; a hang counts as not caught."""
     caught = sum(each.verdict in CAUGHT for each in results)
     changed = caught + sum(each.verdict in ("survivor", "hang") for each in results)
     return caught / changed if changed else 0.0
 
 
 def by_checkers(results: Sequence[MutantResult]) -> list[MutantResult]:
-    """Results without those of mutants that end in an error of the machine: what is left, only checkers can see."""
+    """Results without mutants that end in an error of the machine, so that only checkers can notice the rest."""
     return [each for each in results if each.verdict not in ("broken", "crash")]
 
 
@@ -46,7 +46,7 @@ def before(mutant: Mutant) -> str:
 
 
 def report(results: Sequence[MutantResult], reviewed: Sequence[Mapping[str, str]], *, as_json: bool = False) -> str:
-    """For people, or as JSON."""
+    """The report as text or as JSON."""
     rooms = sorted({each.mutant.room for each in results})
     of_room = {room: Counter(each.verdict for each in results if each.mutant.room == room) for room in rooms}
     speakers = Counter(each.by[0] for each in results if each.verdict == "caught" and each.by)

@@ -9,6 +9,7 @@ import pytest
 
 import bootstrap
 from lab import check
+from tests.conftest import costly, promoted
 
 ROOT = Path(bootstrap.ROOT)
 
@@ -34,7 +35,7 @@ def environment_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 def test_without_a_command_it_says_which_there_are(tmp_path: Path) -> None:
     """And that nothing was done: exit code 2."""
-    for arguments in ([], ["install"], ["setup", "demo"]):
+    for arguments in ([], ["install"], ["setup", "demo"], ["setup", "--all"], ["test", "--most"]):
         outcome = script(*arguments, cwd=tmp_path)
         assert outcome.returncode == 2
         assert "setup | demo | test" in outcome.stderr
@@ -147,6 +148,39 @@ def test_the_check_names_its_steps_and_refuses_others(capsys: pytest.CaptureFixt
     assert names == ["layers", "ruff check", "ruff format", "mypy --strict", "tests"]
     assert check.main(["flake8"]) == 2
     assert "mypy --strict" in capsys.readouterr().out
+
+
+def test_the_short_set_is_run_unless_all_tests_are_asked_for(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``bootstrap.py test --all`` and ``lab.check --all`` select the full set, too."""
+    ran: list[list[str]] = []
+
+    def pretend(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command[1:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(check.subprocess, "run", pretend)
+    monkeypatch.setattr(bootstrap, "python_runs", lambda: True)
+    monkeypatch.setattr(bootstrap, "install", lambda kind, what: None)
+
+    assert bootstrap.main(["test"]) == bootstrap.main(["test", "--all"]) == 0
+    assert check.main(["tests"]) == check.main(["tests", "--all"]) == 0
+
+    assert ran[:2] == [["-m", "lab.check"], ["-m", "lab.check", "--all"]]
+    assert [command[:4] for command in ran[2:]] == [
+        ["-m", "pytest", "-m", "short"],
+        ["-m", "pytest", "-m", "not soak"],
+    ]
+    assert "tests: passed" in capsys.readouterr().out
+
+
+def test_the_lists_of_tests_name_tests_that_exist() -> None:
+    """A renamed test must be renamed in ``tests/short.txt`` and ``tests/full.txt``, too."""
+    for nodeid in (*promoted(), *costly()):
+        file, _, name = nodeid.partition("::")
+        function = name.rpartition("::")[2].partition("[")[0]
+        assert f"def {function}(" in (ROOT / file).read_text("utf-8"), nodeid
 
 
 def test_the_check_reports_the_first_failure(

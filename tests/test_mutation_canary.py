@@ -1,8 +1,8 @@
 """A deliberate break of one line is noticed: by the checker or the test that is there for it.
 
-Each mutation is applied to a copy of the packages, in which a fresh interpreter then runs a few seeds under all
-checkers, or the one test that is named. See ``tests/mutations``. The interpreters run side by side, as many as there
-are processors; under pytest-xdist each worker starts its own, one at a time.
+Each mutation is applied in a forked child, or to a copy of the packages that a new process imports (see
+``tests/canary_runs.py``), which then makes a few runs under all checkers, or the one test that is named. See
+``tests/mutations``.
 """
 
 import ast
@@ -10,45 +10,59 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from kemu.emulator.checkers import CHECKERS
-from kemu.emulator.findings import KINDS
 from kemu.emulator.past_bugs.registry import PAST_BUGS
-from tests.canary_runs import BESIDE
-from tests.mutations import Mutation, areas
+from lab.patching import LiveFunctions
+from tests.canary_runs import (
+    BESIDE,
+    HERE,
+    ROOT,
+    SHOWN_CHARACTERS,
+    SPEAKERS,
+    Outcome,
+    imported_functions,
+    in_fork,
+    runs_of,
+)
+from tests.mutations import Mutation
 
-ROOT = Path(__file__).parent.parent
-HERE = Path(__file__).parent / "mutations"
 PACKAGES = ("kemu", "lab", "tests")
-SPEAKERS = (*CHECKERS, *(f"{checker}/{kind}" for checker, kinds in KINDS.items() for kind in kinds), "broken")
 TIMEOUT_S = 100
-Outcome = subprocess.CompletedProcess[str]
 
 
 def all_mutations() -> list[Mutation]:
+    """The mutations of all modules in ``tests/mutations``, in the order of the modules' names."""
     modules = [
         import_module(f"tests.mutations.{path.stem}") for path in sorted(HERE.glob("*.py")) if path.stem[0] != "_"
     ]
     return [Mutation(*mutation) for module in modules for mutation in module.MUTATIONS]
 
 
+def seeds_of(mutation: Mutation) -> int:
+    """How many runs a mutation takes at most."""
+    return sum(int(run.rpartition(":")[2]) for run in mutation.runs)
+
+
+def one_of_each_checker(mutations: list[Mutation]) -> frozenset[Mutation]:
+    """For each checker the mutation with the fewest runs, and one that a test notices."""
+    chosen: dict[str, Mutation] = {}
+    for mutation in sorted(mutations, key=seeds_of):
+        noticed_by = mutation.caught_by.partition("/")[0] if mutation.caught_by in SPEAKERS else "a test"
+        chosen.setdefault(noticed_by, mutation)
+    return frozenset(chosen.values())
+
+
 MUTATIONS = all_mutations()
-ORDINARILY_ONE_OF = 5
-"""Each costs an interpreter and a run of a cluster."""
-BESIDE_ORDINARILY_ONE_OF = 45
-"""Odd, so that both irrelevant lines are among them."""
-SWEPT = frozenset(
-    mutation
-    for number, mutation in enumerate(MUTATIONS)
-    if number % (areas.ORDINARILY_ONE_OF if mutation in areas.MUTATIONS else ORDINARILY_ONE_OF)
-)
-"""Those that only the sweep makes (``pytest -m soak tests/test_mutation_canary.py``)."""
+SHORT = one_of_each_checker(MUTATIONS)
+BESIDE_FULL_ONE_OF = 45
+"""One of so many pairs is made in the full set. The number is odd, so that both irrelevant lines occur."""
+FULL = pytest.mark.full("a second of CPU time for each break")
 
 
 def name_of(mutation: Mutation) -> str:
@@ -64,7 +78,7 @@ def test_there_are_enough_mutations_and_every_checker_catches_one_or_a_past_bug(
 
 
 def test_every_break_is_of_a_line_that_is_there_once():
-    """The sweep's, too: a line that changed takes its break along. And what is broken is a rule, not the file."""
+    """A change of a line must change its break, too. The changed text must be valid Python."""
     for mutation in MUTATIONS:
         text = (ROOT / mutation.file).read_text()
         assert text.count(mutation.old) == 1, f"{mutation.file}: {mutation.old!r}"
@@ -72,37 +86,35 @@ def test_every_break_is_of_a_line_that_is_there_once():
 
 
 @pytest.fixture(scope="module")
-def clean(tmp_path_factory):
-    """An untouched copy of the packages, with their byte code; the copies with a break are made of it by links."""
-    root = tmp_path_factory.mktemp("clean")
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, root / package, symlinks=True, ignore=shutil.ignore_patterns("*.pyc.*"))
-    shutil.copy2(ROOT / "pyproject.toml", root)
-    return root
+def functions() -> LiveFunctions:
+    return imported_functions()
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The place of an untouched copy of the packages; ``broken_copy`` fills it when it is first needed."""
+    return tmp_path_factory.mktemp("clean")
 
 
 def broken_copy(clean: Path, mutation: Mutation, root: Path) -> Path:
+    """A copy of the packages with one break; its other files are links to those of the untouched copy."""
+    if not any(clean.iterdir()):
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, clean / package, symlinks=True, ignore=shutil.ignore_patterns("*.pyc.*"))
+        shutil.copy2(ROOT / "pyproject.toml", clean)
     shutil.copytree(clean, root, symlinks=True, copy_function=os.link)
     file = root / mutation.file
     content = file.read_text()
-    found = content.count(mutation.old)
-    assert found == 1, f"{mutation.file}: the text to break stands {found} times in it: {mutation.old!r}"
     file.unlink()
     file.write_text(content.replace(mutation.old, mutation.new))
     return root
 
 
-def outcome_of(mutation: Mutation, root: Path, beside: str = "") -> Outcome:
+def in_new_process(mutation: Mutation, root: Path, beside: str = "") -> Outcome:
+    """The outcome of a break that the packages below ``root`` have."""
     if mutation.caught_by in SPEAKERS:
-        runs = [str(HERE / run) if ".toml:" in run else run for run in mutation.runs]
-        command = [
-            "-m",
-            "tests.canary_runs",
-            str(root),
-            mutation.caught_by,
-            *([BESIDE + beside] if beside else []),
-            *runs,
-        ]
+        option = [BESIDE + beside] if beside else []
+        command = ["-m", "tests.canary_runs", str(root), mutation.caught_by, *option, *runs_of(mutation)]
     else:
         command = ["-m", "pytest", "-x", "-p", "no:cacheprovider", mutation.caught_by]
     environment = {
@@ -111,54 +123,45 @@ def outcome_of(mutation: Mutation, root: Path, beside: str = "") -> Outcome:
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # loading plugins takes longer than the one test
     }
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, *command],
         cwd=root,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S + 10 * len(mutation.runs),
+        timeout=TIMEOUT_S + 10 * seeds_of(mutation),
     )
+    error = (done.stdout + done.stderr)[-SHOWN_CHARACTERS:]
+    if mutation.caught_by in SPEAKERS:
+        return Outcome(tuple(done.stdout.split()), error if done.returncode else "")
+    failed = done.returncode == 1 and " failed" in done.stdout
+    return Outcome((mutation.caught_by,) if failed else (), "" if failed else error)
 
 
-@pytest.fixture(scope="module")
-def noticed(request, clean, tmp_path_factory) -> Iterator[Callable[[Mutation], Outcome]]:
-    """What came of a mutation; all that this session asks for are begun at once."""
+def outcome_of(mutation: Mutation, functions: LiveFunctions, clean: Path, root: Path, beside: str = "") -> Outcome:
+    """The outcome in a forked child; in a new process if the break was not noticed there.
 
-    def begin(mutation: Mutation) -> Outcome:
-        return outcome_of(mutation, broken_copy(clean, mutation, tmp_path_factory.mktemp("broken") / "root"))
-
-    asked = [item.callspec.params["mutation"] for item in request.session.items if item.name.startswith(BROKEN_LINE)]
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        yield begin
-        return
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        running: dict[Mutation, Future[Outcome]] = {mutation: pool.submit(begin, mutation) for mutation in asked}
-        yield lambda mutation: running[mutation].result()
-        pool.shutdown(cancel_futures=True)
-
-
-BROKEN_LINE = "test_a_broken_line_is_noticed["
+    A forked child keeps values that were computed with the unchanged code, such as tables of a module.
+    """
+    outcome = in_fork(mutation, mutation, functions, beside)
+    if outcome.notices(mutation) and not outcome.error:
+        return outcome
+    return in_new_process(mutation, broken_copy(clean, mutation, root), beside)
 
 
 @pytest.mark.parametrize(
-    "mutation",
-    [pytest.param(each, id=name_of(each), marks=[pytest.mark.soak] if each in SWEPT else []) for each in MUTATIONS],
+    "mutation", [pytest.param(each, id=name_of(each), marks=[] if each in SHORT else [FULL]) for each in MUTATIONS]
 )
-def test_a_broken_line_is_noticed(mutation, noticed):
+def test_a_broken_line_is_noticed(mutation, functions, clean, tmp_path):
     """Every break is caught by a checker or a test."""
-    outcome = noticed(mutation)
+    outcome = outcome_of(mutation, functions, clean, tmp_path / "root")
 
-    if mutation.caught_by in SPEAKERS:
-        assert outcome.returncode == 0, outcome.stderr[-2_000:]
-        assert mutation.caught_by in outcome.stdout.split(), f"spoke instead: {outcome.stdout.split() or 'nobody'}"
-    else:
-        assert outcome.returncode == 1, outcome.stdout[-2_000:] + outcome.stderr[-2_000:]
-        assert " failed" in outcome.stdout
+    assert outcome.error == ""
+    assert outcome.notices(mutation), f"noticed by: {', '.join(outcome.names) or 'no checker'}"
 
 
 def beside_irrelevant_lines():
-    """Each break that runs catch beside each irrelevant line; a few of them ordinarily, the others in the sweep."""
+    """Each break that runs catch beside each irrelevant line; a few in the full set, the others in the sweep."""
     pairs = [
         (mutation, beside)
         for mutation in MUTATIONS
@@ -166,35 +169,37 @@ def beside_irrelevant_lines():
         for beside in ("drift", "listener")
     ]
     for number, (mutation, beside) in enumerate(pairs):
-        swept = number % BESIDE_ORDINARILY_ONE_OF
-        yield pytest.param(
-            mutation, beside, id=f"{name_of(mutation)}, {beside}", marks=[pytest.mark.soak] if swept else []
-        )
+        mark = pytest.mark.soak if number % BESIDE_FULL_ONE_OF else FULL
+        yield pytest.param(mutation, beside, id=f"{name_of(mutation)}, {beside}", marks=[mark])
 
 
 @pytest.mark.parametrize(("mutation", "beside"), list(beside_irrelevant_lines()))
-def test_a_broken_line_is_noticed_beside_an_irrelevant_line(mutation, beside, clean, tmp_path):
-    """A line of the plan that disturbs nobody excuses nobody."""
-    outcome = outcome_of(mutation, broken_copy(clean, mutation, tmp_path / "root"), beside)
+def test_a_broken_line_is_noticed_beside_an_irrelevant_line(mutation, beside, functions, clean, tmp_path):
+    """A line of the plan that disturbs nothing excuses no violation."""
+    outcome = outcome_of(mutation, functions, clean, tmp_path / "root", beside)
 
-    assert outcome.returncode == 0, outcome.stderr[-2_000:]
-    assert mutation.caught_by in outcome.stdout.split(), f"spoke instead: {outcome.stdout.split() or 'nobody'}"
+    assert outcome.error == ""
+    assert outcome.notices(mutation), f"noticed by: {', '.join(outcome.names) or 'no checker'}"
 
 
-@pytest.mark.parametrize("swept", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_without_a_break_nobody_speaks(clean, swept):
-    """Otherwise the checkers would catch everything, and mean nothing by it. That ordinary runs of presets hold is a
-    test of its own (``test_presets``).
-    """
+@pytest.mark.parametrize("short", [True, pytest.param(False, marks=FULL)])
+def test_without_a_break_no_checker_finds_anything(functions, short):
+    """Otherwise a checker that always finds something would pass. ``test_presets`` has the runs of presets."""
     runs = dict.fromkeys(
         run.partition(":")[0] + ":1"
         for mutation in MUTATIONS
-        if mutation.caught_by in SPEAKERS and (mutation in SWEPT) is swept
+        if mutation.caught_by in SPEAKERS and (mutation in SHORT) is short
         for run in mutation.runs
-        if swept or ".toml:" in run
+        if ".toml:" in run or not short
     )
     untouched = Mutation("", "", "", "liveness", tuple(runs))
 
-    outcome = outcome_of(untouched, clean)
+    assert in_fork(None, untouched, functions) == Outcome(())
 
-    assert (outcome.returncode, outcome.stdout) == (0, ""), outcome.stderr[-2_000:]
+
+@pytest.mark.parametrize("short", [True, pytest.param(False, marks=FULL)])
+def test_without_a_break_the_named_tests_pass(functions, short):
+    """Otherwise a test that always fails in a forked child would count as noticing a break."""
+    for mutation in MUTATIONS:
+        if mutation.caught_by not in SPEAKERS and (mutation in SHORT) is short:
+            assert in_fork(None, mutation, functions) == Outcome(()), mutation.caught_by

@@ -1,4 +1,4 @@
-"""``python -m lab.bench AREA [--format json]``: costs, as ratios to a limit measured in the same run."""
+"""``python -m lab.bench AREA [--format json]``: measure costs as ratios to a limit that is measured in the same run."""
 
 import importlib
 import json
@@ -14,13 +14,13 @@ AREAS: Mapping[str, str] = {
     "reassign": "planning reassignments of up to 10,000 partitions, and its growth",
     "pipeline": "campaigns against a loop in one process, the trace source against Parquet, cost by number of events",
 }
-"""Area -> what it measures. Each is a module of this package with ``measure(say) -> dict``."""
+"""Area -> description. Each area is a module of this package with ``measure(say) -> dict``."""
 
 
 @click.command()
 @click.argument("area", type=click.Choice(list(AREAS)))
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--quick", is_flag=True, help="Smaller sizes and fewer repetitions: does it run, not how fast.")
+@click.option("--quick", is_flag=True, help="Smaller sizes and fewer repetitions: only shows that the benchmark runs.")
 def main(area: str, form: str, quick: bool) -> None:
     """Measure an AREA."""
     module = importlib.import_module(f"lab.bench.{area}")

@@ -1,8 +1,9 @@
-"""What the assignors cost, next to those of other Python clients in the same run, and next to Kafka's Java classes.
+"""Cost of the assignors, compared with other Python clients in the same run and with Kafka's Java classes.
 
-Each figure is a median. The other clients' assignors get the same groups, with previous assignments in the form they
-read. The Java figures are constants, measured once elsewhere (warmed up, two cores), so ratios to them hold only for a
-machine of that kind. Where only the size of the Java group is known, its number of topics here is our choice.
+Each figure is a median. The other clients' assignors get the same groups, with previous assignments in their own
+format. The Java figures are constants that were measured once on another machine (warmed up, two cores), so the ratios
+are valid only for a similar machine. Where only the size of the Java group is known, the number of topics is an
+assumption.
 """
 
 import gc
@@ -27,7 +28,7 @@ Say = Callable[[str], None]
 
 @frozen
 class BenchCase:
-    """A group to measure: its shape, and how many topics, partitions of each, and members it has."""
+    """A group to measure: its shape, and its numbers of topics, partitions per topic, and members."""
 
     shape: str
     topics: int
@@ -36,7 +37,7 @@ class BenchCase:
 
     @property
     def name(self) -> str:
-        """``uniform_5000x100``: shape, partitions in all, members."""
+        """``uniform_5000x100``: shape, total partitions, members."""
         return f"{self.shape}_{self.topics * self.partitions}x{self.members}"
 
     def group(self) -> MeasuredGroup:
@@ -63,7 +64,9 @@ GROWTH = {
 
 
 def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
-    """All figures, flat; times in ms. ``say`` shows progress. ``quick`` leaves out what takes longer than a second."""
+    """All figures, flat; times in ms. ``say`` shows progress. ``quick`` leaves out groups that take longer than a
+    second.
+    """
     result: dict[str, Any] = {}
     for case in (BenchCase("uniform", 10, 50, 20), BenchCase("mixed", 10, 50, 20)) if quick else AGAINST_CLIENTS:
         say(f"other clients: {case.name}")
@@ -84,7 +87,7 @@ def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
 
 
 def changes(case: BenchCase, assignor: Assignor) -> Iterator[tuple[str, MeasuredGroup]]:
-    """The group before its first rebalance, and before the next when one member left or one joined."""
+    """The group before its first rebalance, and before the rebalance after one member left or joined."""
     group = case.group()
     yield "fresh", group
     assignment = assignor.assign(group.topics, group.members)

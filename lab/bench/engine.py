@@ -1,7 +1,7 @@
-"""What a step costs, against limits measured in the same run, interleaved, on the same machine.
+"""Cost of a step, compared with limits that are measured alternately in the same run on the same machine.
 
-The limits: a round trip between two Trio tasks over memory channels (what the Trio loop could not beat if it used
-channels), and a bare loop that pushes and pops a heap (what no agenda can beat). Machines are noisy, so every figure is
+The limits: a round trip between two Trio tasks over memory channels (the least cost of a Trio loop with channels), and
+a bare loop that pushes to and pops from a heap (the least cost of an agenda). Machines are noisy, so every figure is
 the median of the ratios of neighbouring measurements.
 """
 
@@ -37,8 +37,8 @@ Loop = Callable[[World, int], None]
 def steady(
     members: int, partitions: int, seconds: int, *, rate: int = 100, spread_s: int = 0, brokers: int = 1
 ) -> Scenario:
-    """A group that joins and then lives quietly: heartbeats, fetches, commits; in an exact rhythm, so that what is
-    measured is the same work each time.
+    """A group that joins and then only heartbeats, fetches and commits, at fixed intervals so that each measurement
+    covers the same work.
     """
     return Scenario(
         draws="calm",
@@ -100,7 +100,7 @@ def heap_events_per_s(count: int = 200_000, pending: int = 1000) -> float:
 
 
 def steps_per_s(scenario: Scenario, loop: Loop, from_s: int = 0, *, checked: bool = False) -> float:
-    """Machine steps per second of one run with tracing on (to memory), from a time on; ``checked``: checkers too."""
+    """Machine steps per second of one run that is traced to memory, after a start time; ``checked``: with checkers."""
     one = Run(scenario, seed=1, sink=io.BytesIO())
     if not checked:
         one.world.watch((one.cluster,))
@@ -120,7 +120,7 @@ def steps_per_s(scenario: Scenario, loop: Loop, from_s: int = 0, *, checked: boo
 
 
 def _steps(say: Callable[[str], None], rounds: int, seconds: int) -> dict[str, Any]:
-    """Steps per round trip of a group at rest (it polls, heartbeats, commits); "loaded": it also gets records."""
+    """Steps per round trip of a stable group that only polls, heartbeats and commits; "loaded": it gets records."""
     at_rest, loaded = steady(10, 20, 2 * seconds, rate=0), steady(10, 20, seconds, rate=10)
     mixes: dict[str, Callable[[], float]] = {
         "trio_steps_per_roundtrip": lambda: steps_per_s(at_rest, run_trio),
@@ -153,7 +153,7 @@ def _steps(say: Callable[[str], None], rounds: int, seconds: int) -> dict[str, A
 
 
 def _growth(say: Callable[[str], None], *, quick: bool) -> dict[str, Any]:
-    """Microseconds per step of a stable group by its size, in the bare loop, start and join left out."""
+    """Microseconds per step of a stable group by its size, in the bare loop, without start and join."""
     sizes = (10, 30) if quick else (10, 100, 1000)
     costs: dict[int, list[float]] = {size: [] for size in sizes}
     for number in range(1 if quick else 5):
@@ -170,7 +170,7 @@ def _growth(say: Callable[[str], None], *, quick: bool) -> dict[str, Any]:
 
 
 def _bytes_per_member(size: int) -> int:
-    """What one more member of a stable group costs in memory, its actor, its seat at the coordinator, its links."""
+    """Memory of one more member of a stable group: its actor, its state at the coordinator, its connections."""
 
     def held(members: int) -> int:
         gc.collect()
@@ -189,7 +189,7 @@ def _bytes_per_member(size: int) -> int:
 def _join_50_to_51(rounds: int) -> dict[str, Any]:
     """CPU of the whole process from the start of a 51st member of a cooperative group until it is Stable for good.
 
-    When that is, a first run tells (the same seed gives the same run), so nobody looks while it is measured.
+    A first run with the same seed finds that time, so the measured run needs no observer.
     """
     base = steady(50, 500, 90, rate=0)
     joined_us = 30 * SECOND
@@ -220,7 +220,7 @@ def _join_50_to_51(rounds: int) -> dict[str, Any]:
 
 
 class _StableWith:
-    """Watches for a group of this many members: when it last became Stable, and how often it did."""
+    """Observe a group of this many members: the time of the last change to Stable, and the number of such changes."""
 
     def __init__(self, members: int) -> None:
         self._members = members

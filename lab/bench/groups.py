@@ -1,4 +1,4 @@
-"""Groups to measure assignors with: the shapes of Kafka's own large tests, at any size."""
+"""Groups for measuring assignors: the shapes of Kafka's own large tests, at any size."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -19,11 +19,11 @@ class MeasuredGroup:
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """Number of partitions."""
         return sum(self.topics.partitions.values())
 
     def owning(self, assignor: Assignor, assignment: Assignment) -> "MeasuredGroup":
-        """The group after a rebalance: everybody owns its assignment and says so as the assignor wants it said."""
+        """The group after a rebalance: each member owns its assignment and reports this in the assignor's format."""
         members = {
             member: evolve(
                 one,
@@ -36,12 +36,12 @@ class MeasuredGroup:
         return evolve(self, members=members)
 
     def with_one_less(self) -> "MeasuredGroup":
-        """The member in the middle is gone."""
-        gone = sorted(self.members)[len(self.members) // 2]
-        return evolve(self, members={member: one for member, one in self.members.items() if member != gone})
+        """The group without the member in the middle."""
+        departed = sorted(self.members)[len(self.members) // 2]
+        return evolve(self, members={member: one for member, one in self.members.items() if member != departed})
 
     def with_one_more(self) -> "MeasuredGroup":
-        """The newcomer is in."""
+        """The group with the new member."""
         return evolve(self, members={**self.members, "newcomer": self.newcomer})
 
 
@@ -50,7 +50,7 @@ Shape = Callable[[int, int, int], MeasuredGroup]
 
 
 def uniform(topics: int, partitions: int, members: int) -> MeasuredGroup:
-    """Everybody subscribes to everything."""
+    """Every member subscribes to every topic."""
     names = tuple(f"topic-{number:04d}" for number in range(topics))
     everything = Subscriber(names)
     return MeasuredGroup(
@@ -77,7 +77,7 @@ def halves(topics: int, partitions: int, members: int) -> MeasuredGroup:
 
 
 def mixed(topics: int, partitions: int, members: int) -> MeasuredGroup:
-    """Everybody subscribes to a random half of the topics; no two alike, as a rule."""
+    """Every member subscribes to a random half of the topics; two members rarely have the same half."""
     group = uniform(topics, partitions, members)
     names = tuple(group.topics.partitions)
     random = Random(topics * partitions * members)

@@ -1,7 +1,7 @@
-"""How far ``sticky-balanced`` is from the best assignment there is, over random groups with mixed subscriptions.
+"""Distance of ``sticky-balanced`` from the best possible assignment, over random groups with mixed subscriptions.
 
 Both assignors get the same members, with the same user data. Balance is compared in KIP-54's score. Moves are compared
-only where the scores are equal: an assignment that is less balanced may well move less.
+only where the scores are equal: a less balanced assignment can need fewer moves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from kemu.protocol.names import MemberId, TopicPartition
 
 
 class Excess(TypedDict):
-    """In how many cases a figure was above the optimum, and by how much on average in those and at most."""
+    """Number of cases in which a figure was above the optimum, with the mean and largest excess in those cases."""
 
     worse_cases: int
     mean_excess: float
@@ -27,7 +27,7 @@ class Excess(TypedDict):
 
 
 class OptimalGap(TypedDict):
-    """``compared_moves``: in how many cases it reached the minimal score, so that moves can be compared."""
+    """``compared_moves``: number of cases with the minimal score, in which moves can be compared."""
 
     cases: int
     seed: int
@@ -38,7 +38,7 @@ class OptimalGap(TypedDict):
 
 @frozen
 class RandomGroup:
-    """One random case. ``members`` state what they own in every way there is: in user data and in the subscription."""
+    """One random case. ``members`` state their partitions both in user data and in the subscription."""
 
     topics: Topics
     members: Mapping[MemberId, Subscriber]
@@ -62,7 +62,7 @@ def optimal_gap(cases: int = 1000, seed: int = 0) -> OptimalGap:
 
 
 def random_group(random: Random) -> RandomGroup:
-    """2 to 12 members, 2 to 10 topics of 1 to 8 partitions, in the middle of their lives.
+    """A running group of 2 to 12 members and 2 to 10 topics of 1 to 8 partitions.
 
     Each member subscribes to about half of the topics. Most partitions have a previous owner, which may have
     unsubscribed since; some are claimed twice; some members missed the last generation.
@@ -97,9 +97,10 @@ def _score(assignment: Assignment) -> int:
 
 
 def _moves(group: RandomGroup, assignment: Assignment) -> int:
-    """Partitions that their rightful owner, a subscriber still, does not keep: what ``optimal`` keeps smallest.
+    """Number of partitions that leave a valid owner which still subscribes; ``optimal`` minimizes this number.
 
-    Double and stale claims own nothing, so giving those to anybody is no move (``score.moved`` counts raw claims).
+    Duplicate and stale claims are not valid, so assigning those partitions is not a move (``score.moved`` counts raw
+    claims).
     """
     holder = {partition: member for member, held in assignment.items() for partition in held}
     owners = rightful_owners(group.members).items()

@@ -26,7 +26,7 @@ class _Cluster:
 
 
 def _with_version(user_data: bytes | None) -> bytes:
-    """kafka-python 3 puts the version in front of the user data, which Kafka's layout does not have."""
+    """kafka-python 3 puts a version in front of the user data; Kafka's layout has none."""
     return b"\0\1" + user_data if user_data else b""
 
 
@@ -60,7 +60,7 @@ CLIENTS: Mapping[str, Callable[[MeasuredGroup], Runner]] = {"kafka-python": kafk
 
 
 def understood(group: MeasuredGroup, name: str) -> bool:
-    """Whether a client reads the previous assignments we give it: its parser must find what the members own."""
+    """Whether a client reads the previous assignments: its parser must find the partitions of each member."""
     logging.getLogger(name.replace("-python", "")).setLevel(logging.CRITICAL)
     one = next(one for one in group.members.values() if one.user_data)
     parser: Any

@@ -30,7 +30,7 @@ def measure(say: Say, *, quick: bool) -> dict[str, Any]:
     figures: dict[str, Any] = {"load when it began": round(os.getloadavg()[0], 2)}
     with tempfile.TemporaryDirectory(prefix="kemu-bench-") as folder:
         place = Path(folder)
-        # One Java per process: campaigns and analyses want theirs different, as their commands have it.
+        # One JVM per process: campaigns and analyses start Java with different options, as their commands do.
         with get_context("spawn").Pool(1) as other:
             figures |= other.apply(_campaign, (place, runs))
         say(f"campaign: {runs} runs in {figures['campaign (s)']} s")
@@ -48,7 +48,7 @@ def measure(say: Say, *, quick: bool) -> dict[str, Any]:
 
 
 def _loop(spec: Spec, seeds: range) -> tuple[float, float]:
-    """Seconds per run of a loop in this process, by the clock and of a core."""
+    """Wall seconds and CPU seconds per run of a loop in this process."""
     cell = spec.cells[0]
     scenario = cell.build()
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
@@ -102,7 +102,7 @@ def _rates(say: Say, spark: Any, place: Path, trace: Path, copies: int) -> dict[
 
 
 def _analysis(say: Say, spark: Any, place: Path, trace: Path, events: int) -> dict[str, Any]:
-    """Lone traces of together so many steps, packets and facts, analyzed anew."""
+    """Time to analyze separate traces with this total number of steps, packets and facts."""
     folder = place / f"analysis-{events}"
     one = make_cells([PRESET], ["kafka-3.4"], [])[0]
     counted = _events_of(one)
@@ -135,7 +135,7 @@ class _Counter:
 
 
 def _events_of(cell: Any) -> int:
-    """Rows that the trace of a run becomes, about: steps, packets (some have two records) and facts."""
+    """Approximate number of rows of a run's trace: steps, packets (some have two records) and facts."""
     counter = _Counter()
     result = run(cell.build(), seed=1, profile=cell.profile, loop="bare", observers=(counter,))
     return result.steps + result.messages + counter.facts
@@ -148,7 +148,7 @@ def _copies(trace: Path, folder: Path, count: int) -> None:
 
 
 class _Memory:
-    """The most memory that this process and all below it held at once (resident, shared pages counted once each)."""
+    """Peak resident memory of this process and its descendants; a shared page counts once for each process."""
 
     def __init__(self) -> None:
         self.most_bytes = 0
@@ -174,12 +174,12 @@ def _held_bytes(root: int) -> int:
 
 
 def _spent_s(root: int) -> float:
-    """Processor time of a process and its descendants, those that ended and were waited for among them."""
+    """CPU time of a process and its descendants, including finished children."""
     return sum(int(ticks) for stat in _below(root) for ticks in stat[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 def _below(root: int) -> list[list[str]]:
-    """The fields of /proc/PID/stat behind the name, of a process and its descendants (none without a /proc)."""
+    """The fields of /proc/PID/stat after the name, of a process and its descendants; empty without /proc."""
     found: dict[int, list[str]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

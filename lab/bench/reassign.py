@@ -1,8 +1,8 @@
-"""What planning a reassignment costs, and how that grows with the number of partitions.
+"""Cost of planning a reassignment, and its growth with the number of partitions.
 
-Every replica of every partition goes elsewhere (factor 4), in KIP-435's batches; 10,000 partitions are to be planned in
-``LIMIT_S`` of CPU time (one core, whatever else the machine does). Each figure is a median. Growth is told as time per
-partition against that of the smallest size: near 1 is near-linear.
+Every replica of every partition moves to another broker (replication factor 4), in KIP-435's batches. The plan of
+10,000 partitions must take at most ``LIMIT_S`` of CPU time. Each figure is a median. Growth is the time per partition
+divided by that of the smallest size: near 1 is near-linear.
 """
 
 import statistics
@@ -28,7 +28,7 @@ CASES = {
 
 
 def lists(partitions: int, first: int) -> dict[TopicPartition, tuple[int, ...]]:
-    """Partitions spread over as many brokers, from this one on."""
+    """Partitions spread over this many brokers, beginning with this one."""
     return {
         ("t", number): tuple(first + (number + step) % BROKERS for step in range(FACTOR))
         for number in range(partitions)

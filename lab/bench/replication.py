@@ -1,11 +1,10 @@
-"""What a large replicated cluster costs: failovers in virtual and wall time, cost per step against a small cluster.
+"""Cost of a large replicated cluster: failovers in virtual and wall time, cost per step compared with a small cluster.
 
-The small cluster, and a group of ten on one broker without replication, run right before the large one in each round,
-so every ratio is the median of the ratios of neighbours. Costs per step are of processor time; "wall_s" is what one
-waits.
+In each round a small cluster, and a group of ten on one broker without replication, run right before the large one.
+Every ratio is the median over the rounds. Costs per step are CPU time; "wall_s" is elapsed time.
 
-A failover is over when every partition that the dead broker led has another leader and every live broker has been told
-so: then any client finds any leader.
+A failover is over when every partition that the dead broker led has another leader and every live broker knows that
+leader: then every client finds every leader.
 """
 
 import gc
@@ -38,17 +37,17 @@ from lab.bench.engine import SECOND, steady
 Say = Callable[[str], None]
 
 WARM_US = 5 * SECOND
-"""From the start until everything is replicated and quiet."""
+"""Time from the start until all partitions are replicated and no work is left."""
 BOUND_US = 60 * SECOND
-"""A failover that takes longer than this does not work."""
+"""A failover that takes longer has failed."""
 SLICE_US = 10_000
 OFFSETS_PARTITIONS = 1
-"""Of ``__consumer_offsets``: there are no groups here."""
+"""Partitions of ``__consumer_offsets``: this cluster has no groups."""
 
 
 @frozen
 class Size:
-    """A cluster: brokers, partitions over topics of ``per_topic`` each, replicas of each."""
+    """A cluster: its brokers, its partitions (``per_topic`` in each topic), and the replicas of each partition."""
 
     brokers: int
     partitions: int
@@ -57,11 +56,11 @@ class Size:
 
     @property
     def replicas(self) -> int:
-        """Of all partitions."""
+        """Number of replicas of all partitions."""
         return self.partitions * self.factor
 
     def scenario(self, *, records_per_topic: int, seconds: int = 100) -> Scenario:
-        """All its partitions, and a producer for each topic; in an exact rhythm."""
+        """The scenario of this cluster, with a producer for each topic that sends at fixed intervals."""
         topic = TopicSpec(partitions=self.per_topic, records_per_s=records_per_topic)
         return Scenario(
             draws="calm",
@@ -84,10 +83,12 @@ LARGE_IF_QUICK = Size(brokers=5, partitions=40, per_topic=20)
 
 @frozen
 class Failure:
-    """One broker lost power. Times in virtual ms, from the crash; ``session_ms``: until the store took it for dead.
+    """One broker lost power. Times in virtual ms since the crash. ``session_ms``: the store expired the broker's
+    session.
 
-    ``elected_ms``, ``ready_ms``: a new controller (-1 where the controller lived). ``led_ms``: the last partition has
-    another leader; ``known_ms``: every broker knows. ``wall_s``: of all that; ``busy_wall_s``: from ``session_ms`` on.
+    ``elected_ms``, ``ready_ms``: of a new controller (-1 if the controller survived). ``led_ms``: the last partition
+    has another leader; ``known_ms``: every broker knows. ``wall_s``: elapsed time of all; ``busy_wall_s``: elapsed time
+    after ``session_ms``.
     """
 
     led_by_it: int
@@ -102,7 +103,7 @@ class Failure:
     step_us: float
 
     def rows(self) -> dict[str, Any]:
-        """As a table of figures."""
+        """The figures by name."""
         busy_ms = self.known_ms - self.session_ms
         controller = {"elected_ms": self.elected_ms, "ready_ms": self.ready_ms} if self.elected_ms >= 0 else {}
         return {
@@ -121,7 +122,7 @@ class Failure:
 
 
 class FailoverWatch:
-    """Watches what becomes of the partitions that a broker led when it died."""
+    """Observe the partitions that a broker led when it died."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -130,13 +131,13 @@ class FailoverWatch:
         self.leaders: dict[TopicPartition, str] = {}
         self._lost: dict[TopicPartition, None] = {}
         self._untold: dict[str, dict[TopicPartition, None]] = {}
-        """Live broker -> lost partitions whose new leader it was not told."""
+        """Live broker -> partitions whose new leader it does not know yet."""
         self.led = 0
         self.marks: dict[str, float] = {}
-        """What happened -> when, in ms since the crash."""
+        """Event -> its time in ms since the crash."""
 
     def begin(self, broker: str, node: int, others: list[str]) -> None:
-        """The broker dies now."""
+        """Note that the broker dies now."""
         self._node = node
         self._died_us = self._world.now_us
         self._lost = {at: None for at, leader in self.leaders.items() if leader == broker}
@@ -149,7 +150,7 @@ class FailoverWatch:
         return not self._untold
 
     def wants(self, kind: type) -> bool:
-        """Facts about who leads what."""
+        """Facts about leaders."""
         return kind in (BecameLeader, BecameController, ControllerReady, SessionEnded)
 
     def see(self, seen: Seen) -> None:
@@ -170,7 +171,7 @@ class FailoverWatch:
             self._mark("session")
 
     def arrives(self, packet: Packet, message: object) -> None:
-        """A message arrives: what a broker is told of the partitions."""
+        """Read the partitions' leaders in a message to a broker."""
         if type(message) is not UpdateMetadata:
             return
         untold = self._untold.get(packet.receiver)
@@ -210,7 +211,7 @@ def measure(say: Say, *, quick: bool = False) -> dict[str, Any]:
 
 
 def fail(size: Size, *, controller: bool) -> Failure:
-    """Power cut the controller, or the first broker that is not the controller, while records flow slowly."""
+    """Cut the power of the controller, or of the first other broker, during slow traffic."""
     one = Run(size.scenario(records_per_topic=5), seed=1)
     assert isinstance(one.cluster, ReplicatedCluster)
     cluster = one.cluster
@@ -270,7 +271,9 @@ def _failures(say: Say, large: Size, rounds: int) -> dict[str, Any]:
 
 
 def _median_of(failures: list[Failure]) -> Failure:
-    """Virtual times and steps are the same in every round; of the rest the middle round by processor time."""
+    """Virtual times and steps are the same in every round; other figures are those of the round with the median CPU
+    time.
+    """
     assert len({(each.steps, each.known_ms) for each in failures}) == 1, "rounds differ"
     return sorted(failures, key=lambda each: each.step_us)[len(failures) // 2]
 
@@ -290,7 +293,7 @@ class _Records:
 
 
 def flow(scenario: Scenario, seconds: int) -> dict[str, float]:
-    """Records, steps, wall seconds, processor us per step of so many virtual seconds, once all has settled."""
+    """Records, steps, wall seconds, and CPU us per step in this many virtual seconds of a settled cluster."""
     one = Run(scenario, seed=1)
     records = _Records()
     one.world.watch((one.cluster, records))
@@ -349,7 +352,9 @@ def _ratio(pairs: list[tuple[float, float]]) -> float:
 
 
 def _bytes_per_replica(size: Size) -> int:
-    """What one more replica costs, with its share in the store, the controller's books, every broker's metadata."""
+    """Memory of one more replica, with its share of the store, of the controller's state and of every broker's
+    metadata.
+    """
 
     def held(of: Size) -> int:
         gc.collect()

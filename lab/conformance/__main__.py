@@ -1,6 +1,6 @@
-"""``python -m lab.conformance``: Kafka's recorded runs, or runs made now, beside the emulator's.
+"""``python -m lab.conformance``: compare Kafka's runs, recorded or new, with the emulator's.
 
-Exit codes: 0 all agrees or is explained, 1 something differs, 2 bad input.
+Exit codes: 0 all figures agree or are explained, 1 a figure differs, 2 bad input.
 """
 
 import subprocess
@@ -68,16 +68,21 @@ Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
     "--recordings",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     envvar="KEMU_RECORDINGS",
-    help="Folder of recordings of a real Kafka to compare with, instead of the facts kept of them.",
+    help="Folder of recordings of a real Kafka, used instead of the facts in the repository.",
 )
-@click.option("--maven", "release", metavar="VERSION", help="Run the plans now on this Kafka, brought by Maven (Java).")
+@click.option(
+    "--maven",
+    "release",
+    metavar="VERSION",
+    help="Run the plans on this release of Kafka, downloaded by Maven (needs Java).",
+)
 @click.option(
     "--kafka",
     "distribution",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Run the plans now on the Kafka that is unpacked here (Java).",
+    help="Run the plans on the Kafka that is unpacked in this folder (needs Java).",
 )
-@click.option("--record", type=click.Path(file_okay=False, path_type=Path), help="Keep what is recorded now here.")
+@click.option("--record", type=click.Path(file_okay=False, path_type=Path), help="Folder for the new recordings.")
 @click.option(
     "--facts",
     "folder",
@@ -87,17 +92,23 @@ Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
     help="Folder with the plans' facts, scenarios and explanations.",
 )
 @click.option(
-    "--plans", "wanted", default="all", show_default=True, help="Their names, by commas; a beginning will do."
+    "--plans",
+    "wanted",
+    default="all",
+    show_default=True,
+    help="Names of plans, separated by commas; a prefix is enough.",
 )
-@click.option("--seeds", type=click.IntRange(1), default=plans.SEEDS, show_default=True, help="How many runs of each.")
+@click.option(
+    "--seeds", type=click.IntRange(1), default=plans.SEEDS, show_default=True, help="Number of runs of each plan."
+)
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
     show_default=f"{plans.PROFILE}, or that of the release that is run now",
 )
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
-@click.option("--requests", is_flag=True, help="Also list every answer to every member beside ours.")
-@click.option("--write-facts", is_flag=True, help="Extract the facts of the recordings, keep them, and stop.")
+@click.option("--requests", is_flag=True, help="Also list every response to every member beside the emulator's.")
+@click.option("--write-facts", is_flag=True, help="Extract the facts of the recordings, store them, and exit.")
 @click.option("--write-docs", is_flag=True, help="Also write the table of all plans into docs/.")
 def main(
     recordings: Path | None,
@@ -162,7 +173,7 @@ def _courses(recordings: Path | None, folder: Path, wanted: str) -> list[Course]
 def _live_courses(
     release: str | None, distribution: Path | None, facts: Path, wanted: str, record: Path | None
 ) -> tuple[list[Course], str]:
-    """The plans run now, one after the other, and the release that ran them."""
+    """Run the plans one after the other; return their recordings and Kafka's release."""
     kept = [plans.read_course(facts, name) for name in _chosen(plans.plans_in(facts), wanted)]
     run_with = unpacked(distribution)[0] if distribution is not None else release
     assert run_with is not None
@@ -221,7 +232,7 @@ def _write_docs(compared: Sequence[ComparedPlan], explanations: Explanations, se
 
 
 def _made_of() -> str:
-    """Commit and day of the checkout; of an installed package its version."""
+    """Commit and day of the checkout; for an installed package its version."""
     asked = ["git", "-C", str(plans.REPOSITORY), "log", "-1", "--format=commit %h of %cs"]
     try:
         return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()

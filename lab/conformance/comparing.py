@@ -1,28 +1,27 @@
-"""Kafka's one run beside the emulator's many: figure by figure, what agrees, what is explained, what differs.
+"""Compare one run of Kafka with many of the emulator: each figure agrees, is explained, or differs.
 
 | figure | agrees when |
 |---|---|
-| how many generations | 5 % and 95 % quantile of the emulator are both Kafka's number |
-| who was in each generation; who owned what in each | at least one run in twenty has exactly Kafka's |
+| number of generations | 5 % and 95 % quantile of the emulator are both Kafka's number |
+| members of each generation; owners in each | at least one run in twenty has exactly Kafka's |
 | a rebalance's duration; downtime, its sum and its longest span | Kafka's lies between the 5 % and the 95 % quantile |
-| an error that members were answered with (API and code), how often | likewise |
-| what a member was answered on a connection, in order | see ``compare_exchanges`` |
+| number of responses to members with an error (API and code) | likewise |
+| the responses to a member on a connection, in order | see ``compare_exchanges`` |
 
-Durations are compared with those runs whose generations had the same members so far: others took another course. A
-figure that does not agree *differs*, unless
+Durations are compared only with runs whose generations had the same members so far. A figure that does not agree
+*differs*, unless
 
-- a duration is off by no more than the recordings' machine accounts for (``HAND_OVER_S`` for each span in it, and at
+- the slow machine of the recordings explains the difference of a duration (``HAND_OVER_S`` for each span in it, and at
   most a tenth of a sum),
-- a duration lies outside of the 5-95 % range, but not outside of all runs, and no more durations lie outside than
-  chance allows: of what is alike one in ten does (``allow_for_chance``),
-- or the plans' table of explanations says why it may (``explained``). Counts of generations are explained by a race
-  alone: at least one run in twenty must have Kafka's, too.
+- a duration lies outside the 5-95 % range but within the range of all runs, and no more durations do so than chance
+  allows, which is one in ten (``allow_for_chance``),
+- or the plans' table of explanations permits it (``explained``). Only a race explains a number of generations: at
+  least one run in twenty must have Kafka's number.
 
-A race with a condition (``lab.conformance.races``) explains nothing of a run in which it did not come out.
-Generations are counted in those runs in which it came out, or did not, as in Kafka's; one run in twenty must be such.
+A race with a condition (``lab.conformance.races``) explains nothing in a run in which it did not occur. Generations are
+counted in the runs with the same outcome of the race as in Kafka's run; at least one run in twenty must have it.
 
-What is known of a difference that ought not to be stands in that table too (``causes``): it is printed and stays a
-difference.
+The table also has the known causes of unwanted differences (``causes``); these remain differences.
 """
 
 import math
@@ -37,29 +36,29 @@ from attrs import field, frozen
 
 from kemu.protocol.names import number_of
 from lab.conformance.course import Course, Exchange, RebalanceSeen, is_periodic
-from lab.conformance.races import CONDITIONS, explained_by, touched
+from lab.conformance.races import CONDITIONS, affected, explained_by
 
 FEWEST = 0.05
-"""Of all runs: an outcome that fewer have is none that the emulator gives."""
+"""Least share of runs with an outcome; a rarer outcome does not count as the emulator's."""
 HAND_OVER_S = 0.1
-"""Between threads and processes of the loaded machine that the recordings come from it took 20-160 ms where it takes a
-few on an idle one: so much of each span is that machine's, not Kafka's."""
+"""Tolerance for each span. On the loaded machine of the recordings a hand-over between threads or processes took 20-160
+ms, on an idle machine a few."""
 MOST_OF_A_SUM = 0.1
-"""Of Kafka's sum of downtime: more than this is never put down to the machine, however many spans there are."""
+"""Largest share of Kafka's sum of downtime that the loaded machine can explain."""
 HAND_OVER = "hand-over"
 CHANCE = "chance"
 """Names of the reasons that every duration may have."""
 OUTSIDE = 0.1
-"""How many of a run's durations lie outside of the 5-95 % range of runs that are alike, by chance."""
+"""Share of durations that lie outside the 5-95 % range by chance, if both sides are alike."""
 BEATS = 1
 MOST_OF_BEATS = 0.05
-"""How many more or fewer periodic answers may come between two others than in any run: one, or one in twenty."""
+"""Tolerance for the number of periodic responses between two others: one, or one in twenty."""
 TOO_UNLIKELY = 0.01
-"""With so little probability more would: then it was not chance."""
+"""A number of outliers with a lower probability than this is not due to chance."""
 
 
 class FigureStanding(StrEnum):
-    """What a row comes to."""
+    """Result of a row."""
 
     AGREES = "agrees"
     EXPLAINED = "explained"
@@ -67,7 +66,7 @@ class FigureStanding(StrEnum):
 
 
 class ComparedKind(StrEnum):
-    """What is measured."""
+    """Kind of a figure."""
 
     GENERATIONS = "generations"
     MEMBERS = "members"
@@ -82,7 +81,7 @@ DURATIONS = (ComparedKind.REBALANCE, ComparedKind.DOWNTIME)
 
 @frozen
 class SeedRange:
-    """The emulator's runs: median, and what 90 % of them lie between."""
+    """Range of the emulator's runs: median, 5-95 % range, least and most."""
 
     median: float
     low: float
@@ -91,15 +90,15 @@ class SeedRange:
     most: float
 
     def holds(self, value: float, slack: float = 0) -> bool:
-        """Whether a value lies in it or not further than ``slack`` outside, ends included."""
+        """Whether a value lies in the 5-95 % range, extended by ``slack`` at both ends."""
         return self.low - slack <= value <= self.high + slack
 
 
 @frozen
 class ComparedFigure:
-    """One row. ``kafka`` and ``emulated`` None: that side has no such figure in (most of) its runs.
+    """One row. ``kafka`` or ``emulated`` is None if that side lacks the figure in its run, or in most runs.
 
-    ``runs_like_it``: how many runs have exactly Kafka's outcome (members, owners), or this figure at all.
+    ``runs_like_it``: number of runs with exactly Kafka's outcome (members, owners), or with this figure.
     """
 
     plan: str
@@ -112,11 +111,11 @@ class ComparedFigure:
     runs: int
     standing: FigureStanding
     why: str = ""
-    """A reason by its name."""
+    """Name of a reason."""
 
     @property
     def is_out_of_all(self) -> bool:
-        """Whether it is a duration that differs and lies outside of all runs."""
+        """Whether this is a duration that differs and lies outside the range of all runs."""
         if self.standing is not FigureStanding.DIFFERS or self.kind not in DURATIONS:
             return False
         if self.emulated is None or self.kafka is None:
@@ -126,9 +125,9 @@ class ComparedFigure:
 
 @frozen
 class ComparedStep:
-    """One answer in its order, or how often a periodic one came there (``periodic``).
+    """One response in its order, or the number of a periodic response there (``periodic``).
 
-    ``low``, ``high``: fewest and most in those runs that have Kafka's order.
+    ``low``, ``high``: fewest and most in the runs with Kafka's order.
     """
 
     what: str
@@ -139,7 +138,7 @@ class ComparedStep:
 
     @property
     def agrees(self) -> bool:
-        """An order agrees as a whole; counts may be a little off, as beats fall on either side of a moment."""
+        """Whether the number is within the tolerance; True for a response that is not periodic."""
         off = max(BEATS, MOST_OF_BEATS * self.kafka)
         return not self.periodic or self.low - off <= self.kafka <= self.high + off
 
@@ -151,9 +150,10 @@ class ComparedStep:
 
 @frozen
 class ComparedExchange:
-    """What one member was answered on one of its connections ("c1 coordinator"), answer by answer.
+    """The responses to one member on one of its connections ("c1 coordinator"), one by one.
 
-    ``runs_like_it``: how many runs have Kafka's order. ``steps``: Kafka's. ``why``: reasons by name, with commas.
+    ``runs_like_it``: number of runs with Kafka's order. ``steps``: Kafka's. ``why``: names of reasons, separated by
+    commas.
     """
 
     plan: str
@@ -164,12 +164,12 @@ class ComparedExchange:
     standing: FigureStanding
     why: str = ""
     differences: Mapping[str, str] = field(factory=dict)
-    """What explanations call it ("c1 coordinator, order", "c1 coordinator, Heartbeat") -> in words."""
+    """Name of a difference in explanations ("c1 coordinator, order", "c1 coordinator, Heartbeat") -> its text."""
 
 
 @frozen
 class ComparedPlan:
-    """All rows of one plan, and how many runs of it held."""
+    """All rows of one plan, and the number of its runs with the verdict "holds"."""
 
     plan: str
     source: str
@@ -180,14 +180,14 @@ class ComparedPlan:
 
     @property
     def rows(self) -> tuple[ComparedFigure | ComparedExchange, ...]:
-        """Figures and answers."""
+        """All figures, then all responses."""
         return (*self.figures, *self.exchanges)
 
     @property
     def is_by_measure(self) -> bool:
-        """Whether a duration, or how often something periodic came, lies outside of all runs: more of them may tell.
+        """Whether a duration or a number of periodic responses lies outside all runs, so that more runs may help.
 
-        Of forty runs that are alike Kafka's lies outside in one of twenty rows.
+        With forty runs, one in twenty rows lies outside by chance.
         """
         orders = (
             each for each in self.exchanges if each.runs_like_it and f"{each.name}, order" not in each.differences
@@ -199,11 +199,11 @@ class ComparedPlan:
 
 @frozen
 class Explanations:
-    """Why figures do not agree: plan -> reason (by name) -> figures.
+    """Reasons for figures that do not agree: plan -> name of the reason -> figures.
 
-    ``explained``: they may differ, because of what happened in the run that was recorded. ``races``: they may in any
-    run, on a condition that the reason names. ``causes``: they must not, and this is why they do. ``reasons``: names ->
-    texts. ``unsaid``: plan -> what a scenario lacks to say it.
+    ``explained``: permitted differences from the recorded run. ``races``: permitted differences from any run, under the
+    condition of the reason. ``causes``: known causes of unwanted differences. ``reasons``: names -> texts. ``unsaid``:
+    plan -> the missing feature of scenarios.
     """
 
     reasons: Mapping[str, str]
@@ -217,12 +217,14 @@ class Explanations:
         return _reason(self.races, plan, figure) or _reason(self.explained, plan, figure)
 
     def of_another_run(self, plan: str) -> "Explanations":
-        """What holds of another run of this plan than the recorded one, too."""
+        """The explanations that are also valid for runs of this plan other than the recorded one."""
         explained = {name: figures for name, figures in self.explained.items() if name != plan}
         return attrs.evolve(self, explained=explained)
 
     def of_run(self, course: Course) -> "Explanations":
-        """What holds of this very run: of races with a condition what they touch in it."""
+        """The explanations that are valid for this run; a race with a condition explains only the figures that it
+        affects.
+        """
         rows = self.races.get(course.plan, {})
         found = {race: explained_by(race, figures, course) for race, figures in rows.items()}
         return attrs.evolve(self, races={**self.races, course.plan: found})
@@ -240,14 +242,16 @@ class Explanations:
         return self.reasons[reason]
 
     def unknown(self) -> list[str]:
-        """Names of reasons that have no text."""
+        """Names of reasons without a text."""
         used = (
             reason for table in (self.explained, self.races, self.causes) for plan in table.values() for reason in plan
         )
         return sorted(set(used) - set(self.reasons))
 
     def needless(self, compared: Sequence[ComparedPlan]) -> list[str]:
-        """Explanations of what agrees, or of a figure that is not there; a race need not be seen in every run."""
+        """Explanations of figures that agree or are missing. Races are not included, because a race need not occur in
+        every run.
+        """
         figures = [row for plan in compared for row in plan.figures]
         needed = [(row.plan, row.name) for row in figures if row.standing is not FigureStanding.AGREES]
         needed += [(row.plan, about) for plan in compared for row in plan.exchanges for about in row.differences]
@@ -263,7 +267,7 @@ class Explanations:
 
 
 def interval_of(values: Sequence[float]) -> SeedRange:
-    """Median and 5-95 % range; quantiles are interpolated, and of one value all three are that value."""
+    """Median and 5-95 % range, with interpolated quantiles; for a single value all are that value."""
     if len(values) == 1:
         return SeedRange(values[0], values[0], values[0], values[0], values[0])
     cuts = statistics.quantiles(values, n=20, method="inclusive")
@@ -271,7 +275,7 @@ def interval_of(values: Sequence[float]) -> SeedRange:
 
 
 def compare_plan(kafka: Course, emulated: Sequence[Course], explanations: Explanations) -> ComparedPlan:
-    """All figures of one plan: Kafka's course beside those of at least one emulated run."""
+    """Compare Kafka's course of one plan with those of one or more emulated runs."""
     explanations = explanations.of_run(kafka)
     rows = _Rows(kafka, emulated, explanations)
     rows.generations()
@@ -289,9 +293,9 @@ def compare_plan(kafka: Course, emulated: Sequence[Course], explanations: Explan
 
 
 def allow_for_chance(compared: Sequence[ComparedPlan]) -> list[ComparedPlan]:
-    """The same, where durations that lie outside of 5-95 % and inside of all runs are put down to chance.
+    """The same plans, with durations outside the 5-95 % range but within the range of all runs explained by chance.
 
-    Not if more durations lie outside than chance lets (``TOO_UNLIKELY``): then all of them differ.
+    If more durations lie outside than chance allows (``TOO_UNLIKELY``), all of them differ.
     """
     inside, durations = durations_inside(compared)
     if durations - inside > most_outside(durations):
@@ -300,7 +304,7 @@ def allow_for_chance(compared: Sequence[ComparedPlan]) -> list[ComparedPlan]:
 
 
 def most_outside(durations: int) -> int:
-    """How many of so many durations may lie outside of the 5-95 % range, if both sides are alike."""
+    """Most of this number of durations that may lie outside the 5-95 % range if both sides are alike."""
     likely = 0.0
     for outside in range(durations + 1):
         likely += math.comb(durations, outside) * OUTSIDE**outside * (1 - OUTSIDE) ** (durations - outside)
@@ -320,11 +324,12 @@ def _by_chance(row: ComparedFigure) -> ComparedFigure:
 def compare_exchanges(
     kafka: Course, emulated: Sequence[Course], explanations: Explanations
 ) -> tuple[ComparedExchange, ...]:
-    """Answer by answer: what each member was told on each of its connections.
+    """Compare the responses to each member on each of its connections, one by one.
 
-    The order agrees when at least one run in twenty has exactly Kafka's, error codes and the generations of JoinGroup
-    included. What comes periodically is counted between the others: it agrees when Kafka's count is no more than one
-    (``BEATS``), or one in twenty, outside of those of the runs with that order. All that differs has to be explained.
+    The order agrees if at least one run in twenty has exactly Kafka's order, including error codes and the generations
+    of JoinGroup. Periodic responses are counted between the others. Kafka's number agrees if it is at most one
+    (``BEATS``), or one in twenty, outside the numbers in the runs with that order. Every difference needs an
+    explanation.
     """
     places = sorted({place for course in (kafka, *emulated) for place in course.exchanges}, key=_by_member)
     return tuple(_exchange(kafka, emulated, explanations, place) for place in places if kafka.exchanges)
@@ -365,7 +370,7 @@ def _exchange(kafka: Course, emulated: Sequence[Course], explanations: Explanati
 
 @frozen
 class _InOrder:
-    """``gaps[n]``: the periodic answers before ``order[n]``; the last one is what came after all of them."""
+    """``gaps[n]``: the periodic responses before ``order[n]``; the last entry has those after the whole order."""
 
     order: tuple[str, ...]
     gaps: tuple[Mapping[str, int], ...]
@@ -385,15 +390,15 @@ def _in_order(exchanges: Sequence[Exchange]) -> _InOrder:
 
 
 def _alike_until(race: str, kafka: Course, theirs: _InOrder, ours: Sequence[_InOrder]) -> bool:
-    """Whether enough runs have Kafka's order up to the first generation in which a race came out."""
-    first = f"JoinGroup {touched(race, kafka)[0]}"
+    """Whether enough runs have Kafka's order up to the first generation in which a race occurred."""
+    first = f"JoinGroup {affected(race, kafka)[0]}"
     until = theirs.order.index(first) if first in theirs.order else len(theirs.order)
     alike = sum(each.order[:until] == theirs.order[:until] for each in ours)
     return alike >= max(1, FEWEST * len(ours))
 
 
 def _first_difference(theirs: Sequence[str], ours: Sequence[Sequence[str]]) -> str:
-    """Where the run that follows Kafka longest parts from it."""
+    """The first difference of the run that has the longest common beginning with Kafka's order."""
 
     def common(order: Sequence[str]) -> int:
         pairs = enumerate(zip(theirs, order, strict=False))
@@ -401,8 +406,8 @@ def _first_difference(theirs: Sequence[str], ours: Sequence[Sequence[str]]) -> s
 
     longest = max(ours, key=common)
     at = common(longest)
-    told, here = (order[at] if at < len(order) else "nothing more" for order in (theirs, longest))
-    return f"after {at} alike: {told}, here {here}"
+    kafka, here = (order[at] if at < len(order) else "nothing more" for order in (theirs, longest))
+    return f"after {at} alike: {kafka}, here {here}"
 
 
 def _by_member(place: str) -> tuple[int, str]:
@@ -419,7 +424,7 @@ def _members(course: Course) -> tuple[tuple[str, ...], ...]:
 
 
 def _changes(course: Course) -> tuple[tuple[str, ...], ...]:
-    """The members of generations, once for those that follow each other with the same."""
+    """The members of generations; successive generations with the same members are merged."""
     return tuple(members for members, _ in groupby(_members(course)))
 
 
@@ -429,7 +434,7 @@ def same_course(one: Course, other: Course) -> bool:
 
 
 class _Rows:
-    """The rows of one plan as they are made."""
+    """Collects the rows of one plan."""
 
     def __init__(self, kafka: Course, emulated: Sequence[Course], explanations: Explanations) -> None:
         self.figures: list[ComparedFigure] = []
@@ -441,7 +446,7 @@ class _Rows:
         """The runs whose downtime is compared."""
 
     def generations(self) -> None:
-        """How many, in the runs in which races with a condition came out, or did not, as in Kafka's."""
+        """Add the number of generations, in the runs with the same outcome of conditioned races as in Kafka's run."""
         races = self._explanations.conditioned(self._kafka.plan)
         runs = [
             each for each in self._emulated if all(_shows(race, each) == _shows(race, self._kafka) for race in races)
@@ -456,7 +461,7 @@ class _Rows:
         self._add("generations", kind, "", theirs, ours, like_it, agrees, may_be_explained=happens)
 
     def counted(self, name: str, kind: ComparedKind, count: Callable[[Course], int]) -> None:
-        """A count that every course has."""
+        """Add a number that every course has."""
         values = [count(course) for course in self._emulated]
         ours, theirs = interval_of(values), count(self._kafka)
         self._add(name, kind, "", theirs, ours, values.count(theirs), ours.holds(theirs))
@@ -469,19 +474,23 @@ class _Rows:
         *,
         but_for: Callable[[Course], object],
     ) -> None:
-        """Something that is equal or is not; ``but_for``: what must be equal at least, to be explained."""
+        """Add a figure that is equal or not; ``but_for``: the part that must be equal if the difference is to be
+        explained.
+        """
         equal, nearly = (sum(of(course) == of(self._kafka) for course in self._emulated) for of in (outcome, but_for))
         self._add(name, kind, "", None, None, equal, self._enough(equal), may_be_explained=self._enough(nearly))
 
     def duration(self, name: str, unit: str, figure: Callable[[Course], float], *, spans: int = 1) -> None:
-        """Seconds of downtime; ``spans``: how many went into it on Kafka's side."""
+        """Add seconds of downtime; ``spans``: the number of Kafka's spans in it."""
         ours, theirs = interval_of([figure(course) for course in self._alike]), figure(self._kafka)
         slack = min(HAND_OVER_S * spans, max(HAND_OVER_S, MOST_OF_A_SUM * theirs))
         near = HAND_OVER if ours.holds(theirs, slack) else ""
         self._add(name, ComparedKind.DOWNTIME, unit, theirs, ours, len(self._alike), ours.holds(theirs), near)
 
     def rebalance(self, place: int, seen: RebalanceSeen) -> None:
-        """Duration and owners of the n-th generation; runs that have none, or not finished, have no duration."""
+        """Add duration and owners of the n-th generation; runs without it, or in which it did not become stable, have
+        no duration.
+        """
         number = seen.generation
         so_far = _members(self._kafka)[: place + 1]
         there = [course.rebalances[place] for course in self._emulated if _members(course)[: place + 1] == so_far]
@@ -526,16 +535,16 @@ class _Rows:
 
 
 def _shows(race: str, course: Course) -> bool:
-    return bool(touched(race, course))
+    return bool(affected(race, course))
 
 
 def differing(compared: Sequence[ComparedPlan]) -> list[ComparedFigure | ComparedExchange]:
-    """Every row that neither agrees nor is explained."""
+    """Every row that differs."""
     rows = [row for plan in compared for row in plan.rows]
     return [row for row in rows if row.standing is FigureStanding.DIFFERS]
 
 
 def durations_inside(compared: Sequence[ComparedPlan]) -> tuple[int, int]:
-    """(how many of Kafka's durations lie in the emulator's range, how many there are); explained ones do not count."""
+    """(Kafka's durations inside the emulator's range, all of them); explained ones do not count as inside."""
     rows = [row for plan in compared for row in plan.figures if row.kind in DURATIONS]
     return sum(row.standing is FigureStanding.AGREES for row in rows), len(rows)

@@ -1,7 +1,7 @@
-"""What an operator saw of one plan: generations, rebalances, partitions nobody held, errors. Small enough to keep.
+"""An operator's view of one plan: generations, rebalances, partitions without an owner, errors. Small enough to store.
 
-Times are milliseconds from the moment the plan calls 0 (the first member is started), as exact as the logs they come
-from. What happens after ``until_ms`` (the members are closed to end the recording) belongs to no course.
+Times are milliseconds since the start of the first member, as exact as the logs. A course ends at ``until_ms``, when
+the members are closed to end the recording.
 """
 
 import json
@@ -14,9 +14,10 @@ from attrs import field, frozen
 Owners = Mapping[str, Mapping[str, tuple[int, ...]]]
 """Client -> topic -> partitions."""
 Exchange = tuple[str, int]
-"""What was answered, such as "SyncGroup", "JoinGroup 3" or "Heartbeat REBALANCE_IN_PROGRESS", and how often."""
+"""A response, such as "SyncGroup", "JoinGroup 3" or "Heartbeat REBALANCE_IN_PROGRESS", and its number."""
 COORDINATOR, BROKERS = "coordinator", "brokers"
-"""A member's connections: one to its group's coordinator, others to brokers as such. No request goes over both."""
+"""A member's connections: one to its group's coordinator, others to brokers. Each API uses only one of the two kinds.
+"""
 _OF_COORDINATOR = frozenset(("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch"))
 _PERIODIC = frozenset(
     (
@@ -35,16 +36,16 @@ _PERIODIC = frozenset(
         "OffsetCommit NOT_COORDINATOR",
     )
 )
-"""What comes again and again by a timer until something else happens: only how often is compared, not the order."""
+"""Responses that a timer repeats until another event: only their number is compared, not their order."""
 
 
 @frozen
 class RebalanceSeen:
-    """One join phase that was completed, and so one generation.
+    """One completed join phase, which is one generation.
 
-    ``members``: client ids, sorted; ``leader``: one of them. ``began_ms``: when the group prepared for this rebalance,
-    None if no log says (another broker's did, before it went down). ``stable_ms``: when the leader's assignment was
-    there; None: never, or not within the plan. ``owners``: what each member was assigned in this generation.
+    ``members``: client ids, sorted; ``leader``: one of them. ``began_ms``: when the group prepared for this rebalance;
+    None if that is only in the lost log of a failed broker. ``stable_ms``: when the leader's assignment arrived; None
+    if it did not arrive within the plan. ``owners``: each member's assignment in this generation.
     """
 
     generation: int
@@ -66,9 +67,9 @@ class RebalanceSeen:
 class Course:
     """See the module.
 
-    ``downtime_ms``: "topic-partition" -> (from, until) for each span in which no member held it, beginning with the
-    first time that one did (``HeldPartitions``). ``errors``: "JoinGroup MEMBER_ID_REQUIRED" -> how many answers to
-    members were that. ``requests``: API -> how many answers.
+    ``downtime_ms``: "topic-partition" -> (from, until) of each span without an owner, after the first owner
+    (``HeldPartitions``). ``errors``: "JoinGroup MEMBER_ID_REQUIRED" -> number of such responses to members.
+    ``requests``: API -> number of responses.
     """
 
     plan: str
@@ -79,26 +80,27 @@ class Course:
     requests: Mapping[str, int]
     source: str = ""
     timeline: tuple[tuple[int, str], ...] = ()
-    """What was done to it, and when."""
+    """The actions of the plan: (time, text)."""
     verdict: str = ""
-    """Of an emulated run."""
+    """Verdict of an emulated run."""
     took_effect: tuple[tuple[int, str], ...] = ()
-    """The timeline as members and brokers felt it (``lab.conformance.timing``): "joins c1" when the first
-    JoinGroup of that life came, "closes c1" when its polling thread saw that it was to close, and so on."""
+    """The times at which actions took effect (``lab.conformance.timing``): "joins c1" when the first JoinGroup of that
+    life arrived, "closes c1" when the polling thread noticed the close, and so on."""
     windows_ms: tuple[int, ...] = ()
-    """After each start of the only broker: how long it answered members and knew no topic."""
+    """After each start of the only broker: how long it answered members without knowing the topic."""
     loads_ms: tuple[tuple[int, int], ...] = ()
-    """Each time that a broker began to coordinate the group: how long its log waited for the thread that reads one
-    after the other, and how long it was read."""
+    """For each new coordinator of the group: how long the group's log waited for the loading thread, and how long its
+    loading took."""
     hand_overs_ms: tuple[int, ...] = ()
-    """What members took from a generation's first answer to JoinGroup to their SyncGroup, in the order of time; without
-    those of lives that had no assignment yet. It tells how busy their machine was."""
+    """Members' times from a generation's first JoinGroup response to their SyncGroup, in the order of time, without
+    lives that had no assignment yet. These times show how busy the machine was."""
     exchanges: Mapping[str, tuple[Exchange, ...]] = field(factory=dict)
-    """"c1 coordinator", "c1 brokers" -> what that member was answered there, in order (``ExchangesSeen``)."""
+    """"c1 coordinator", "c1 brokers" -> the responses to that member on the connection, in order (``ExchangesSeen``).
+    """
 
     @property
     def downtime_sum_ms(self) -> int:
-        """Over all partitions: partition-milliseconds."""
+        """Sum over all partitions, in partition-milliseconds."""
         return sum(until - since for spans in self.downtime_ms.values() for since, until in spans)
 
     @property
@@ -108,10 +110,10 @@ class Course:
 
 
 class ExchangesSeen:
-    """What each member was answered, by connection and in order, with what is periodic counted.
+    """The responses to each member, by connection and in order; periodic responses are counted.
 
-    Between two answers that are not periodic stands, sorted by name, how often each periodic one came. Of the others
-    those that come several times in a row are one with a count. Feed it in the order of time.
+    The numbers of periodic responses, sorted by name, come between two others. Equal responses in a row become one with
+    a number. Call the methods in the order of time.
     """
 
     def __init__(self) -> None:
@@ -119,7 +121,7 @@ class ExchangesSeen:
         self._periodic: dict[str, dict[str, int]] = {}
 
     def answered(self, member: str, api: str, error: str, generation: int = 0) -> None:
-        """One answer; ``error``: its name, "" if there is none; ``generation``: what a JoinGroup brought."""
+        """Add a response; ``error``: its name, "" if there is none; ``generation``: that of a JoinGroup."""
         place = f"{member} {COORDINATOR if api in _OF_COORDINATOR else BROKERS}"
         what = api + (f" {error}" if error else f" {generation}" if generation else "")
         if what in _PERIODIC:
@@ -134,7 +136,7 @@ class ExchangesSeen:
             seen.append((what, 1))
 
     def all(self) -> dict[str, tuple[Exchange, ...]]:
-        """By member and connection, sorted."""
+        """Responses by member and connection, sorted."""
         for place in list(self._periodic):
             self._flush(place)
         return {place: tuple(self._seen[place]) for place in sorted(self._seen)}
@@ -145,56 +147,56 @@ class ExchangesSeen:
 
 
 def is_periodic(what: str) -> bool:
-    """Whether an answer comes again and again by a timer."""
+    """Whether a timer repeats this response."""
     return what in _PERIODIC
 
 
 class HeldPartitions:
-    """Who holds which partition, as the members' callbacks tell it, and the spans in which nobody does.
+    """Owners of partitions by the members' callbacks, and the spans without an owner.
 
     A member holds a partition from its onPartitionsAssigned until its onPartitionsRevoked or onPartitionsLost, or until
-    it is killed, has closed or has failed; while its process stands still it holds nothing. Several may hold one: then
-    one suffices. The reach of the broker makes no difference, nor do positions and records: this is what callbacks
-    show, on both sides. Feed it in the order of time.
+    it is killed, has closed or has failed. While its process is paused it holds nothing. A partition with several
+    holders has an owner. Only callbacks count, on both sides; connections, positions and records do not. Call the
+    methods in the order of time.
     """
 
     def __init__(self) -> None:
         self._held: dict[str, dict[str, None]] = {}
-        self._still: dict[str, None] = {}
+        self._paused: dict[str, None] = {}
         self._down_since_ms: dict[str, int] = {}
         self._spans: dict[str, list[tuple[int, int]]] = {}
 
     def assigned(self, at_ms: int, member: str, partitions: Sequence[str]) -> None:
-        """The member holds these, too."""
+        """Note that the member now also holds these."""
         self._held.setdefault(member, {}).update(dict.fromkeys(partitions))
-        if member not in self._still:
+        if member not in self._paused:
             self._up(at_ms, partitions)
 
-    def given_up(self, at_ms: int, member: str, partitions: Sequence[str]) -> None:
-        """The member does not hold these any more."""
+    def revoked(self, at_ms: int, member: str, partitions: Sequence[str]) -> None:
+        """Note that the member no longer holds these."""
         mine = self._held.get(member, {})
         given = [partition for partition in partitions if partition in mine]
         for partition in given:
             del mine[partition]
         self._look(at_ms, given)
 
-    def gone(self, at_ms: int, member: str) -> None:
-        """The member holds nothing any more."""
-        self._still.pop(member, None)
+    def ended(self, at_ms: int, member: str) -> None:
+        """Note that the member no longer holds any partition."""
+        self._paused.pop(member, None)
         self._look(at_ms, list(self._held.pop(member, {})))
 
-    def stands_still(self, at_ms: int, member: str) -> None:
-        """Its process was stopped."""
-        self._still[member] = None
+    def paused(self, at_ms: int, member: str) -> None:
+        """Note that the member's process was paused."""
+        self._paused[member] = None
         self._look(at_ms, list(self._held.get(member, {})))
 
-    def goes_on(self, at_ms: int, member: str) -> None:
-        """Its process runs again, with what it held."""
-        self._still.pop(member, None)
+    def resumed(self, at_ms: int, member: str) -> None:
+        """Note that the member's process was resumed and holds its partitions again."""
+        self._paused.pop(member, None)
         self._up(at_ms, list(self._held.get(member, {})))
 
     def spans_ms(self, until_ms: int) -> dict[str, tuple[tuple[int, int], ...]]:
-        """Partition -> spans; what is down then has been down until then. Partitions that were ever held, sorted."""
+        """Partition -> spans without an owner until this time, for every partition that ever had an owner, sorted."""
         for partition, since in self._down_since_ms.items():
             if until_ms > since:
                 self._spans[partition].append((since, until_ms))
@@ -210,7 +212,7 @@ class HeldPartitions:
 
     def _look(self, at_ms: int, partitions: Sequence[str]) -> None:
         for partition in partitions:
-            held = any(partition in mine for member, mine in self._held.items() if member not in self._still)
+            held = any(partition in mine for member, mine in self._held.items() if member not in self._paused)
             if not held:
                 self._down_since_ms.setdefault(partition, at_ms)
 
@@ -224,7 +226,7 @@ _CONVERTER = cattrs.Converter(forbid_extra_keys=True, unstruct_collection_overri
 
 
 def course_to_json(course: Course) -> str:
-    """As text with one row per rebalance, partition and entry of the timeline."""
+    """A course as JSON with one row per rebalance, partition and entry of the timeline."""
     data: dict[str, Any] = _CONVERTER.unstructure(course)
     lines = []
     for name, value in data.items():
@@ -240,10 +242,10 @@ def course_to_json(course: Course) -> str:
 
 
 def course_from_json(text: str) -> Course:
-    """The course of a text that ``course_to_json`` wrote.
+    """Read the course from a text of ``course_to_json``.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: the text is not a course.
     """
     data = json.loads(text)
     if not isinstance(data, dict):

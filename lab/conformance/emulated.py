@@ -1,7 +1,7 @@
-"""The same course in the emulator: one run of a plan's scenario, watched as the recordings were.
+"""The emulator's course: one run of a plan's scenario, observed in the same way as the recordings.
 
-Answers are counted when a broker sends them, as kafka.request.logger does. Members are known by their hosts, which are
-called like the clients of the recordings (c1, c2, ...).
+Responses are counted when a broker sends them, as in kafka.request.logger. Members are identified by their hosts, whose
+names are those of the clients in the recordings (c1, c2, ...).
 """
 
 from collections.abc import Mapping
@@ -39,10 +39,10 @@ COUNTED = frozenset(APIS.values())
 
 
 def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Course:
-    """What an operator would have seen of this scenario with this seed, until the recording it is held to ended.
+    """An operator's view of this scenario with this seed, until the end of the compared recording.
 
     Raises:
-        ScenarioError: a configuration that a machine refuses.
+        ScenarioError: a machine refuses the configuration.
     """
     panel = Panel()
     watcher, answers = CourseWatcher(panel, until_ms), AnswersToMembers(panel, until_ms)
@@ -70,7 +70,7 @@ def emulate(scenario: Scenario, *, seed: int, profile: str, until_ms: int) -> Co
 
 
 class CourseWatcher:
-    """Sees a run's facts: the rebalances of its one group, and who holds what."""
+    """Observes a run's facts: the rebalances of its one group, and the owners of partitions."""
 
     def __init__(self, panel: Panel, until_ms: int) -> None:
         self.held = HeldPartitions()
@@ -82,10 +82,10 @@ class CourseWatcher:
         self._owners: dict[int, dict[str, dict[str, tuple[int, ...]]]] = {}
 
     def rebalances(self, brought_ms: Mapping[int, int]) -> tuple[RebalanceSeen, ...]:
-        """All generations that began, in their order.
+        """All generations that began, in order.
 
-        ``brought_ms``: generation -> when its leader's assignment came; one that became Stable was so then, as Kafka's
-        coordinator logs it, and not when it was written.
+        ``brought_ms``: generation -> when its leader's assignment came. That is when Kafka's coordinator logs the
+        change to Stable, before it writes the assignment.
         """
         return tuple(
             attrs.evolve(
@@ -97,7 +97,7 @@ class CourseWatcher:
         )
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Handle one fact."""
         at_ms = seen.at_us // 1000
         if at_ms >= self._until_ms:
             return
@@ -115,15 +115,15 @@ class CourseWatcher:
             case PartitionsAssigned(added=partitions):
                 self.held.assigned(at_ms, host, _named(partitions))
             case PartitionsRevoked(revoked=partitions) | PartitionsLost(lost=partitions):
-                self.held.given_up(at_ms, host, _named(partitions))
+                self.held.revoked(at_ms, host, _named(partitions))
             case MemberFailed() | MemberBecame(new="CLOSED" | "FAILED"):
-                self.held.gone(at_ms, host)
+                self.held.ended(at_ms, host)
             case HostDown(host=down):
-                self.held.gone(at_ms, down)
+                self.held.ended(at_ms, down)
             case HostPaused(host=still):
-                self.held.stands_still(at_ms, still)
+                self.held.paused(at_ms, still)
             case HostResumed(host=on):
-                self.held.goes_on(at_ms, on)
+                self.held.resumed(at_ms, on)
 
     def _coordinated(self, at_ms: int, fact: GroupBecame | JoinPhaseCompleted | MemberAdded) -> None:
         match fact:
@@ -142,9 +142,9 @@ class CourseWatcher:
 
 
 class AnswersToMembers:
-    """Records nothing but what brokers answer to members: how many by API, and the errors; and leaders' assignments.
+    """Records only brokers' responses to members (numbers by API, and errors) and leaders' assignments.
 
-    ``brought_ms``: generation -> when the coordinator got what its leader assigned, the last time that it did.
+    ``brought_ms``: generation -> when the coordinator last got the leader's assignment.
     """
 
     def __init__(self, panel: Panel, until_ms: int) -> None:
@@ -157,11 +157,11 @@ class AnswersToMembers:
         self._sent: dict[int, bytes] = {}
 
     def step(self, row: StepRow) -> None:
-        """One step of one machine: what it sends is looked at when its packet tells its API."""
+        """Handle one step of one machine: its packets are examined in ``packet``."""
         self._sent = {effect[1]: effect[5] for effect in row[6] if effect[0] == SEND}
 
     def packet(self, row: PacketRow) -> None:
-        """A packet leaves; later news of the same packet are of no interest."""
+        """Handle a packet that is sent; later events of the same packet are ignored."""
         packet_id, at_us, _, to, _, api, _, _, due_us = row
         sealed = self._sent.pop(packet_id, None)
         if sealed is None or api not in COUNTED or at_us >= self._until_us:
@@ -184,10 +184,10 @@ class AnswersToMembers:
             self.errors[name] = self.errors.get(name, 0) + 1
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
-        """Facts are watched elsewhere."""
+        """Ignore facts, which another observer handles."""
 
     def broken(self, row: BrokenRow) -> None:
-        """The run's verdict says so."""
+        """Do nothing: the run's verdict has the error."""
 
 
 def _named(partitions: tuple[TopicPartition, ...]) -> list[str]:
@@ -195,7 +195,7 @@ def _named(partitions: tuple[TopicPartition, ...]) -> list[str]:
 
 
 def _first_error(value: Any) -> ErrorCode:
-    """The first error code that is none, anywhere in an answer."""
+    """The first error code in a response other than NONE."""
     if isinstance(value, ErrorCode):
         return value
     if isinstance(value, tuple):

@@ -1,8 +1,8 @@
-"""The recorded plans once more with a real broker and real clients on this machine: recorded in the same format.
+"""Run the recorded plans again with a real broker and real clients on this machine, and record them in the same format.
 
-What was done, and when, is the timeline of the plan's course. Members share one JVM, but for those whose process is
-killed or stands still: each of their lives is a JVM of its own. Each plan has a broker of its own on loopback; all
-processes end with the plan.
+The actions and their times come from the timeline of the plan's course. Members share one JVM. A member whose process
+is killed or paused has a JVM of its own for each life. Each plan has its own broker on loopback; all processes end with
+the plan.
 """
 
 import re
@@ -26,7 +26,7 @@ from lab.conformance.timing import ASSIGNORS
 
 SOURCE = Path(__file__).with_name("java") / "PlanMembers.java"
 SETTINGS: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "3000"}
-"""As the recordings were made."""
+"""Settings of the recordings."""
 SETTINGS_OF_SEVERAL: Mapping[str, str] = {
     **SETTINGS,
     "auto.create.topics.enable": "false",
@@ -40,12 +40,12 @@ SETTINGS_OF_SEVERAL: Mapping[str, str] = {
 SEVERAL = 3
 ASSIGNORS_PACKAGE = "org.apache.kafka.clients.consumer"
 OFFSETS_TOPIC_REPLICAS = "0,1,2"
-"""Broker 0 coordinates every group, and when it is gone broker 1; as it is started first it is the controller, too."""
+"""Broker 0 coordinates every group, and broker 1 after its failure. Broker 0 starts first and is the controller."""
 TICK_MS = 2000
 MEMBERS_HEAP_MB = 256
-GONE = "the process of the members is gone"
+ENDED = "the process of the members has ended"
 SETTLED_S = 5.0
-"""Between the broker's start and the first member."""
+"""Time between the start of the broker and of the first member."""
 _START = re.compile(r"start (\w+)((?: \S+=\S+)*)$")
 _CLOSE = re.compile(r"close (\w+)$")
 _KILL = re.compile(r"kill -9 of the process of (\w+)$")
@@ -56,13 +56,13 @@ _STOPS = re.compile(r"SIGTERM (?:to )?(the broker|broker (\d))(?: \(clean shutdo
 _KILLS_BROKER = re.compile(r"kill -9 (broker (\d))(?: \(the controller\))?$")
 _STARTS = re.compile(r"(the broker|broker (\d)) is started again$")
 _SEEN = re.compile(r"(the broker|broker \d) has (ended|started)$")
-"""Rows that say what happened, not what was done: they are written down when they happen here."""
+"""Rows about events rather than actions: they are recorded when they occur."""
 _END = re.compile(r"end\b")
 _DONE = (_END, _START, _CLOSE, _KILL, _STILL, _ON, _GROWS, _STOPS, _KILLS_BROKER, _STARTS)
 
 
 def why_not_live(course: Course, release: str) -> str | None:
-    """Why a plan cannot be run on this release, or None: what its timeline does is to be known."""
+    """The reason why a plan cannot run on this release, such as an unknown action in its timeline; or None."""
     for _, what in course.timeline:
         if not any(pattern.match(what) for pattern in (*_DONE, _SEEN)):
             return f'"{what}" is not done live'
@@ -77,7 +77,7 @@ def why_not_live(course: Course, release: str) -> str | None:
 
 
 def _several(course: Course) -> bool:
-    """Whether a plan has more than one broker: its timeline then says which one it means."""
+    """Whether a plan has several brokers, which its timeline then names."""
     return any(match[2] for _, what in course.timeline if (match := _STOPS.match(what) or _KILLS_BROKER.match(what)))
 
 
@@ -159,10 +159,10 @@ class _SeveralBrokers:
 
 
 def compile_members(libs: Path, folder: Path) -> Path:
-    """The classes of the program whose threads are the members.
+    """Compile the program whose threads are the members; return the folder of its classes.
 
     Raises:
-        RealKafkaError: there is no ``javac``, or it failed.
+        RealKafkaError: ``javac`` is missing or failed.
     """
     if shutil.which("javac") is None:
         raise RealKafkaError("running plans needs javac, which is not on the path")
@@ -176,7 +176,7 @@ def compile_members(libs: Path, folder: Path) -> Path:
 
 
 class _MembersProcess:
-    """A JVM with members."""
+    """A JVM that runs members."""
 
     def __init__(self, processes: JavaProcesses, classes: Path, servers: str, callbacks: Path) -> None:
         self._process = processes.talking(
@@ -185,17 +185,17 @@ class _MembersProcess:
         self._answered()
 
     def tell(self, order: str) -> None:
-        """Have it done.
+        """Execute one command of the program.
 
         Raises:
-            RealKafkaError: it could not be.
+            RealKafkaError: the command failed.
         """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{order}\n")
             self._process.stdin.flush()
         except OSError:
-            raise RealKafkaError(f'"{order}": {GONE}') from None
+            raise RealKafkaError(f'"{order}": {ENDED}') from None
         self._answered(order)
 
     def send(self, number: signal.Signals) -> None:
@@ -206,14 +206,14 @@ class _MembersProcess:
         assert self._process.stdout is not None
         answer = self._process.stdout.readline().strip()
         if answer != "ok":
-            raise RealKafkaError(f'"{order}": {answer or GONE}')
+            raise RealKafkaError(f'"{order}": {answer or ENDED}')
 
 
 class LivePlan:
     """One plan with a real Kafka.
 
     Args:
-        folder: where the recording goes; the broker works in a folder below it while the plan runs.
+        folder: for the recording, and for the broker's data while the plan runs.
     """
 
     def __init__(self, release: str, libs: Path, classes: Path, course: Course, facts: Path, folder: Path) -> None:
@@ -240,10 +240,10 @@ class LivePlan:
         self._rows: list[str] = []
 
     def run(self, say: Callable[[str], None]) -> None:
-        """From the first start to the end, as the timeline has it.
+        """Execute the timeline from the first start to the end.
 
         Raises:
-            RealKafkaError: something did not start or was not done.
+            RealKafkaError: a process did not start, or an action failed.
         """
         with self._brokers, self._processes:
             servers, replication = self._brokers.servers, self._brokers.replication
@@ -301,7 +301,7 @@ class LivePlan:
         return _MembersProcess(self._processes, self._classes, self._brokers.servers, callbacks)
 
     def _make_offsets_topic(self, shared: _MembersProcess) -> None:
-        """A group of before: the first one of a cluster waits for ``__consumer_offsets`` to be created."""
+        """Run an earlier group: the first group of a cluster waits for the creation of ``__consumer_offsets``."""
         shared.tell(f"start before {self._topic} group.id=before")
         time.sleep(SETTLED_S)
         shared.tell("close before")
@@ -311,7 +311,7 @@ class LivePlan:
         self._rows.append(f"| {time.monotonic() - self._began:.3f} | {now}Z | {what} |")
 
     def _keep(self) -> None:
-        """The recording: the plan as it went, and each broker's two logs."""
+        """Write the recording: the executed plan, and each broker's two logs."""
         summary = f"Kafka {self._release}, run live: {self._course.source.partition(': ')[2] or self._course.plan}"
         rows = "\n".join(["| t (s) | UTC | what |", "|---|---|---|", *self._rows])
         (self._folder / "plan.md").write_text(f"# {self._course.plan}\n\n{summary}\n\n{rows}\n", encoding="utf-8")
@@ -322,7 +322,7 @@ class LivePlan:
 
 
 def _settings_of(group: GroupSpec) -> str:
-    """What a scenario's members have, where a timeline does not say what one starts with."""
+    """The configuration of a scenario's members, used where a timeline names none."""
     classes = {name: f"{ASSIGNORS_PACKAGE}.{kind}" for kind, name in ASSIGNORS.items()}
     settings = list(texts_of(group.config))
     if group.assignors:

@@ -1,4 +1,4 @@
-"""Jars of a real Kafka, brought by Maven; nothing here runs unless somebody asks for a new recording."""
+"""Jars of a real Kafka, downloaded by Maven; used only for new recordings."""
 
 import shutil
 import subprocess
@@ -15,14 +15,14 @@ DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><versi
 
 
 class RealKafkaError(Exception):
-    """Something that a real Kafka needs is missing, or it did not do what was asked."""
+    """A real Kafka lacks something that it needs, or a command to it failed."""
 
 
 def bring_jars(release: str, folder: Path, *artifacts: tuple[str, str, str]) -> Path:
-    """Have Maven bring (group, artifact, version) and all they need; the folder of the jars.
+    """Download (group, artifact, version) and their dependencies with Maven; return the folder of the jars.
 
     Raises:
-        RealKafkaError: there is no ``mvn`` or no ``java``, or Maven failed.
+        RealKafkaError: ``mvn`` or ``java`` is missing, or Maven failed.
     """
     for program in ("java", "mvn"):
         if shutil.which(program) is None:

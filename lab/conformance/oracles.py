@@ -1,7 +1,7 @@
-"""A release's own code asked by itself, beside the emulator's: kept answers, or new ones; one runner for all of them.
+"""Compare answers of a release's own code, recorded or new, with the emulator's.
 
-What is asked is the oracle's own: its cases, the program in Java that a release answers them with, and what the
-emulator gives instead. Recordings are JSON, a row a line, so that nobody needs Java to compare.
+Each oracle defines its cases, the Java program that answers them with a release's code, and the emulator's answers.
+Recordings are JSON with one row on each line, so that comparisons need no Java.
 """
 
 import json
@@ -18,17 +18,17 @@ from lab.conformance.maven import RealKafkaError
 
 Json: TypeAlias = dict[str, Any]
 DIFFERS = 1
-"""The exit code when something does."""
+"""Exit code if an answer differs."""
 SHOWN = 3
-"""Differences that are shown in full."""
+"""Number of differences that are shown in full."""
 
 
 class AnswersError(ValueError):
-    """No recording of a release's answers."""
+    """A file or folder is not a recording of a release's answers."""
 
 
 class OtherAnswer(NamedTuple):
-    """Where the emulator gives something else: what was asked, with the release's answer; and what it gives."""
+    """A difference: the case with the release's answer, and the emulator's answer."""
 
     name: str
     asked: Json
@@ -36,23 +36,23 @@ class OtherAnswer(NamedTuple):
 
 
 class AnswersOfRelease(Protocol):
-    """What a release answered."""
+    """The answers of a release."""
 
     @property
     def release(self) -> str:
-        """Such as 3.4.1."""
+        """Kafka's release, such as 3.4.1."""
         ...
 
     def to_json(self) -> str:
-        """As a recording."""
+        """The text of a recording."""
         ...
 
     def differences(self) -> Iterator[OtherAnswer]:
-        """Where the emulator gives something else."""
+        """The answers of the emulator that differ."""
         ...
 
     def said(self, wrong: Sequence[OtherAnswer]) -> Iterator[str]:
-        """How many were compared, and how many of them are wrong; then what else there is to say of them."""
+        """A line with the numbers of compared and different answers, then lines with further figures."""
         ...
 
 
@@ -60,7 +60,7 @@ R = TypeVar("R", bound=AnswersOfRelease)
 
 
 def recording_text(release: str, made_by: str, key: str, rows: Iterable[Json]) -> str:
-    """A row a line, so that a changed one is a changed line."""
+    """The text of a recording, with one row on each line so that diffs are short."""
     head = json.dumps({"kafka": release, "made_by": made_by})
     lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     return f'{head[:-1]}, "{key}": [\n{lines}\n]}}\n'
@@ -68,11 +68,12 @@ def recording_text(release: str, made_by: str, key: str, rows: Iterable[Json]) -
 
 @frozen(kw_only=True)
 class Oracle(Generic[R]):
-    """What can be asked of releases.
+    """A kind of question to Kafka's releases.
 
-    ``module``: its package here. ``library``: whose releases. ``key``: of the rows in a recording. ``made``: answers of
-    (release, command, rows). ``ask``: a release's answers to so many rows of a seed, with a folder for Maven.
-    ``sample``: of answered rows, those that are kept. ``cases``: how many are asked if nobody says.
+    ``module``: its package in ``lab.conformance``. ``library``: the library with the releases. ``key``: of the rows in
+    a recording. ``made``: make answers from (release, command, rows). ``ask``: get a release's answers to a number of
+    cases of a seed, with a folder for Maven. ``sample``: select the answered rows to store. ``cases``: default number
+    of cases.
     """
 
     module: str
@@ -88,7 +89,7 @@ class Oracle(Generic[R]):
         """All recordings of a folder, by name.
 
         Raises:
-            AnswersError: there is none, or one cannot be read.
+            AnswersError: the folder has no recording, or one cannot be read.
         """
         paths = sorted(folder.glob("*.json"))
         if not paths:
@@ -103,7 +104,7 @@ class Oracle(Generic[R]):
             raise AnswersError(f"{path} is no recording of answers of {self.library}: {error!r}") from None
 
     def ask_anew(self, release: str, count: int, seed: int, keep_in: Path | None) -> R:
-        """Ask a release; some of its answers become a recording in ``keep_in``."""
+        """Get new answers from a release; write a sample of them as a recording into ``keep_in``."""
         with tempfile.TemporaryDirectory(prefix=f"kemu-{self.module}-") as folder:
             click.echo(f"Maven brings {self.library} {release}", err=True)
             rows = self.ask(release, count, seed, Path(folder))
@@ -116,18 +117,18 @@ class Oracle(Generic[R]):
         return self.made(release, command, tuple(rows))
 
     def command(self, what: str, cases: str, keeps: str) -> click.Command:
-        """``python -m lab.conformance.MODULE``.
+        """The command ``python -m lab.conformance.MODULE``.
 
         Args:
-            what: it does, the help of it.
-            cases: what ``--cases`` counts.
-            keeps: what ``--keep`` writes.
+            what: the command's help text.
+            cases: help text of ``--cases``.
+            keeps: name of the rows that ``--keep`` writes.
         """
 
         @click.command(help=what)
         @click.option("--ask", "release", metavar="RELEASE", help=f"Ask this {self.library} (Java, Maven): 3.4.1.")
         @click.option("--cases", "count", type=click.IntRange(1), default=self.cases, show_default=True, help=cases)
-        @click.option("--seed", type=int, default=1, show_default=True, help="Of what is asked.")
+        @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the cases.")
         @click.option("--keep", is_flag=True, help=f"Write {keeps} with their answers.")
         @click.option(
             "--kept",
@@ -151,7 +152,7 @@ class Oracle(Generic[R]):
         return main
 
     def _show(self, answers: R) -> int:
-        """Say how they compare; how many differ."""
+        """Print the comparison; return the number of differences."""
         wrong = list(answers.differences())
         head, *more = answers.said(wrong)
         click.echo(f"{self.library} {answers.release}: {head}")

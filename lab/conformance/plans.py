@@ -1,7 +1,7 @@
-"""The recorded plans as they are kept in the repository: a folder with, for each plan,
+"""The recorded plans in the repository: a folder with, for each plan,
 
 - ``PLAN.json``: its course on a real Kafka (``lab.conformance.course``), extracted from recordings;
-- ``PLAN.toml``: the same plan as a scenario; a plan that no scenario can say yet has none;
+- ``PLAN.toml``: the same plan as a scenario, unless scenarios lack a feature for it;
 
 and ``explanations.toml`` with the tables ``unsaid`` (plan -> what is missing), ``reasons`` (name -> text),
 ``explained.PLAN``, ``races.PLAN`` and ``causes.PLAN`` (reason -> figures).
@@ -23,21 +23,21 @@ from lab.conformance.timing import timed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KEPT = REPOSITORY / "tests" / "data" / "kafka-3.4.1"
-"""The facts of the recordings; in a checkout or a source distribution only."""
+"""Folder of the recordings' facts; only in a checkout or a source distribution."""
 DOCUMENT = REPOSITORY / "docs" / "explanation" / "beside-kafka-3.4.1.md"
 PROFILE = "kafka-3.4"
 SEEDS = 40
 ALIKE = 20
-"""So many runs should have Kafka's generations, for their durations to be a range."""
+"""Least number of runs with Kafka's generations, so that their durations form a range."""
 MOST_TIMES = 5
-"""At most so many times the seeds that were asked for are run for it, or where something lies outside of all runs."""
+"""Limit of further runs, as a multiple of the requested seeds."""
 
 
 _CONVERTER = cattrs.Converter(forbid_extra_keys=True)
 
 
 def _texts(given: Any, _: type) -> tuple[str, ...]:
-    """A list: a lone text would be one of its letters otherwise."""
+    """Refuse a single string, whose letters would become the list's items."""
     if not isinstance(given, list):
         raise ValueError(f"{given!r:.60} is no list of figures")
     return tuple(map(str, given))
@@ -47,14 +47,14 @@ _CONVERTER.register_structure_hook_func(lambda kind: kind == tuple[str, ...], _t
 
 
 class FactsError(Exception):
-    """A folder of facts that is not as it should be; it says which file and why."""
+    """A folder of facts is damaged; the message names the file and the reason."""
 
 
 def read_course(folder: Path, plan: str) -> Course:
     """A plan's course on a real Kafka.
 
     Raises:
-        FactsError: there is no such plan, or its file is damaged.
+        FactsError: the plan is unknown, or its file is damaged.
     """
     path = folder / f"{plan}.json"
     try:
@@ -69,7 +69,7 @@ def plans_in(folder: Path) -> list[str]:
     """All plans with a recorded course, sorted.
 
     Raises:
-        FactsError: there is none.
+        FactsError: the folder has no plans.
     """
     plans = sorted(path.stem for path in folder.glob("*.json"))
     if not plans:
@@ -81,7 +81,7 @@ def read_explanations(folder: Path) -> Explanations:
     """The tables of a folder.
 
     Raises:
-        FactsError: the file is missing or is not what it should be.
+        FactsError: the file is missing or damaged.
     """
     path = folder / "explanations.toml"
     try:
@@ -102,13 +102,16 @@ def read_plan_scenario(folder: Path, plan: str) -> Scenario:
     """A plan as a scenario.
 
     Raises:
-        ScenarioError: it is missing, or everything that is wrong with it.
+        ScenarioError: the file is missing, or has errors.
     """
     return load_scenario(folder / f"{plan}.toml")
 
 
 def _seeds(seeds: Sequence[int], course: Course, emulated: Sequence[Course]) -> Iterator[int]:
-    """These, and where a race makes few runs take Kafka's course, further ones: until enough did, or it is too rare."""
+    """Yield these seeds, then further ones if a race makes Kafka's course rare.
+
+    The further ones end when enough runs have that course, or at the limit.
+    """
     yield from seeds
     most = MOST_TIMES * len(seeds)
     enough = min(ALIKE, len(seeds))
@@ -128,10 +131,10 @@ def compare(
     profile: str = PROFILE,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[ComparedPlan]:
-    """Run each plan that has a scenario with these seeds, and put both sides together.
+    """Run each plan that has a scenario with these seeds, and compare it with Kafka's course.
 
     Args:
-        say: told of each plan as it begins.
+        say: called with the name of each plan when it begins.
 
     Raises:
         FactsError, ScenarioError: as the functions above.

@@ -1,6 +1,6 @@
-"""One real broker of any release on loopback, in a folder of its own: with ZooKeeper before 4.0, by itself since.
+"""One real broker of any release on loopback, in its own folder, with ZooKeeper before 4.0.
 
-Needs ``java``; the jars come from Maven or from an unpacked distribution. It ends with the ``with`` block.
+Needs ``java``; the jars come from Maven or from an unpacked distribution. The broker ends with the ``with`` block.
 """
 
 import re
@@ -30,7 +30,7 @@ log4j.logger.kafka.request.logger=DEBUG, request
 log4j.additivity.kafka.request.logger=false
 """
 KRAFT_SINCE = (4, 0)
-"""ZooKeeper was left behind in 4.0; before, it is what most clusters ran with."""
+"""First release without ZooKeeper."""
 _CLUSTER_ID = "a2VtdS1jb25mb3JtYW5jZQ"
 _STARTED = (b"started (kafka.server.KafkaServer)", b"Kafka Server started")
 
@@ -39,7 +39,7 @@ def release_of(text: str) -> tuple[int, ...]:
     """Major and minor number of a release.
 
     Raises:
-        RealKafkaError: it is no release.
+        RealKafkaError: the text is not a release.
     """
     if re.fullmatch(r"\d+(\.\d+){1,3}", text) is None:
         raise RealKafkaError(f'"{text}" is no release, such as 3.4.1')
@@ -47,10 +47,10 @@ def release_of(text: str) -> tuple[int, ...]:
 
 
 def profile_of(release: str) -> str:
-    """The profile of a release: its own, or that of the last release before it that has one.
+    """The profile of a release: its own, or that of the newest older release that has one.
 
     Raises:
-        RealKafkaError: it is no release, or older than all profiles.
+        RealKafkaError: the text is not a release, or the release is older than all profiles.
     """
     number = release_of(release)
     names = {release_of(name[6:]): name for name in PROFILES if re.fullmatch(r"kafka-\d+\.\d+", name)}
@@ -64,7 +64,7 @@ def unpacked(folder: Path) -> tuple[str, Path]:
     """Release and jars of an unpacked distribution of Kafka.
 
     Raises:
-        RealKafkaError: it is none.
+        RealKafkaError: the folder is not a distribution of Kafka.
     """
     libs = folder / "libs"
     for jar in sorted(libs.glob("kafka-clients-*.jar")):
@@ -78,12 +78,12 @@ class RealBroker:
     """A broker, and ZooKeeper if its release needs it.
 
     Args:
-        settings: of the broker, besides what one small broker needs.
-        port: where it listens; None: one that is free.
-        records: whether it logs each request, and what its coordinator does.
+        settings: of the broker, added to those that a small broker needs.
+        port: of the broker; None: a free one.
+        records: whether it logs each request and its coordinator's actions.
 
     Raises:
-        RealKafkaError: the port is taken.
+        RealKafkaError: the port is in use.
     """
 
     def __init__(
@@ -167,10 +167,10 @@ class RealBroker:
         self.start()
 
     def stop(self) -> None:
-        """Have it shut down cleanly, and wait until it has.
+        """Shut the broker down cleanly, and wait for its end.
 
         Raises:
-            RealKafkaError: it does not end.
+            RealKafkaError: the broker does not end.
         """
         assert self._process is not None
         self._process.terminate()
@@ -190,10 +190,10 @@ class RealBroker:
         wait_for_port(self._other_port)
 
     def start(self) -> None:
-        """Start it, also again, and wait until it says that it has started.
+        """Start or restart the broker, and wait for the message that it has started.
 
         Raises:
-            RealKafkaError: it has not; with its first complaint.
+            RealKafkaError: the broker has not started; with its first error.
         """
         log = self._folder / "logs" / "server.log"
         began = log.stat().st_size if log.exists() else 0
@@ -209,7 +209,7 @@ class RealBroker:
         raise RealKafkaError(f"Kafka {self.release} did not start: {self._why()}")
 
     def _why(self) -> str:
-        """The last complaint in what it wrote."""
+        """The last error in the broker's output."""
         said = ""
         for path in (self._folder / "logs" / "Kafka.out", self._folder / "logs" / "server.log"):
             if path.exists():

@@ -1,8 +1,7 @@
-"""A real Kafka cluster on this machine: ZooKeeper and some brokers, from Maven's packages, in a folder of its own.
+"""A real Kafka cluster on this machine: ZooKeeper and some brokers, from Maven's packages, in its own folder.
 
-Needs ``java`` and ``mvn``; nothing here runs unless somebody asks for a new recording. Brokers get small heaps, and
-write what is compared to files: what they are asked (``kafka.request.logger``), and what the controller decides. All
-ends with the ``with`` block.
+Needs ``java`` and ``mvn``; used only for new recordings. Brokers get small heaps and log the compared data: requests
+(``kafka.request.logger``) and the controller's decisions. All processes end with the ``with`` block.
 """
 
 import os
@@ -44,14 +43,14 @@ log4j.appender.out.layout.ConversionPattern=%p %m%n
 """
 SCALA_2_13_SINCE = (2, 4)
 STARTED_S = 90
-"""How long a process may take to start."""
+"""Longest time until a process has started."""
 
 
 def fetch_jars(release: str, folder: Path) -> Path:
-    """Have Maven bring a release and all it needs; the folder of the jars.
+    """Download a release and its dependencies with Maven; return the folder of the jars.
 
     Raises:
-        RealKafkaError: there is no ``mvn`` or no ``java``, or Maven failed.
+        RealKafkaError: ``mvn`` or ``java`` is missing, or Maven failed.
     """
     scala = "2.13" if tuple(map(int, release.split(".")[:2])) >= SCALA_2_13_SINCE else "2.12"
     libs = bring_jars(
@@ -70,7 +69,7 @@ def fetch_jars(release: str, folder: Path) -> Path:
 
 
 class JavaProcesses:
-    """Programs of a release's jars in a folder: those that run on are killed with the ``with`` block."""
+    """Programs of a release's jars in a folder; the end of the ``with`` block kills the running ones."""
 
     def __init__(self, libs: Path, folder: Path) -> None:
         self.folder = folder
@@ -78,7 +77,7 @@ class JavaProcesses:
         self._running: list[subprocess.Popen[bytes]] = []
         self._talking: list[subprocess.Popen[str]] = []
         self._before: Any = None
-        """What a polite request to end did before; while processes run it ends them, too."""
+        """The previous handler of SIGTERM. While processes run, the signal also ends them."""
 
     def __enter__(self) -> "JavaProcesses":
         if shutil.which("java") is None:
@@ -102,10 +101,10 @@ class JavaProcesses:
             signal.signal(signal.SIGTERM, self._before)
 
     def tool(self, main: str, *arguments: str) -> str:
-        """Run one of Kafka's own tools to its end; what it printed.
+        """Run one of Kafka's tools to its end; return its output.
 
         Raises:
-            RealKafkaError: it ended with an error.
+            RealKafkaError: the tool failed.
         """
         done = subprocess.run(
             self._java(main, arguments, heap_mb=128, log4j="tool-log4j", logs="tools"),
@@ -120,7 +119,7 @@ class JavaProcesses:
     def talking(
         self, main: str, arguments: Sequence[str], classes: Path, *, heap_mb: int, errors: str
     ) -> subprocess.Popen[str]:
-        """Start a program of ours that takes lines and answers them; what it complains of goes to a file."""
+        """Start a program of this package that reads lines and answers them; a file gets its errors."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = self._java(main, arguments, heap_mb=heap_mb, log4j="tool-log4j", logs="tools")
         place = command.index("-cp") + 1
@@ -176,8 +175,8 @@ class RealCluster:
     """ZooKeeper and brokers ``0 .. count - 1``; the first one that is started becomes the controller.
 
     Args:
-        folder: where everything is kept; it is not removed.
-        settings: of every broker, besides what a small cluster on one machine needs.
+        folder: for all files; it is not removed.
+        settings: of every broker, added to those that a small cluster on one machine needs.
         tick_ms: ZooKeeper's ``tickTime``; sessions end on a grid of it.
     """
 
@@ -228,12 +227,12 @@ class RealCluster:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients begin."""
+        """Bootstrap servers for clients."""
         return ",".join(f"127.0.0.1:{port}" for port in self._ports)
 
     @property
     def transaction_logs(self) -> list[Path]:
-        """ZooKeeper's logs of all that was written, oldest first."""
+        """ZooKeeper's transaction logs, oldest first."""
         return sorted(self.folder.glob("zk/version-2/log.*"), key=lambda path: int(path.name[4:], 16))
 
     def log(self, broker: int, name: str) -> Path:
@@ -241,7 +240,7 @@ class RealCluster:
         return self.folder / broker_host(broker) / f"{name}.log"
 
     def start(self, broker: int) -> None:
-        """Start a broker, and wait until it says that it has started."""
+        """Start a broker, and wait for the message that it has started."""
         logs = self.folder / broker_host(broker)
         logs.mkdir(exist_ok=True)
         settings = {
@@ -271,7 +270,7 @@ class RealCluster:
         raise RealKafkaError(f"broker {broker} did not start: see {logs}")
 
     def kill(self, broker: int) -> None:
-        """As a power cut: it says goodbye to nobody."""
+        """Kill a broker, as a power cut would."""
         self._brokers[broker].send_signal(signal.SIGKILL)
         self._brokers[broker].wait()
 
@@ -297,12 +296,12 @@ class RealCluster:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    """As Ctrl-C: the one way in which everything is ended."""
+    """Send SIGINT to this process, so that all processes end as after Ctrl-C."""
     signal.raise_signal(signal.SIGINT)
 
 
 def port_is_free(port: int) -> bool:
-    """Whether nobody has this port of the loopback address."""
+    """Whether this port of the loopback address is free."""
     with socket.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -313,7 +312,7 @@ def port_is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody listens on now."""
+    """Free ports of the loopback address."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -324,10 +323,10 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait_for_port(port: int) -> None:
-    """Until somebody listens there.
+    """Wait until a process listens on this port.
 
     Raises:
-        RealKafkaError: nobody does for too long.
+        RealKafkaError: no process listens in time.
     """
     deadline = time.monotonic() + STARTED_S
     while time.monotonic() < deadline:

@@ -1,14 +1,14 @@
-"""A recorded plan of a real cluster becomes a ``Course``. One folder per plan:
+"""Read the recorded plan of a real cluster as a ``Course``. One folder per plan:
 
-| file | what of it is read |
+| file | contents that are read |
 |---|---|
-| plan.md | the line below the heading: what the plan is; table of t (s), UTC, action; row "end" ends the course |
+| plan.md | the summary below the heading; table of t (s), UTC, action; row "end" ends the course |
 | server.log, brokerN-server.log | GroupCoordinator's lines on the group: preparing, stabilized, assignment received |
 | request.log, brokerN-request.log | kafka.request.logger: one JSON per answered request |
 | callbacks.jsonl, callbacks-X.jsonl | rebalance callbacks of every process, with times |
 
-Group ids and topics of a recording carry the plan's name and a number; the group's topics are called "orders" here, and
-"orders-b" and so on where there are several.
+Group ids and topics of a recording carry the plan's name and a number; a course names the group's topics "orders", and
+"orders-b" and so on if there are several.
 """
 
 import base64
@@ -41,7 +41,7 @@ APIS: Mapping[str, str] = {
     "METADATA": "Metadata",
     "LIST_OFFSETS": "ListOffsets",
 }
-"""What kafka.request.logger calls the requests of a member that are counted, and their names."""
+"""Name of a member's request in kafka.request.logger -> its name in a course, for the counted requests."""
 
 _PLAN_ROW = re.compile(r"\| (-?[\d.]+) \| (\S+) \| (.*?) \|\s*$")
 _LOGGED = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] \w+ (.*)")
@@ -57,19 +57,19 @@ _LOADED = re.compile(
     r"Finished loading .*(__consumer_offsets-\d+) .*?in (\d+) ?m\w+.* (\d+) ?m\w+ was spent in the scheduler"
 )
 _KILLED = re.compile(r"kill -9 of the process of (\w+)")
-_STILL = re.compile(r"(\w+) stands still")
-_ON = re.compile(r"(\w+) goes on")
+_PAUSED = re.compile(r"(\w+) stands still")
+_RESUMED = re.compile(r"(\w+) goes on")
 
 
 class RecordingError(Exception):
-    """A folder that holds no recording of a plan, or one that cannot be read; it says which file and why."""
+    """A folder has no recording of a plan, or one that cannot be read; the message has file and reason."""
 
 
 def recorded_plans(folder: Path) -> list[str]:
     """The plans recorded below a folder, sorted: its folders with a plan.md.
 
     Raises:
-        RecordingError: there is none.
+        RecordingError: the folder has none.
     """
     plans = sorted(path.parent.name for path in folder.glob("*/plan.md"))
     if not plans:
@@ -81,7 +81,7 @@ def read_recording(folder: Path) -> Course:
     """The course of the plan that was recorded in this folder.
 
     Raises:
-        RecordingError: a file of it is missing or is not what it should be.
+        RecordingError: a file of the recording is missing or damaged.
     """
     try:
         return _Reading(folder).course()
@@ -93,7 +93,7 @@ def read_recording(folder: Path) -> Course:
 
 @frozen
 class _Answer:
-    """One answered request of a member; ``came_ms``: when it came, ``at_ms``: when it was answered."""
+    """One answered request of a member; ``came_ms``: time of the request, ``at_ms``: time of the response."""
 
     came_ms: int
     at_ms: int
@@ -104,7 +104,7 @@ class _Answer:
 
     @property
     def took_effect_ms(self) -> int:
-        """When a JoinGroup was looked at: answered at once with an id, or parked (a loaded broker lets it wait)."""
+        """When a JoinGroup was handled: answered immediately with an id, or parked (a loaded broker delays it)."""
         return self.at_ms if self.response["errorCode"] else self.came_ms
 
 
@@ -179,11 +179,11 @@ class _Reading:
     # --- when it took effect -----------------------------------------------------------------------------------
 
     def _took_effect(self, answers: list[_Answer]) -> list[tuple[int, str]]:
-        """The timeline in ``timing``'s words, each at the moment at which members or brokers felt it."""
+        """The timeline in the words of ``timing``, each at the moment of its effect on members or brokers."""
         closings = [(at, event["who"]) for at, event in self._callbacks if event["event"] == "closing"]
         joins = [(answer.took_effect_ms, answer.client) for answer in answers if answer.api == "JoinGroup"]
         grown = [
-            at for at, told in self._requests() if told["requestHeader"]["requestApiKeyName"] == "CREATE_PARTITIONS"
+            at for at, entry in self._requests() if entry["requestHeader"]["requestApiKeyName"] == "CREATE_PARTITIONS"
         ]
         handlers = [at for at, text in self._logged("server.log") if _HANDLERS_END.search(text)]
         felts: list[tuple[int, str]] = []
@@ -194,22 +194,22 @@ class _Reading:
                 continue
             what, whom = done
             felt = at_ms
-            if what is timing.Felt.JOINS:
+            if what is timing.Effect.JOINS:
                 whom = self._clients[whom]
                 felt = _next(at_ms, (at for at, client in joins if client == whom))
-            elif what is timing.Felt.CLOSES:
+            elif what is timing.Effect.CLOSES:
                 felt = _next(at_ms, (at for at, who in closings if who == whom))
-            elif what is timing.Felt.GROWS:
+            elif what is timing.Effect.GROWS:
                 felt = _next(at_ms, grown)
-            elif what is timing.Felt.BROKER_CLOSES and lone:
+            elif what is timing.Effect.BROKER_CLOSES and lone:
                 felt = _next(at_ms, handlers)
-            elif what is timing.Felt.BROKER_STARTS and lone:
+            elif what is timing.Effect.BROKER_STARTS and lone:
                 felt = _next(at_ms, (answer.at_ms for answer in answers))
             felts.append((felt, f"{what} {whom}"))
         return sorted(felts, key=lambda each: each[0])
 
     def _loads(self) -> Iterator[tuple[int, int]]:
-        """(waited, read) of the log with the group, each time that a broker began to coordinate it."""
+        """(waiting time, loading time) of the group's log, for each new coordinator."""
         lines = list(self._logged("server.log"))
         places = (match.group(1) for _, text in lines if self._group in text and (match := _OFFSETS_LOG.search(text)))
         place = next(places, None)
@@ -219,7 +219,7 @@ class _Reading:
                 yield waited_ms, int(match.group(2)) - waited_ms
 
     def _windows(self, answers: list[_Answer]) -> Iterator[int]:
-        """After each start of the only broker: from the first answer to a member to the first with the topic."""
+        """After each start of the only broker: time from the first response to a member to the first with the topic."""
         for at_ms, row in self._timeline:
             if row == "the broker has started":
                 first = _next(at_ms, (answer.at_ms for answer in answers))
@@ -243,7 +243,7 @@ class _Reading:
                 yield _utc_ms(event["ts"]) - self._zero_ms, {**event, "who": self._clients[event["who"]]}
 
     def _recorded_topic(self) -> str:
-        """What the first of the group's topics was called: the shortest name, as the others are that and "-b", "-c"."""
+        """Name of the group's first topic: the shortest, because the others append "-b" or "-c"."""
         names: set[str] = {
             partition.rpartition("-")[0] for _, event in self._callbacks for partition in event.get("partitions", ())
         }
@@ -262,7 +262,7 @@ class _Reading:
             ]
             events.append((at_ms, event["event"], event["who"], partitions))
         for at_ms, what in self._timeline:
-            for kind, pattern in (("killed", _KILLED), ("still", _STILL), ("on", _ON)):
+            for kind, pattern in (("killed", _KILLED), ("still", _PAUSED), ("on", _RESUMED)):
                 match = pattern.match(what)
                 if match:
                     events.append((at_ms, kind, match.group(1), []))
@@ -273,35 +273,35 @@ class _Reading:
                 case "assigned":
                     held.assigned(at_ms, member, partitions)
                 case "revoked" | "lost":
-                    held.given_up(at_ms, member, partitions)
+                    held.revoked(at_ms, member, partitions)
                 case "closed" | "died" | "killed":
-                    held.gone(at_ms, member)
+                    held.ended(at_ms, member)
                 case "still":
-                    held.stands_still(at_ms, member)
+                    held.paused(at_ms, member)
                 case "on":
-                    held.goes_on(at_ms, member)
+                    held.resumed(at_ms, member)
         return held.spans_ms(self._until_ms)
 
     # --- requests ----------------------------------------------------------------------------------------------
 
     def _requests(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """(when it was answered, what the log tells) of all requests, those of brokers and operators too."""
+        """(time of the response, entry of the log) of all requests, including those of brokers and operators."""
         for at_ms, text in self._logged("request.log"):
             match = _REQUEST.match(text)
             if match:
                 yield at_ms, json.loads(match.group(1))
 
     def _answers(self) -> Iterator[_Answer]:
-        for at_ms, told in self._requests():
-            header = told["requestHeader"]
+        for at_ms, entry in self._requests():
+            header = entry["requestHeader"]
             api = APIS.get(header["requestApiKeyName"])
             if api is not None and header["clientId"] in self._clients:
                 client = self._clients[header["clientId"]]
-                came_ms = at_ms - round(told["totalTimeMs"])
-                yield _Answer(came_ms, at_ms, client, api, told["request"], told["response"])
+                came_ms = at_ms - round(entry["totalTimeMs"])
+                yield _Answer(came_ms, at_ms, client, api, entry["request"], entry["response"])
 
     def _logged(self, name: str) -> Iterator[tuple[int, str]]:
-        """(time, text) of the lines of a log, of all brokers', in the order of time."""
+        """(time, text) of the lines of this log of all brokers, in the order of time."""
         paths = sorted(self._folder.glob(f"*{name}"))
         if not paths:
             raise RecordingError(f"{self._folder}: no {name}")
@@ -317,7 +317,7 @@ class _Reading:
     # --- generations -------------------------------------------------------------------------------------------
 
     def _rebalances(self, answers: list[_Answer]) -> Iterator[RebalanceSeen]:
-        """A rebalance that a broker did not survive begins anew at its next life or at the next coordinator."""
+        """The rebalances. A rebalance that a broker's failure interrupts begins again at the next coordinator."""
         generations = self._generations(answers)
         began: tuple[int, str] | None = None
         found: list[RebalanceSeen] = []
@@ -343,7 +343,7 @@ class _Reading:
                 yield attrs.evolve(seen, leader=leader, stable_ms=stable_ms)
 
     def _generations(self, answers: list[_Answer]) -> dict[int, _Generation]:
-        """Generation -> who was in it as its leader was told first, and what each was assigned last."""
+        """Generation -> its members by the first response to the leader, and the last assignment of each."""
         self._client_of = {
             answer.response["memberId"]: answer.client
             for answer in answers
@@ -369,7 +369,7 @@ class _Reading:
 
 
 def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
-    """``Course.hand_overs_ms``: what came while its member (by its id: one life) had an assignment already."""
+    """``Course.hand_overs_ms``: SyncGroups of members that already had an assignment (by member id: one life)."""
     first_ms: dict[int, int] = {}
     joined: dict[str, int] = {}
     assigned: dict[str, None] = {}
@@ -388,7 +388,7 @@ def _hand_overs(answers: Iterable[_Answer]) -> Iterator[int]:
 
 
 def _hosts(clients: Sequence[str]) -> dict[str, str]:
-    """Client id -> host of a scenario: c1, c2, ... are themselves, others ("dup") come after them."""
+    """Client id -> host of a scenario: c1, c2, ... remain, others ("dup") get the numbers after them."""
     names = dict.fromkeys(clients)
     numbered = [name for name in names if re.fullmatch(r"c\d+", name)]
     others = [name for name in names if name not in numbered]
@@ -398,12 +398,12 @@ def _hosts(clients: Sequence[str]) -> dict[str, str]:
 
 
 def _next(at_ms: int, moments: Iterable[int]) -> int:
-    """The first of these moments that is not before; if there is none, this one."""
+    """The first of these moments that is not earlier than this one; without one, this moment."""
     return next((moment for moment in moments if moment >= at_ms), at_ms)
 
 
 def _error_name(number: int) -> str:
-    """Empty for none; of an error that the emulator does not know, its number."""
+    """Name of an error; "" for none; the number of an unknown error."""
     try:
         return ErrorCode(number).name if number else ""
     except ValueError:
@@ -418,7 +418,7 @@ def _utc_ms(text: str) -> int:
 
 
 def _first_error(value: Any) -> int:
-    """The first error code that is none, anywhere in an answer."""
+    """The first error code in a response other than 0."""
     if isinstance(value, dict):
         own = value.get("errorCode", 0)
         return own or next(filter(None, map(_first_error, value.values())), 0)

@@ -1,4 +1,4 @@
-"""What the comparison came to, as text, Markdown or JSON."""
+"""The results of the comparison as text, Markdown or JSON."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ EXCHANGES = ("answers to", "in order", "periodic", "runs with this order", "", "
 
 
 def as_json(compared: Sequence[ComparedPlan], explanations: Explanations) -> str:
-    """Everything, for programs."""
+    """All results as JSON."""
     inside, durations = durations_inside(compared)
     data = {
         "plans": [attrs.asdict(plan) for plan in compared],
@@ -43,7 +43,7 @@ def as_json(compared: Sequence[ComparedPlan], explanations: Explanations) -> str
 
 
 def as_text(compared: Sequence[ComparedPlan], explanations: Explanations) -> str:
-    """For a terminal: columns by width."""
+    """Text for a terminal, with aligned columns."""
     lines = []
     for plan in compared:
         lines += [f"{plan.plan}  ({plan.held} of {plan.runs} runs held)", ""]
@@ -55,7 +55,7 @@ def as_text(compared: Sequence[ComparedPlan], explanations: Explanations) -> str
 
 
 def as_markdown(compared: Sequence[ComparedPlan], explanations: Explanations) -> str:
-    """For documents: first one line per plan, then each plan's rows."""
+    """Markdown: first one line for each plan, then each plan's rows."""
     lines = [*summary(compared, explanations), ""]
     lines += _table(("plan", "generations", "durations in range", "differ", "runs that held"), map(_overview, compared))
     for plan in compared:
@@ -72,7 +72,7 @@ def as_markdown(compared: Sequence[ComparedPlan], explanations: Explanations) ->
 
 
 def summary(compared: Sequence[ComparedPlan], explanations: Explanations) -> list[str]:
-    """How much agrees, in a few lines."""
+    """A summary of the agreement in a few lines."""
     inside, durations = durations_inside(compared)
     counts = [row for plan in compared for row in plan.figures if row.kind is ComparedKind.GENERATIONS]
     equal = sum(row.standing is FigureStanding.AGREES for row in counts)
@@ -96,7 +96,9 @@ def summary(compared: Sequence[ComparedPlan], explanations: Explanations) -> lis
 
 
 def every_answer(compared: Sequence[ComparedPlan]) -> str:
-    """What each member was answered, one line per answer: Kafka's order, how often what is periodic came, and here."""
+    """The responses to each member, one on each line: Kafka's order, and the numbers of periodic responses on both
+    sides.
+    """
     lines = []
     for plan in compared:
         for exchange in plan.exchanges:
@@ -139,7 +141,7 @@ def _exchange_cells(row: ComparedExchange) -> tuple[str, ...]:
 
 
 def _legend(compared: Sequence[ComparedPlan], explanations: Explanations) -> list[tuple[str, str]]:
-    """The reasons given, in the order in which they appear."""
+    """The names of the used reasons, in the order of their appearance."""
     rows = [row for plan in compared for row in plan.rows if row.why]
     given = dict.fromkeys(name for row in rows for name in row.why.split(", "))
     return [(name, explanations.text_of(name)) for name in given]

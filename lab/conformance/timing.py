@@ -1,9 +1,8 @@
-"""A plan's scenario at the times of a run of a real Kafka: what was done takes effect at the same moments here.
+"""A plan's scenario with the times of a run of a real Kafka: actions take effect at the same moments.
 
-A timeline says when something was ordered. How long it takes from there until the group feels it is the machine's
-affair: a process has to start before its first JoinGroup, a loop of poll(100 ms) has to look before it closes, a broker
-reads its disk before it answers. A course keeps the moments at which it was felt (``Course.took_effect``); here they
-become the plan of the scenario that is held against that course.
+A timeline has the times of commands. The delay until a command affects the group depends on the machine: a process
+starts before its first JoinGroup, and a broker reads its disk before it answers. A course has the moments of the
+effects (``Course.took_effect``). This module makes them the plan of the scenario that is compared with the course.
 """
 
 import math
@@ -35,20 +34,20 @@ from kemu.protocol.names import broker_host, consumer_host, number_of
 from lab.conformance.course import Course
 
 LEAD_MS = 3
-"""From the start of a member to its first JoinGroup at its coordinator, here: metadata and the coordinator are asked
-for over a network that takes 0.3 ms and more each way."""
+"""Time from the start of an emulated member to its first JoinGroup at the coordinator. Before it the member requests
+metadata and the coordinator over a network with a latency of at least 0.3 ms."""
 CLOSE_US = 1
-"""A rolling upgrade of one member alone needs some distance to the next one."""
+"""Interval of a rolling upgrade of a single member; its plan needs a positive one."""
 MACHINES_SPREAD = 0.6
-"""Of the logarithm of how busy machines are: the standard deviation (``machine.busy`` of the set life: p99 400 %)."""
+"""Standard deviation of the logarithm of machines' load (``machine.busy`` of the set life: p99 400 %)."""
 SPANS_SPREAD = 1.0
-"""Of single hand-overs on one machine: their standard deviation beside their mean (16 runs of 10 to 33 hand-overs)."""
+"""Standard deviation of single hand-overs on one machine, divided by their mean (16 runs of 10 to 33 hand-overs)."""
 DRIFT = 0.36
-"""A machine is not as busy all the time: standard deviation of the logarithm from part to part of a run (the halves of
-the same runs are apart by 0.74; spans that spread alike all the time would leave 0.53)."""
+"""Standard deviation of the logarithm of a machine's load between parts of a run. (The halves of the same runs differ
+by 0.74; a constant load would give 0.53.)"""
 NORMAL_P99 = 2.326
 LEAST_US = 500
-"""Logs tell milliseconds."""
+"""Least span, because logs have milliseconds."""
 ASSIGNORS: Mapping[str, str] = {
     "RangeAssignor": "range",
     "RoundRobinAssignor": "roundrobin",
@@ -57,37 +56,39 @@ ASSIGNORS: Mapping[str, str] = {
 }
 
 
-class Felt(StrEnum):
-    """What a group feels of what is done, and the word before whom it concerns."""
+class Effect(StrEnum):
+    """Effects of actions on a group; in a course the host, broker or number follows the word."""
 
     JOINS = "joins"
     CLOSES = "closes"
     IS_KILLED = "is-killed"
-    STAYS_BLOCKED = "stands-still"
-    GOES_ON = "goes-on"
+    PAUSED = "stands-still"
+    RESUMED = "goes-on"
     GROWS = "grows"
     BROKER_CLOSES = "broker-closes"
     BROKER_IS_KILLED = "broker-is-killed"
     BROKER_STARTS = "broker-starts"
 
 
-_ROWS: tuple[tuple[Felt, re.Pattern[str]], ...] = (
-    (Felt.JOINS, re.compile(r"start (\w+)")),
-    (Felt.CLOSES, re.compile(r"close (\w+)")),
-    (Felt.IS_KILLED, re.compile(r"kill -9 of the process of (\w+)")),
-    (Felt.STAYS_BLOCKED, re.compile(r"(\w+) stands still")),
-    (Felt.GOES_ON, re.compile(r"(\w+) goes on")),
-    (Felt.GROWS, re.compile(r"topic grows from \d+ to (\d+) partitions")),
-    (Felt.BROKER_IS_KILLED, re.compile(r"kill -9 broker (\d+)")),
-    (Felt.BROKER_CLOSES, re.compile(r"SIGTERM (?:to the )?broker ?(\d*)")),
-    (Felt.BROKER_STARTS, re.compile(r"(?:the )?broker ?(\d*) has started")),
+_ROWS: tuple[tuple[Effect, re.Pattern[str]], ...] = (
+    (Effect.JOINS, re.compile(r"start (\w+)")),
+    (Effect.CLOSES, re.compile(r"close (\w+)")),
+    (Effect.IS_KILLED, re.compile(r"kill -9 of the process of (\w+)")),
+    (Effect.PAUSED, re.compile(r"(\w+) stands still")),
+    (Effect.RESUMED, re.compile(r"(\w+) goes on")),
+    (Effect.GROWS, re.compile(r"topic grows from \d+ to (\d+) partitions")),
+    (Effect.BROKER_IS_KILLED, re.compile(r"kill -9 broker (\d+)")),
+    (Effect.BROKER_CLOSES, re.compile(r"SIGTERM (?:to the )?broker ?(\d*)")),
+    (Effect.BROKER_STARTS, re.compile(r"(?:the )?broker ?(\d*) has started")),
 )
-_OF_MEMBERS = (RollingRestart, RollingUpgrade, AddMembers, RemoveMembers, CloseHost, StartHost, Crash, Pause, GrowTopic)
-"""What a timeline says, and what is therefore not taken from the scenario."""
+_REPLACED = (RollingRestart, RollingUpgrade, AddMembers, RemoveMembers, CloseHost, StartHost, Crash, Pause, GrowTopic)
+"""Actions that the timeline replaces in the scenario."""
 
 
-def done_by(row: str) -> tuple[Felt, str] | None:
-    """What a row of a timeline does, and to whom ("0": the only broker; partitions of a topic that grows), or None."""
+def done_by(row: str) -> tuple[Effect, str] | None:
+    """The effect of a timeline's row and its object ("0": the only broker; for a growing topic its partitions), or
+    None.
+    """
     for what, pattern in _ROWS:
         if match := pattern.match(row):
             return what, match.group(1) or "0"
@@ -95,19 +96,19 @@ def done_by(row: str) -> tuple[Felt, str] | None:
 
 
 def timed(scenario: Scenario, course: Course) -> Scenario:
-    """The scenario with its members' and brokers' lives at the moments of this course.
+    """The scenario with the starts and ends of members and brokers at the moments of this course.
 
-    What the course felt replaces all starts, ends, pauses, and growth of the plan; other actions stay as they are.
-    How long a lone broker that comes back knows nothing (``broker.window``), and how long new coordinators took to load
-    (``offsets.wait``, ``offsets.load``), is between that course's least and most. How busy the machine was
-    (``machine.busy``) is what the hand-overs of that course tell of it. A course that does not tell its moments leaves
-    the scenario as it is.
+    The course's effects replace all starts, ends, pauses and growth in the plan; other actions remain. The time without
+    metadata after a restart of the only broker (``broker.window``) and the loading times of new coordinators
+    (``offsets.wait``, ``offsets.load``) are drawn between the course's least and most. The machine's load
+    (``machine.busy``) is estimated from the course's hand-overs. A course without moments of effects leaves the
+    scenario unchanged.
     """
     if not course.took_effect:
         return scenario
     ((group, spec),) = scenario.groups.items()
     plan = tuple(_Timing(scenario, group, spec, course).entries())
-    stays = tuple(each for each in scenario.plan if not isinstance(each.action, _OF_MEMBERS))
+    stays = tuple(each for each in scenario.plan if not isinstance(each.action, _REPLACED))
     later: dict[str, MemberSpec] = {
         host: attrs.evolve(spec.overrides.get(host, AS_ITS_GROUP), start_later=True)
         for host in map(consumer_host, range(1, spec.members + 1))
@@ -133,15 +134,15 @@ def timed(scenario: Scenario, course: Course) -> Scenario:
 
 
 def busy_as(spans_ms: Sequence[int], mean_us: int) -> str:
-    """How busy a machine was, as a distribution: its members took these spans, those of all machines take ``mean_us``.
+    """Estimate a machine's load, as a distribution, from its members' spans; the mean of all machines is ``mean_us``.
 
-    Before anything is known of it, it is any machine (``MACHINES_SPREAD``). The mean of n spans tells of it, off by
-    ``SPANS_SPREAD`` / sqrt(n) and by ``DRIFT``; both are weighed (normal distributions of logarithms).
+    The prior is the spread of all machines (``MACHINES_SPREAD``). The mean of n spans has the errors ``SPANS_SPREAD`` /
+    sqrt(n) and ``DRIFT``. The result weighs both, as normal distributions of logarithms.
     """
     seen = math.log(max(statistics.fmean(spans_ms) * 1000, LEAST_US) / mean_us)
-    sure, told = MACHINES_SPREAD**-2, 1 / (SPANS_SPREAD**2 / len(spans_ms) + DRIFT**2)
-    median = math.exp(seen * told / (sure + told))
-    p99 = median * math.exp(NORMAL_P99 * (sure + told) ** -0.5)
+    prior_weight, weight = MACHINES_SPREAD**-2, 1 / (SPANS_SPREAD**2 / len(spans_ms) + DRIFT**2)
+    median = math.exp(seen * weight / (prior_weight + weight))
+    p99 = median * math.exp(NORMAL_P99 * (prior_weight + weight) ** -0.5)
     return f"lognormal median={median:.0%} p99={p99:.0%}"
 
 
@@ -157,7 +158,7 @@ class _Timing:
         self._brokers = _brokers_of(scenario, [whom for _, what, whom in self._rows if what in _OF_BROKERS])
 
     def entries(self) -> Iterator[Entry]:
-        """In the order of time."""
+        """The entries in the order of time."""
         life: dict[str, int] = {}
         done: set[int] = set()
         for place, (at_ms, what, whom) in enumerate(self._rows):
@@ -167,13 +168,13 @@ class _Timing:
             for_us = 0 if ends is None else (ends[1] - at_ms) * 1000
             action: Action
             match what:
-                case Felt.JOINS:
+                case Effect.JOINS:
                     at_ms = max(at_ms - LEAD_MS, 0)
                     life[whom] = life.get(whom, 0) + 1
                     action = StartHost(host=whom)
                     if number_of(whom) > self._spec.members and life[whom] == 1:
                         action = AddMembers(group=self._group)
-                case Felt.CLOSES:
+                case Effect.CLOSES:
                     action = CloseHost(host=whom)
                     becomes = self._assignors.get((whom, life[whom] + 1))
                     if ends is not None and becomes is not None and becomes != self._assignors.get((whom, life[whom])):
@@ -186,50 +187,50 @@ class _Timing:
                             hosts=(whom,),
                             assignors=becomes,
                         )
-                case Felt.IS_KILLED:
+                case Effect.IS_KILLED:
                     assert ends is not None
                     life[whom] += 1
                     done.add(ends[0])
                     action = Crash(host=whom, mode="process", for_us=for_us - LEAD_MS * 1000)
-                case Felt.STAYS_BLOCKED:
+                case Effect.PAUSED:
                     action = Pause(host=whom, for_us=for_us)
-                case Felt.GROWS:
+                case Effect.GROWS:
                     action = GrowTopic(topic=self._topic, partitions=int(whom))
-                case Felt.BROKER_CLOSES:
+                case Effect.BROKER_CLOSES:
                     action = CloseHost(host=self._brokers[whom])
-                case Felt.BROKER_IS_KILLED:
+                case Effect.BROKER_IS_KILLED:
                     assert ends is not None
                     done.add(ends[0])
                     action = Crash(host=self._brokers[whom], mode="process", for_us=for_us)
-                case Felt.BROKER_STARTS:
+                case Effect.BROKER_STARTS:
                     action = StartHost(host=self._brokers[whom])
                 case _:
                     continue
             yield At(at_us=at_ms * 1000, action=action)
 
-    def _end_of(self, place: int, what: Felt, whom: str) -> tuple[int, int] | None:
-        """Place and time of the row that ends what this one begins."""
+    def _end_of(self, place: int, what: Effect, whom: str) -> tuple[int, int] | None:
+        """Index and time of the row that ends the effect of this one."""
         end = _ENDS.get(what)
         rows = enumerate(self._rows[place + 1 :], place + 1)
         return next(((at, row[0]) for at, row in rows if row[1:] == (end, whom)), None)
 
 
-_ENDS: Mapping[Felt, Felt] = {
-    Felt.CLOSES: Felt.JOINS,
-    Felt.IS_KILLED: Felt.JOINS,
-    Felt.STAYS_BLOCKED: Felt.GOES_ON,
-    Felt.BROKER_IS_KILLED: Felt.BROKER_STARTS,
+_ENDS: Mapping[Effect, Effect] = {
+    Effect.CLOSES: Effect.JOINS,
+    Effect.IS_KILLED: Effect.JOINS,
+    Effect.PAUSED: Effect.RESUMED,
+    Effect.BROKER_IS_KILLED: Effect.BROKER_STARTS,
 }
-_OF_BROKERS = (Felt.BROKER_CLOSES, Felt.BROKER_IS_KILLED, Felt.BROKER_STARTS)
+_OF_BROKERS = (Effect.BROKER_CLOSES, Effect.BROKER_IS_KILLED, Effect.BROKER_STARTS)
 
 
-def _split(text: str) -> tuple[Felt, str]:
+def _split(text: str) -> tuple[Effect, str]:
     what, _, whom = text.partition(" ")
-    return Felt(what), whom
+    return Effect(what), whom
 
 
 def _assignors_by_life(course: Course) -> dict[tuple[str, int], tuple[str, ...]]:
-    """(Member, number of its life) -> the assignors that its start names; lives whose start names none are left out."""
+    """(Member, number of its life) -> the assignors in its start command; lives without assignors are left out."""
     lives: dict[str, int] = {}
     found = {}
     for _, row in course.timeline:
@@ -243,7 +244,7 @@ def _assignors_by_life(course: Course) -> dict[tuple[str, int], tuple[str, ...]]
 
 
 def _brokers_of(scenario: Scenario, real: list[str]) -> dict[str, str]:
-    """Broker of the real cluster -> host: the first one to go down there is the first one that goes down here."""
+    """Broker of the real cluster -> host, by the order in which brokers go down on both sides."""
     brokers = [broker_host(number) for number in range(scenario.brokers.count)]
     hosts = [
         each.action.host

@@ -16,6 +16,7 @@ from kemu.protocol.messages.data import MetadataReply, ProduceReply
 from kemu.protocol.messages.versions import KAFKA_2_4, KAFKA_3_4, LATEST, SpokenVersions
 from kemu.protocol.notes.groups import ProduceFailed, RecordsAcknowledged
 from tests.actors.broker.data_world import DataWorld, Lot
+from tests.examples import examples
 
 INTERVAL_US = 100_000
 PARTITIONS = 3
@@ -182,5 +183,5 @@ class Delivery(RuleBasedStateMachine):
 
 TestDelivery = Delivery.TestCase
 TestDelivery.settings = settings(
-    max_examples=150, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(150), stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

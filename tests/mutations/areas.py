@@ -1,11 +1,6 @@
-"""One-line breaks of each area, each seen by a checker while a whole cluster runs.
-
-The ordinary suite makes some of them, a sweep all: ``python -m pytest -m soak tests/test_mutation_canary.py``.
-"""
+"""One-line breaks of each area, each noticed by a checker while a whole cluster runs."""
 
 from tests.mutations import Mutation
-
-ORDINARILY_ONE_OF = 9
 
 REPLICATION = [
     Mutation(  # the high watermark asks no follower

@@ -13,6 +13,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.group import Heartbeat, HeartbeatReply, JoinGroup, JoinProtocol, LeaveGroup, ListGroups
 from kemu.protocol.wire.codec import CodecError, Malformed, TooLarge, UnsupportedVersion, seal, unseal
 from kemu.protocol.wire.schema import MESSAGES, REQUEST, SPECS, STRUCTS, MessageSpec, message, since, struct
+from tests.examples import examples
 from tests.protocol.golden import name_of, sample
 from tests.strategies import every_version, messages
 
@@ -235,7 +236,7 @@ def test_any_bytes_give_a_message_or_a_codec_error(data: bytes):
 
 
 @given(st.sampled_from([pytest_param.values for pytest_param in EVERY_VERSION]), st.data())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_a_message_with_a_changed_byte_is_another_message_or_a_codec_error(which: Any, data: st.DataObject):
     """Bits that flip never give half a message: what is accepted can be said again."""
     spec, version = which

@@ -173,7 +173,7 @@ def test_tagged_fields_of_the_future_are_skipped():
 
 @pytest.mark.parametrize("version", [-1, 3, 4, 32767])
 def test_a_key_of_an_unknown_version_is_skipped(version: int):
-    """A loading coordinator passes over records newer brokers wrote (spec 1.15)."""
+    """A loading coordinator ignores records of newer brokers."""
     key = version.to_bytes(2, "big", signed=True) + b"\x00\x01g"
     assert decode_record(key, b"whatever") is None
     assert decode_record(key, None) is None

@@ -1,6 +1,6 @@
-"""``python -m lab.conformance.assignors``: Kafka's own consumer assignors beside the emulator's.
+"""``python -m lab.conformance.assignors``: compare Kafka's consumer assignors with the emulator's.
 
-Exit codes: 0 everything is the same, 1 something differs, 2 bad input.
+Exit codes: 0 all assignments are equal, 1 one differs, 2 bad input.
 """
 
 import json
@@ -22,7 +22,7 @@ def _ask(release: str, count: int, seed: int, folder: Path) -> list[Json]:
 
 
 def _sample(rows: Sequence[Json]) -> list[Json]:
-    """Short ones of each kind."""
+    """A sample of short cases of each kind."""
     short = [row for row in rows if len(json.dumps(row)) <= MOST_CHARS]
     kinds = [(name, racked, mixed) for name in CLASSES for racked in (False, True) for mixed in (False, True)]
     of_each = [[row for row in short if _kind(row) == kind][:KEPT_OF_EACH] for kind in kinds]
@@ -30,7 +30,7 @@ def _sample(rows: Sequence[Json]) -> list[Json]:
 
 
 def _kind(group: Json) -> tuple[str, bool, bool]:
-    """Its assignor, whether it has racks, whether its members subscribe to different topics."""
+    """Kind of a group: its assignor, whether it has racks, whether its members subscribe to different topics."""
     topics = {tuple(member["topics"]) for step in group["steps"] for member in step["members"].values()}
     return group["assignor"], "racks" in group["steps"][0], len(topics) > 1
 

@@ -1,9 +1,9 @@
-"""Random groups that change step by step: who comes, goes, misses a generation, subscribes to something else.
+"""Random groups that change step by step: members join, leave, miss a generation, or change their subscription.
 
-What members own at a step is what the asked assignor gave them the step before, in its order, so each step but the
-first is made when the answer to the one before it is known. Same seed and number, same group. Members are told by id:
-of two that share a bucket of Java's hash map, Kafka takes the one that stands first in the answer to JoinGroup, we the
-lower id.
+The partitions that members own at a step are the assignor's answer to the step before, in its order. So each step after
+the first is drawn when the answer to its predecessor is known. The same seed and number give the same group. Ties
+between members are broken by id. If two members share a bucket of Java's hash map, Kafka takes the first in the
+JoinGroup response and the emulator the lower id.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from lab.conformance.oracles import Json
 
 STEPS = 5
 CLIENT = "c"
-"""What the client id of every member begins with."""
+"""Prefix of every member's client id."""
 RACKS = "abc"
 JOINS, LEAVES, GROWS, MISSES, CHANGES = 0.5, 0.4, 0.15, 0.15, 0.1
-"""Chances of a step."""
+"""Probabilities of the changes in a step."""
 
 
 class ChangingGroup:
-    """One group; ``steps`` holds those that were answered, each with its "answer".
+    """One group; ``steps`` holds the answered steps, each with its "answer".
 
     A third of all groups has members that subscribe to different topics, a quarter of those for range has racks.
     """
@@ -43,7 +43,7 @@ class ChangingGroup:
             self._join()
 
     def next_step(self) -> Json:
-        """Who subscribes to what and says what of itself, in the next rebalance."""
+        """The members' subscriptions and user data in the next rebalance."""
         number = len(self.steps)
         if number:
             self._take(self.steps[-1]["answer"], number)

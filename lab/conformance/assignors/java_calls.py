@@ -1,4 +1,4 @@
-"""A release's consumer assignors on this machine: its jars from Maven, a small program in Java that calls them.
+"""Call a release's consumer assignors: jars from Maven, and a small program in Java.
 
 Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``.
 """
@@ -29,13 +29,13 @@ FIRST = (2, 4)
 
 
 class KafkaAssignors:
-    """Those of one release.
+    """The consumer assignors of one release.
 
     Args:
-        folder: where jars and classes go.
+        folder: for jars and classes.
 
     Raises:
-        RealKafkaError: a program is missing, the release has no such assignors, or it could not be fetched.
+        RealKafkaError: a program is missing, the release has no such assignors, or its download failed.
     """
 
     def __init__(self, release: str, folder: Path) -> None:
@@ -49,10 +49,11 @@ class KafkaAssignors:
         self._class_path = f"{classes}:{libs}/*"
 
     def answer(self, groups: Sequence[ChangingGroup], steps: int) -> None:
-        """Let all groups go through this many steps; one whose assignor fails ends there, its step has "raises".
+        """Draw and answer this many steps of each group. A group whose assignor fails ends at that step, which has
+        "raises".
 
         Raises:
-            RealKafkaError: the program broke off.
+            RealKafkaError: the program ended early.
         """
         for number in range(steps):
             going = {group.id: group for group in groups if all("answer" in step for step in group.steps[-1:])}
@@ -60,15 +61,15 @@ class KafkaAssignors:
             said = "".join(f"{as_line(name, going[name].assignor, step)}\n" for name, step in asked.items())
             written = _run(["java", "-cp", self._class_path, "AssignorOracle"], said).splitlines()
             for line in written:
-                name, _, told = line.partition("\t")
-                key, value = ("raises", told[1:]) if told.startswith("!") else ("answer", _read(told))
+                name, _, text = line.partition("\t")
+                key, value = ("raises", text[1:]) if text.startswith("!") else ("answer", _read(text))
                 going[name].steps.append({**asked[name], key: value})
             if len(written) != len(asked):
                 raise RealKafkaError(f"{len(written)} of {len(asked)} answers came at step {number}")
 
 
 def as_line(name: str, assignor: str, step: Json) -> str:
-    """A step as the program in Java reads it."""
+    """A step in the format of the Java program."""
     racks: Mapping[str, Any] = step.get("racks", {})
     topics = [
         f"{topic}={'/'.join('.'.join(each) for each in racks[topic])}" if racks else f"{topic}={count}"

@@ -1,4 +1,4 @@
-"""What a release's assignors gave to some groups, kept so that nobody needs Java; and what the emulator's give."""
+"""Recorded assignments of a release, so that comparisons need no Java, and the emulator's assignments."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,13 +15,13 @@ from lab.conformance.task_assignors.java_calls import version_of
 
 ROWS = "groups"
 KEPT = Path(__file__).resolve().parents[3] / "tests" / "data" / "assignors"
-TOLD_SINCE = (3, 4)
-"""Generation and rack are in the subscription (``Subscription``'s constructors)."""
+IN_SUBSCRIPTION_SINCE = (3, 4)
+"""First releases with the generation, and with the rack, in the subscription (``Subscription``'s constructors)."""
 
 
 @frozen
 class AssignorAnswers:
-    """Groups (id, assignor, steps), each step with the release's answer."""
+    """Groups (id, assignor, steps); each step has the release's answer."""
 
     release: str
     made_by: str
@@ -29,17 +29,17 @@ class AssignorAnswers:
 
     @property
     def steps(self) -> int:
-        """How many were answered."""
+        """Number of answered steps."""
         return sum("answer" in step for group in self.groups for step in group["steps"])
 
     @property
     def failed(self) -> int:
-        """How many steps the release's own assignor failed at."""
+        """Number of steps at which the release's own assignor failed."""
         return sum("raises" in step for group in self.groups for step in group["steps"])
 
     @property
     def invalid(self) -> int:
-        """How many steps' answers give a partition twice, or to a member that did not subscribe to its topic."""
+        """Number of steps whose answer assigns a partition twice, or to a member without a matching subscription."""
         return sum(_invalid(step) for group in self.groups for step in group["steps"] if "answer" in step)
 
     def to_json(self) -> str:
@@ -47,7 +47,7 @@ class AssignorAnswers:
         return recording_text(self.release, self.made_by, ROWS, self.groups)
 
     def differences(self) -> Iterator[OtherAnswer]:
-        """Steps at which the emulator does not give what the release gave, unless that is invalid, by their groups."""
+        """Steps at which the emulator's assignment differs from a valid one of the release, with their groups."""
         for group in self.groups:
             for step in group["steps"]:
                 if "answer" not in step or _invalid(step):
@@ -73,7 +73,9 @@ def _invalid(step: Json) -> bool:
 
 
 def assignors_of(release: str) -> Mapping[str, Assignor]:
-    """Those of the last profile that is not newer; of 3.7 after 3.7.0 those of 3.9 (KAFKA-16277, KAFKA-15170)."""
+    """The rules of the newest profile that is not newer than the release; 3.7.1 and later 3.7 have those of 3.9
+    (KAFKA-16277, KAFKA-15170).
+    """
     if version_of(release) == (3, 7) and release.split(".")[2:] not in ([], ["0"]):
         return PROFILES["kafka-3.9"].assignors
     known = {name.removeprefix("kafka-"): profile for name, profile in PROFILES.items() if name.startswith("kafka-")}
@@ -82,7 +84,7 @@ def assignors_of(release: str) -> Mapping[str, Assignor]:
 
 
 def emulated(assignor: str, step: Json, release: str) -> Json:
-    """What the emulator's assignor of a release gives at a step, list by list."""
+    """The emulator's assignment for a release at a step, list by list."""
     racks = step.get("racks")
     replica_racks = None if racks is None else {name: tuple(map(tuple, rows)) for name, rows in racks.items()}
     named = assignors_of(release)[assignor]
@@ -94,12 +96,12 @@ def emulated(assignor: str, step: Json, release: str) -> Json:
 def _subscriber(assignor: Assignor, member: Mapping[str, Any], release: str) -> Subscriber:
     owned: tuple[TopicPartition, ...] = tuple((topic, number) for topic, number in member["owned"])
     generation: int = member["generation"]
-    told = version_of(release) >= TOLD_SINCE
+    in_subscription = version_of(release) >= IN_SUBSCRIPTION_SINCE
     return Subscriber(
         tuple(member["topics"]),
         owned,
-        generation if told else NO_GENERATION,
-        member.get("rack") if told else None,
+        generation if in_subscription else NO_GENERATION,
+        member.get("rack") if in_subscription else None,
         member.get("instance"),
         assignor.user_data(Memory(owned, generation) if generation >= 0 else None),
     )

@@ -1,1 +1,1 @@
-"""Random short sequences of raw requests, put to a real broker and to the coordinator machine alike."""
+"""Send random short sequences of raw requests both to a real broker and to the coordinator machine."""

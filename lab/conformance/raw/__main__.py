@@ -1,6 +1,6 @@
-"""``python -m lab.conformance.raw``: raw requests to a real coordinator and to the machine, answer by answer.
+"""``python -m lab.conformance.raw``: compare responses of a real coordinator and of the machine to raw requests.
 
-Exit codes: 0 every answer is the same or a named race, 1 something differs, 2 bad input.
+Exit codes: 0 all responses are equal or differ by a named race, 1 one differs, 2 bad input.
 """
 
 import asyncio
@@ -25,28 +25,47 @@ from lab.conformance.real_cluster import fetch_jars
 
 DIFFERS = 1
 ROUNDS = 4
-"""A sequence that differs is put again, at most so many times in all: a difference that stays is none of timing."""
+"""Largest number of attempts for a sequence that differs: a difference that remains is not due to timing."""
 WARM = 40
-"""Sequences that are put first and not looked at: a cold broker answers its first requests late."""
+"""Number of sequences that are sent first and ignored, because a new broker answers its first requests late."""
 SHOWN = 3
 EVERY = 200
 
 
 @click.command()
-@click.option("--maven", "release", metavar="VERSION", help="Ask this Kafka, brought by Maven, such as 3.4.1 (Java).")
+@click.option(
+    "--maven",
+    "release",
+    metavar="VERSION",
+    help="Use this release of Kafka, downloaded by Maven, such as 3.4.1 (needs Java).",
+)
 @click.option(
     "--kafka",
     "distribution",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Ask the Kafka that is unpacked here (Java).",
+    help="Use the Kafka that is unpacked in this folder (needs Java).",
 )
-@click.option("--sequences", type=click.IntRange(1, 20_000), default=200, show_default=True, help="How many.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the first one; the next has the next.")
-@click.option("--length", type=click.IntRange(2, 200), default=24, show_default=True, help="Requests in each.")
-@click.option("--at-once", type=click.IntRange(1, 200), default=30, show_default=True, help="How many at a time.")
-@click.option("--profile", type=click.Choice(list(PROFILES)), help="Compared with; by default the release's.")
-@click.option("--port", type=click.IntRange(1, 65_535), help="Where the broker listens; by default one that is free.")
-@click.option("--keep", type=click.IntRange(1), help="Keep the first so many conversations that are equal.")
+@click.option(
+    "--sequences", type=click.IntRange(1, 20_000), default=200, show_default=True, help="Number of sequences."
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Seed of the first sequence; each further one has the next seed.",
+)
+@click.option(
+    "--length", type=click.IntRange(2, 200), default=24, show_default=True, help="Number of requests in each sequence."
+)
+@click.option(
+    "--at-once", type=click.IntRange(1, 200), default=30, show_default=True, help="Number of concurrent sequences."
+)
+@click.option(
+    "--profile", type=click.Choice(list(PROFILES)), help="Profile of the emulator; by default that of the release."
+)
+@click.option("--port", type=click.IntRange(1, 65_535), help="Port of the broker; by default a free one.")
+@click.option("--keep", type=click.IntRange(1), help="Store the first N conversations that are equal.")
 @click.option(
     "--kept",
     type=click.Path(file_okay=False, path_type=Path),
@@ -66,7 +85,8 @@ def main(
     keep: int | None,
     kept: Path,
 ) -> None:
-    """Put random short sequences of group requests to a real broker and to the coordinator machine, and compare.
+    """Send random short sequences of group requests to a real broker and to the coordinator machine, and compare the
+    responses.
 
     Without --maven or --kafka, compare the machine with the recorded conversations; that needs no Java.
     """
@@ -116,7 +136,7 @@ def _compare_recorded(kept: Path, profile: str | None) -> int:
 
 
 async def _ask_all(port: int, drawn: Sequence[DrawnSequence], config: BrokerConfig, at_once: int) -> list[Compared]:
-    """All sequences; those that differ again, at most ``ROUNDS`` times in all, the later the fewer at once."""
+    """Send all sequences, and resend those that differ, in at most ``ROUNDS`` rounds with decreasing concurrency."""
     from lab.conformance.raw.asking import converse, ready  # kafka-python, of the extra ``dev``
 
     await ready(port)
@@ -140,21 +160,21 @@ async def _ask_all(port: int, drawn: Sequence[DrawnSequence], config: BrokerConf
 
 
 def _told(title: str, compared: Sequence[Compared]) -> int:
-    """Print what came of it; the exit code."""
+    """Print the results; return the exit code."""
     equal = [each for each in compared if each.equal]
     asked: Counter[str] = Counter()
     answered = 0
     for each in compared:
         asked.update(step.api for step in each.talk.steps)
         answered += len(each.talk.answers)
-    again = [each for each in compared if each.rounds > 1]
+    repeated = [each for each in compared if each.rounds > 1]
     unexplained = [each for each in compared if not each.equal and not each.races]
     click.echo(f"{title}: {len(compared)} sequences, {asked.total()} requests, {answered} answers")
     click.echo(f"  {', '.join(f'{api} {count}' for api, count in asked.most_common())}")
     click.echo(f"  {len(equal)} equal, {len(unexplained)} with unexplained differences")
-    if again:
-        click.echo(f"  {len(again)} put more than once; races that were possible where they differed first:")
-        names = Counter(name for each in again for name in each.first_races or ("none that has a name",))
+    if repeated:
+        click.echo(f"  {len(repeated)} put more than once; races that were possible where they differed first:")
+        names = Counter(name for each in repeated for name in each.first_races or ("none that has a name",))
         for name, count in names.most_common():
             click.echo(f"    {name}: {count}")
     for each in compared:

@@ -1,4 +1,4 @@
-"""The coordinator machine by itself, in virtual time: no network, no world, and a log that takes no time."""
+"""The coordinator machine alone, in virtual time: without a network or a world, and with a log that takes no time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,34 +29,34 @@ from kemu.protocol.wire.codec import seal, unseal
 from lab.conformance.raw.steps import Answer, Conversation, symbol, told_by, with_ids
 
 _NOT_OF_GROUPS = (GroupTimer.EXPIRE,)
-"""Timers that no request starts."""
+"""Timers that do not depend on requests."""
 
 
 class _Minting(Coordinator):
-    """Gives out the ids that it is told to."""
+    """Source of prescribed member ids."""
 
     mint: Callable[[str], MemberId]
 
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
-        """An id for the request that is being served."""
+        """The id for the current request."""
         return self.mint(base)
 
 
 class CoordinatorAlone:
-    """A coordinator that leads everything, asked step by step.
+    """A coordinator that leads all partitions of its log and gets one request after the other.
 
     Args:
-        config: of its broker.
-        id_of: (step, what an id begins with) -> the member id to make up for that step.
+        config: configuration of its broker.
+        id_of: (step, prefix of the id) -> the member id to generate at that step.
     """
 
     def __init__(self, config: BrokerConfig, id_of: Callable[[int, str], MemberId]) -> None:
         self.answers: dict[int, tuple[int, Any]] = {}
-        """Step -> (when in us, the reply)."""
+        """Step -> (time in us, the reply)."""
         self.now_us = 0
         self.fired_us: list[int] = []
-        """When timers of groups fired."""
-        self.told: list[Seen] = []
+        """Times at which timers of groups fired."""
+        self.notes: list[Seen] = []
         """The machine's notes."""
         self._id_of = id_of
         self._step = -1
@@ -70,7 +70,7 @@ class CoordinatorAlone:
             self._feed(Told(LeadOffsets(partition=number, leader_epoch=1, records=(), load_us=0)))
 
     def ask(self, number: int, client: str, version: int, request: Any) -> None:
-        """Put a request now; the machine sees it as its version can carry it."""
+        """Send a request now; the machine gets only the fields of its version."""
         self._step = number
         self._versions[number] = version
         self._feed(Received(client, number, number, version, unseal(seal(request, version))[0]))
@@ -90,7 +90,7 @@ class CoordinatorAlone:
         self.now_us = max(self.now_us, us)
 
     def due_us(self) -> list[int]:
-        """When the running timers of groups are due, the earliest first."""
+        """Times at which the running timers of groups are due, the earliest first."""
         return sorted(due_us for key, due_us in self._timers.items() if key[0] not in _NOT_OF_GROUPS)
 
     def _feed(self, event: Event) -> None:
@@ -109,24 +109,24 @@ class CoordinatorAlone:
                         waiting.append(Appended(token, ErrorCode.NONE, self._written))
                         self._written += len(records)
                     case Note(fact):
-                        self.told.append(Seen(self._events, self.now_us, self._coordinator.name, 1, fact))
+                        self.notes.append(Seen(self._events, self.now_us, self._coordinator.name, 1, fact))
 
 
-def replay(talk: Conversation, config: BrokerConfig, told: list[Seen] | None = None) -> tuple[Conversation, list[int]]:
-    """The same requests at the same times, put to the machine, which makes up the ids that Kafka made up.
+def replay(talk: Conversation, config: BrokerConfig, notes: list[Seen] | None = None) -> tuple[Conversation, list[int]]:
+    """Send the same requests at the same times to the machine, which generates the same ids as Kafka.
 
     Args:
-        talk: what was asked, and when.
-        config: of the broker.
-        told: gets the machine's notes.
+        talk: the requests and their times.
+        config: configuration of the broker.
+        notes: list that gets the machine's notes.
 
-    Returns: what it answered, in the sequence's own names for ids, and when its timers fired (ms).
+    Returns: The responses, with the sequence's own names for ids, and the times at which timers fired (ms).
     """
     made: dict[MemberId, str] = {}
     by_symbol = {symbol(step): member_id for step, member_id in talk.ids.items()}
 
     def id_of(step: int, base: str) -> MemberId:
-        member_id = talk.ids.get(step, f"{base}-never-told-{step}")
+        member_id = talk.ids.get(step, f"{base}-never-notes-{step}")
         made[member_id] = symbol(step)
         by_symbol[symbol(step)] = member_id
         return member_id
@@ -140,7 +140,7 @@ def replay(talk: Conversation, config: BrokerConfig, told: list[Seen] | None = N
         number: Answer(at_us // US_PER_MS, with_ids(told_by(reply), lambda member_id: made.get(member_id, member_id)))
         for number, (at_us, reply) in sorted(alone.answers.items())
     }
-    if told is not None:
-        told += alone.told
+    if notes is not None:
+        notes += alone.notes
     ours = Conversation(talk.seed, talk.end_ms, talk.steps, answers, talk.ids)
     return ours, [us // US_PER_MS for us in alone.fired_us]

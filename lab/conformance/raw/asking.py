@@ -1,7 +1,7 @@
-"""Sequences put to a real broker on loopback, many at once; each is a conversation with one group of its own.
+"""Send sequences to a real broker on loopback, many at once; each is a conversation with its own group.
 
-A request goes out when its time has come and what was to be answered at once is answered; a parked one keeps its
-connection until it is answered, and the next request takes another.
+A request is sent when it is due and all immediate responses have arrived. A parked request keeps its connection until
+its response, and the next request takes another connection.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ from lab.conformance.raw.wire import (
 )
 
 ANSWERED_WITHIN_S = 3
-"""How long the next request waits for an answer that should come at once, or for an id that it names."""
+"""Longest wait of a request for an immediate response, or for an id that the request names."""
 READY_S = 60
-"""How long the coordinator may take until it answers."""
+"""Longest time until the coordinator answers."""
 MOST_SECONDS = 120
-"""Of one conversation: then it is given up."""
+"""Longest duration of a conversation; a longer one fails."""
 MOST_ANSWER_BYTES = 1 << 20
 _MADE_UP = re.compile(r"(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""What a member id is: what the client or instance is called, and a UUID."""
+"""A member id: the name of the client or instance, and a UUID."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -53,10 +53,10 @@ class Talker:
         self._last_id = 0
 
     async def ask(self, client: str, version: int, request: Any) -> Any:
-        """Our reply to our request.
+        """Send a request; return its reply.
 
         Raises:
-            RealKafkaError: the broker hung up, or what it says cannot be read.
+            RealKafkaError: the broker closed the connection, or its response cannot be read.
         """
         connection = self._idle.pop() if self._idle else await self._connect()
         reader, writer = connection
@@ -140,7 +140,7 @@ class _Conversing:
         )
 
     def _learn_ids(self) -> None:
-        """Ids that only others were told of: those of parked joins that the leader or a tool saw."""
+        """Find ids that only other members know: those of parked joins that the leader or a tool saw."""
         for answer in [self._answers[number] for number in sorted(self._answers)]:
             for member_id in _ids_in(answer.reply):
                 made_up = _MADE_UP.fullmatch(member_id)
@@ -160,7 +160,7 @@ class _Conversing:
                     self._ids[steps[-1]] = member_id
 
     async def _ids_of(self, step: RawRequest) -> None:
-        """Wait for the answers that tell the ids which a request names."""
+        """Wait for the responses with the ids that a request names."""
         for name in _named(step.request):
             event = self._answered.get(step_of(name))
             if event is not None:
@@ -196,7 +196,7 @@ def _named(request: Any) -> list[str]:
 
 
 def in_group(request: Any, group: str) -> Any:
-    """The same request about another group, if it is about the sequence's."""
+    """The same request for another group, if it concerns the sequence's group."""
     if isinstance(request, messages.DescribeGroups):
         return messages.DescribeGroups(groups=(group,))
     return evolve(request, group=group) if request.group == GROUP else request
@@ -211,7 +211,7 @@ async def ready(port: int) -> None:
     """Create the topic that offsets are committed for, and wait until the broker coordinates groups.
 
     Raises:
-        RealKafkaError: it does not in time.
+        RealKafkaError: the broker is not ready in time.
     """
     deadline = time.monotonic() + READY_S
     said = "nothing"
@@ -241,10 +241,10 @@ async def _exchange(port: int, request: bytes) -> bytes:
 async def converse(
     port: int, drawn: Sequence[DrawnSequence], *, at_once: int, prefix: str, say: Callable[[int], None]
 ) -> list[Conversation]:
-    """All sequences, so many at a time; ``say`` hears how many are done.
+    """Send all sequences, this many at a time; call ``say`` with the number that are done.
 
     Raises:
-        RealKafkaError: the broker is gone, or a conversation took longer than it may.
+        RealKafkaError: the broker has ended, or a conversation took too long.
     """
     talker, room = Talker(port), asyncio.Semaphore(at_once)
     done = 0

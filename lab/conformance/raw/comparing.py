@@ -1,7 +1,7 @@
-"""A conversation with a real broker beside the machine's: every field of every answer, and when it came.
+"""Compare a conversation with a real broker with the machine's: every field and the time of every response.
 
-Where either of two things may come first the outcome is chance, not a difference. Each such race has a name and an
-exact condition in ``RACES``; a sequence in which one was possible is put again, not excused.
+If either of two events can come first, the outcome is chance. Each such race has a name and an exact condition in
+``RACES``. A sequence with a possible race is repeated.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,21 +16,21 @@ from lab.conformance.raw.alone import replay
 from lab.conformance.raw.steps import Answer, Conversation, RawRequest
 
 EARLY_MS, LATE_MS = 10, 300
-"""An answer may come so much earlier or later than the machine's: clocks are read before sending, and take turns."""
+"""A response may come this much earlier or later than the machine's, because clocks are read before sending."""
 CALM_MS = 100
-"""A busy machine answers later than this."""
+"""A response later than this shows that the computer is busy."""
 NEAR_MS = 60
-"""A request so near a timer may have come before or after it."""
+"""A request this near a timer can have come before or after it."""
 
 
 BY_PARTITION = ("outcomes", "offsets")
-"""Fields with a row for each partition: in the order of a map that releases make of other classes (3.4.1 has them as
-asked, 3.9 by hash), and that no client looks at. They are compared by partition."""
+"""Fields with a row for each partition, compared by partition. Their order is that of a map, which differs by release
+(3.4.1: as requested, 3.9: by hash); no client reads this order."""
 
 
 @frozen
 class AnswerDiffers:
-    """One answer that is not as the machine's."""
+    """One response that differs from the machine's."""
 
     seed: int
     step: int
@@ -57,14 +57,14 @@ RACES: Mapping[str, Callable[[Conversation, Conversation, Sequence[int]], bool]]
     "a request within 60 ms of a timer": _sent_near_a_timer,
     "two timers within 5 ms, not at one instant": _two_timers_at_once,
 }
-"""Name -> (conversation, the machine's, when its timers fired) -> whether it was possible in this conversation."""
+"""Name of the race -> function of (conversation, the machine's, times of its timers) that returns whether the race was
+possible."""
 
 
 @frozen
 class Compared:
-    """A conversation beside the machine's.
-
-    ``races`` and ``first_races``: what may have come either way, in this round and in the first that differed.
+    """A compared conversation. ``races`` and ``first_races``: the possible races in this round, and in the first round
+    that differed.
     """
 
     talk: Conversation
@@ -76,12 +76,12 @@ class Compared:
 
     @property
     def equal(self) -> bool:
-        """Whether every answer is the same."""
+        """Whether every response is the same."""
         return not self.differences
 
 
 def compare(talk: Conversation, config: BrokerConfig, *, rounds: int = 1, before: "Compared | None" = None) -> Compared:
-    """Put the requests to the machine at the times they were sent at, and compare all answers."""
+    """Send the requests to the machine at the recorded times, and compare all responses."""
     ours, fired_ms = replay(talk, config)
     races = tuple([name for name, possible in RACES.items() if possible(talk, ours, fired_ms)])
     first = races if before is None else before.first_races
@@ -89,7 +89,7 @@ def compare(talk: Conversation, config: BrokerConfig, *, rounds: int = 1, before
 
 
 def differences(talk: Conversation, ours: Conversation) -> list[AnswerDiffers]:
-    """Where the answers differ, in order; none if the conversations are equal."""
+    """The differences between the responses, in order; empty if the conversations are equal."""
     found: list[AnswerDiffers] = []
     for number, _ in enumerate(talk.steps):
         kafka, emulated = talk.answers.get(number), ours.answers.get(number)
@@ -122,7 +122,7 @@ def _said(answer: Answer | None) -> str:
 
 
 def shown(talk: Conversation, ours: Conversation, upto: int) -> list[str]:
-    """A sequence up to a step, line by line: what was asked and what was answered."""
+    """The requests and responses of a sequence up to a step, line by line."""
     lines = []
     for number, step in enumerate(talk.steps[: upto + 1]):
         lines.append(f"{number:3} {step.at_ms:6} ms  {step.client} {_asked(step)}")

@@ -1,8 +1,8 @@
 """Random short sequences of requests to one group, drawn from a seed.
 
-While a sequence is drawn, the machine answers it in virtual time: so that ids and generations that exist can be asked
-for (and others on purpose), and so that no request falls near a timer, where a real broker may see either first.
-Nothing else of the machine enters: what is asked is the same for every coordinator that answers alike.
+While a sequence is drawn, the machine answers it in virtual time. This provides existing ids and generations, and the
+times of timers: no request is sent near a timer, where a race would decide. The machine has no other influence on a
+sequence.
 """
 
 from collections.abc import Sequence
@@ -22,26 +22,26 @@ from lab.conformance.raw.steps import GROUP, RawRequest, symbol
 T = TypeVar("T")
 
 GAP_MS = 40
-"""Between two requests: long enough that one does not overtake another on the way to the coordinator."""
+"""Time between two requests, so that they reach the coordinator in order."""
 CLEAR_MS = 160
-"""No request comes nearer than this to a timer that is due."""
+"""Least time between a request and a timer."""
 TOPIC = "t"
 TOPIC_SIZE = 2
 BOGUS = "bogus"
-"""A member id that nobody ever had."""
+"""A member id that no member has."""
 DELAY_MS, MIN_SESSION_MS, SHORT_SESSION_MS, SHORT_REBALANCE_MS = 300, 500, 900, 800
 LONG_SESSION_MS, LONG_REBALANCE_MS = 20_000, 60_000
-TWICE_PERCENT = 6
-"""Of wild joins: one protocol is named twice."""
+DOUBLED_PERCENT = 6
+"""Percentage of wild joins that name a protocol twice."""
 _CLIENTS = ("ca", "cb", "cc", "cd")
 _NAMES = (("range", "sticky"), ("sticky", "range"), ("range",), ("sticky",), ("roundrobin",), ("range", "roundrobin"))
-_GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
-_AGAIN = (*_GONE, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
+_UNKNOWN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+_REJOIN = (*_UNKNOWN, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 @frozen(kw_only=True)
 class Versions:
-    """Which versions of each request a release answers and this asks in: (lowest, highest)."""
+    """Versions of each request that a release supports: (lowest, highest)."""
 
     join: tuple[int, int] = (0, 9)
     sync: tuple[int, int] = (0, 5)
@@ -54,7 +54,7 @@ class Versions:
 
 @frozen
 class DrawnSequence:
-    """A sequence to be sent: the steps, whether each is answered at once as far as we know, and when it ends."""
+    """A sequence: its steps, whether an immediate response to each is expected, and its end."""
 
     seed: int
     steps: tuple[RawRequest, ...]
@@ -64,9 +64,8 @@ class DrawnSequence:
 
 @define
 class _Client:
-    """What a client has been told, as a member would remember it.
-
-    In each request it calls itself otherwise (``ca7`` in step 7), so that an id tells which step it was made up for.
+    """A client's knowledge, as a member would store it. Its client id differs in each request (``ca7`` in step 7), so
+    that a member id shows the step of its JoinGroup.
     """
 
     name: str
@@ -78,14 +77,14 @@ class _Client:
     protocol: str | None = None
     synced: bool = False
     waits: int = 0
-    """Requests of it that are parked."""
+    """Number of its parked requests."""
 
 
 class _Drawing:
     def __init__(self, seed: int, config: BrokerConfig, versions: Versions) -> None:
         self.random = Random(f"{seed}/raw")
         self.doubling = Random(f"{seed}/raw/doubling")
-        """A stream of its own: what is drawn from it moves nothing else."""
+        """A separate random stream, which leaves other draws unchanged."""
         self.versions = versions
         self.alone = CoordinatorAlone(config, lambda step, _: symbol(step))
         self.steps: list[RawRequest] = []
@@ -94,12 +93,12 @@ class _Drawing:
         instances = (None, None, "i1", self.pick(("i1", "i2"))) if static else (None,) * 4
         self.clients = [_Client(*each) for each in zip(_CLIENTS, instances, strict=True)]
         self.busy = self.pick((2, 2, 3))
-        """How many of the clients do most of it."""
+        """Number of clients that send most requests."""
         self.short = self.chance(35)
-        """Whether timers fire while the sequence runs."""
+        """Whether timeouts are so short that timers fire during the sequence."""
         self.known: list[str] = []
-        self.handed_out: list[str] = []
-        """Ids that were given out and have not joined: a join phase waits for them."""
+        self.generated: list[str] = []
+        """Generated ids that have not joined; a join phase waits for them."""
         self._asked_by: dict[int, _Client] = {}
         self._heard: set[int] = set()
         self.now_ms = 0
@@ -113,7 +112,7 @@ class _Drawing:
     # --- time --------------------------------------------------------------------------------------------------
 
     def pass_time(self, ms: int) -> None:
-        """Go on, and on until no timer is near."""
+        """Advance the time, and further until no timer is near."""
         self.now_ms += ms
         self.alone.run_until(self.now_ms * US_PER_MS)
         while near := [us for us in self._close() if abs(us - self.now_ms * US_PER_MS) < CLEAR_MS * US_PER_MS]:
@@ -125,7 +124,7 @@ class _Drawing:
         return [*self.alone.fired_us[-4:], *self.alone.due_us()[:1]]
 
     def wait_for_a_timer(self) -> None:
-        """Until the next timer has fired, if it is one of the short ones."""
+        """Advance the time beyond the next timer, if the timer is a short one."""
         due = self.alone.due_us()
         if due and due[0] // US_PER_MS - self.now_ms < 2 * SHORT_SESSION_MS:
             self.pass_time(due[0] // US_PER_MS + CLEAR_MS + 1 - self.now_ms)
@@ -156,21 +155,21 @@ class _Drawing:
                     client.members = tuple([each.member_id for each in reply.members])
                     client.protocol, client.synced = reply.protocol_name, False
                     self._know(reply.member_id)
-                    if reply.member_id in self.handed_out:
-                        self.handed_out.remove(reply.member_id)
+                    if reply.member_id in self.generated:
+                        self.generated.remove(reply.member_id)
                 case messages.JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED):
-                    self.handed_out.append(reply.member_id)
+                    self.generated.append(reply.member_id)
                     self._know(reply.member_id)
                     if client.generation < 0:
                         client.member_id = reply.member_id
                 case messages.SyncGroupReply(error=ErrorCode.NONE):
                     client.synced = True
                 case messages.JoinGroupReply() | messages.SyncGroupReply() | messages.HeartbeatReply():
-                    if reply.error in _GONE and asked_as in self.handed_out:
-                        self.handed_out.remove(asked_as)
-                    if reply.error in _AGAIN and asked_as == client.member_id:
+                    if reply.error in _UNKNOWN and asked_as in self.generated:
+                        self.generated.remove(asked_as)
+                    if reply.error in _REJOIN and asked_as == client.member_id:
                         client.generation = -1
-                        if reply.error in _GONE:
+                        if reply.error in _UNKNOWN:
                             client.member_id = UNKNOWN_MEMBER
 
     def _know(self, member_id: str) -> None:
@@ -178,14 +177,14 @@ class _Drawing:
             self.known.append(member_id)
 
     def version(self, bounds: tuple[int, int]) -> int:
-        """Mostly the newest."""
+        """A version, usually the newest."""
         low, high = bounds
         return high if self.chance(70) else self.random.randint(low, high)
 
     # --- steps -------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """One step: what a member would do next, or anything."""
+        """Add one step: usually the next request of a real member, else a random one."""
         if self.short and self.chance(12):
             self.wait_for_a_timer()
         client = self.pick(self.clients[: self.busy if self.chance(85) else 4])
@@ -199,11 +198,11 @@ class _Drawing:
             client = next((each for each in self.clients[: self.busy] if not each.waits), client)
         if client.waits and self.chance(60):
             self.wait_for_a_timer()
-        abandoned = [each for each in self.handed_out if all(each != other.member_id for other in self.clients)]
+        abandoned = [each for each in self.generated if all(each != other.member_id for other in self.clients)]
         if abandoned and self.chance(70):
             version = self.versions.leave[1]
             leaving = (messages.LeavingMember(member_id=abandoned[0]),)
-            self.handed_out.remove(abandoned[0])
+            self.generated.remove(abandoned[0])
             self.ask(client, version, messages.LeaveGroup(group=GROUP, members=leaving))
         elif client.waits and self.chance(75):
             self._heartbeat(client, client.member_id, client.generation, client.instance)
@@ -218,8 +217,8 @@ class _Drawing:
             elif kind < 45:
                 self._commit(client, client.member_id, client.generation, client.instance)
             elif kind < 70:
-                again = UNKNOWN_MEMBER if client.instance is not None and self.chance(50) else client.member_id
-                self._join(client, again, client.instance, wild=False)
+                rejoined = UNKNOWN_MEMBER if client.instance is not None and self.chance(50) else client.member_id
+                self._join(client, rejoined, client.instance, wild=False)
             elif kind < 85:
                 self._leave(client, wild=False)
             elif kind < 93:
@@ -268,7 +267,7 @@ class _Drawing:
         names: tuple[str, ...] = _NAMES[0]
         if wild:
             names = () if self.chance(5) else self.pick(_NAMES)
-            if names and self.doubling.randrange(100) < TWICE_PERCENT:
+            if names and self.doubling.randrange(100) < DOUBLED_PERCENT:
                 names = (*names, names[self.doubling.randrange(len(names))])
             session_ms = self.pick((50, 2_000_000)) if self.chance(6) else session_ms
         data = b"\x01" if self.chance(20 if wild else 8) else b""
@@ -369,7 +368,7 @@ _SUBSCRIPTION = bytes.fromhex("000000000001000174ffffffff")
 
 
 def draw(seed: int, config: BrokerConfig, versions: Versions, *, length: int) -> DrawnSequence:
-    """A sequence of so many requests, the last of them a look at the group once nothing is due any more soon."""
+    """A sequence of this many requests; the last one describes the group when no timer is due soon."""
     drawing = _Drawing(seed, config, versions)
     while len(drawing.steps) < length - 1:
         drawing.step()

@@ -1,4 +1,4 @@
-"""Conversations with a real broker, kept: what was asked and answered, so that no Java is needed to compare again.
+"""Recorded conversations with a real broker: requests and responses, so that comparisons need no Java.
 
 A file has one line of JSON about itself and one for each conversation, compressed.
 """
@@ -16,13 +16,13 @@ from lab.conformance.raw.steps import Conversation, ConversationError, from_row,
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 KEPT = REPOSITORY / "tests" / "data" / "raw-requests"
-"""In a checkout or a source distribution only."""
+"""Folder of the recordings; only in a checkout or a source distribution."""
 _ENDING = ".jsonl.gz"
 
 
 @frozen
 class About:
-    """Which Kafka was asked, what is compared with it, and how it was asked."""
+    """The release of Kafka, the profile that is compared with it, and the command that made the file."""
 
     kafka: str
     profile: str
@@ -38,17 +38,17 @@ class RawRecording:
 
 
 def write(path: Path, about: About, talks: Sequence[Conversation]) -> None:
-    """Keep conversations; the same ones give the same file."""
+    """Write conversations to a file; equal conversations give equal files."""
     lines = [json.dumps(attrs.asdict(about)), *map(to_row, talks)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
 
 
 def read(path: Path) -> RawRecording:
-    """A file of conversations.
+    """Read a file of conversations.
 
     Raises:
-        ConversationError: it cannot be read, or is damaged; it says which file and where.
+        ConversationError: the file cannot be read, or is damaged; the message has file and line.
     """
     try:
         first, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
@@ -70,7 +70,7 @@ def read_all(folder: Path) -> list[RawRecording]:
     """All files of a folder, by name.
 
     Raises:
-        ConversationError: there is none, or one is damaged.
+        ConversationError: the folder has no recording, or one is damaged.
     """
     paths = sorted(folder.glob(f"*{_ENDING}"))
     if not paths:
@@ -79,5 +79,5 @@ def read_all(folder: Path) -> list[RawRecording]:
 
 
 def path_of(folder: Path, release: str) -> Path:
-    """Where the conversations with a release are kept."""
+    """The file of the conversations with a release."""
     return folder / f"kafka-{release}{_ENDING}"

@@ -1,4 +1,4 @@
-"""A real broker on which raw sequences take seconds, and the same for the machine."""
+"""Settings of a real broker on which raw sequences take seconds, and the same settings for the machine."""
 
 from collections.abc import Mapping
 
@@ -22,12 +22,13 @@ _VERSIONS: Mapping[tuple[int, ...], Versions] = {
     (3, 6): Versions(commit=(2, 9)),
     (4, 0): Versions(join=(2, 9), commit=(2, 9)),
 }
-"""Since which release; source: the message schemas of the tags. JoinGroup v8 and LeaveGroup v5 came with KIP-800, v9 of
-JoinGroup with KIP-814 (both 3.2), OffsetCommit v9 with KIP-848 (3.6), and KIP-896 took JoinGroup v0 and v1 away."""
+"""Supported versions, each from this release on. Source: the message schemas of the releases' tags. JoinGroup v8 and
+LeaveGroup v5 came with KIP-800, v9 of JoinGroup with KIP-814 (both 3.2), OffsetCommit v9 with KIP-848 (3.6), and
+KIP-896 took JoinGroup v0 and v1 away."""
 
 
 def broker_config(base: BrokerConfig) -> BrokerConfig:
-    """The machine's, as ``SETTINGS`` has it."""
+    """Configuration of the machine, equal to ``SETTINGS``."""
     return evolve(
         base,
         group_initial_rebalance_delay_ms=DELAY_MS,
@@ -37,10 +38,10 @@ def broker_config(base: BrokerConfig) -> BrokerConfig:
 
 
 def versions_of(release: str) -> Versions:
-    """What a release is asked in.
+    """Versions of the requests to a release.
 
     Raises:
-        RealKafkaError: it is too old.
+        RealKafkaError: the release is too old.
     """
     number = release_of(release)
     if number < FIRST:

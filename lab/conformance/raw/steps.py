@@ -1,7 +1,7 @@
-"""A sequence of raw requests to one group, what was answered, and both as compact JSON.
+"""A sequence of raw requests to one group, their responses, and both as compact JSON.
 
-Nobody can know a member id before the coordinator has made it up, so a sequence names ids by where they come from:
-``m4`` is the id that was made up for the JoinGroup of step 4.
+Member ids are unknown before the coordinator generates them, so a sequence names them by their origin: ``m4`` is the id
+that was generated for the JoinGroup of step 4.
 """
 
 import json
@@ -27,16 +27,16 @@ REQUESTS: Mapping[str, type] = {
         messages.DescribeGroups,
     )
 }
-"""What is asked."""
+"""A request."""
 REPLIES: Mapping[str, type] = {name: getattr(messages, f"{name}Reply") for name in REQUESTS}
 GROUP = "g"
-"""What a sequence calls its group; each time it is put to a real broker the group has another name there."""
+"""Name of the group in a sequence; each time the sequence is sent, the real broker gets another name."""
 _ID_FIELDS = ("member_id", "leader")
 
 
 @frozen
 class RawRequest:
-    """One request: when it is sent (ms since the sequence began), by which client, in which version."""
+    """One request: its time (ms since the start of the sequence), client and version."""
 
     at_ms: int
     client: str
@@ -51,7 +51,7 @@ class RawRequest:
 
 @frozen
 class Answer:
-    """When a request was answered (ms since the sequence began), and with what."""
+    """Time of a response (ms since the start of the sequence), and the response."""
 
     at_ms: int
     reply: Any
@@ -59,9 +59,9 @@ class Answer:
 
 @frozen
 class Conversation:
-    """A sequence as it went: the requests with the times they were sent at, and the answers by step.
+    """An executed sequence: the requests with their real times, and the responses by step.
 
-    Steps that have no answer were still parked at ``end_ms``.
+    Steps without a response were still parked at ``end_ms``.
     """
 
     seed: int
@@ -69,24 +69,24 @@ class Conversation:
     steps: tuple[RawRequest, ...]
     answers: Mapping[int, Answer]
     ids: Mapping[int, str] = field(factory=dict)
-    """Step -> the member id that was made up for it, as far as an answer told it."""
+    """Step -> the member id that was generated for it, if a response contains the id."""
 
 
 _SYMBOL = "m"
 
 
 def symbol(step: int) -> str:
-    """How a sequence names the id that was made up for this step."""
+    """Symbol of the id that was generated for this step."""
     return f"{_SYMBOL}{step}"
 
 
 def step_of(name: str) -> int:
-    """The step for which an id was made up."""
+    """The step for which the id with this symbol was generated."""
     return int(name.removeprefix(_SYMBOL))
 
 
 def with_ids(message: Any, rename: Callable[[str], str]) -> Any:
-    """The same message with other member ids, wherever there is one."""
+    """The same message with all member ids replaced."""
     changes: dict[str, Any] = {}
     for each in attrs.fields(type(message)):
         value = getattr(message, each.name)
@@ -98,7 +98,7 @@ def with_ids(message: Any, rename: Callable[[str], str]) -> Any:
 
 
 def told_by(reply: Any) -> Any:
-    """A reply without what depends on where it was given: the group's name there, and the clients' addresses."""
+    """A reply without the parts that depend on the broker: the group's name and the clients' addresses."""
     if not isinstance(reply, messages.DescribeGroupsReply):
         return reply
     rows: list[Any] = []
@@ -121,7 +121,7 @@ _CONVERTER.register_structure_hook(bytes, lambda text, _: bytes.fromhex(text))
 
 
 class ConversationError(ValueError):
-    """A recorded conversation that is damaged; it says how."""
+    """A recorded conversation is damaged."""
 
 
 def to_row(talk: Conversation) -> str:
@@ -138,10 +138,10 @@ def to_row(talk: Conversation) -> str:
 
 
 def from_row(line: str) -> Conversation:
-    """The other way.
+    """Read a conversation from such a line.
 
     Raises:
-        ConversationError: it is damaged.
+        ConversationError: the line is damaged.
     """
     try:
         data = json.loads(line)

@@ -1,4 +1,4 @@
-"""Our messages as Kafka's bytes and back, by kafka-python's schemas, which are Kafka's own: our codec is not used."""
+"""Encode and decode messages with kafka-python's schemas, which are Kafka's own, instead of kemu's codec."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -31,21 +31,21 @@ with warnings.catch_warnings():
     from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 HEADER_BYTES = 4
-"""What stands before each message on a connection: its length."""
+"""The length before each message on a connection."""
 
 
 class WireError(Exception):
-    """A broker said something that no Kafka of this version says."""
+    """A broker's response is not valid in this version."""
 
 
 @frozen
 class _Api:
     request: Callable[[Any, int], Any]
-    """(our request, version) -> kafka-python's."""
+    """(kemu's request, version) -> kafka-python's request."""
     response: Any
     """kafka-python's class."""
     reply: Callable[[Any, int], Any]
-    """(kafka-python's response, version) -> our reply."""
+    """(kafka-python's response, version) -> kemu's reply."""
 
 
 def request_bytes(request: Any, version: int, correlation_id: int, client: str) -> bytes:
@@ -56,10 +56,10 @@ def request_bytes(request: Any, version: int, correlation_id: int, client: str) 
 
 
 def reply_of(request: type, version: int, correlation_id: int, data: bytes) -> Any:
-    """Our reply, from a response without its length; fields that the version does not carry have their defaults.
+    """kemu's reply from a response without its length; fields that the version lacks have their defaults.
 
     Raises:
-        WireError: it is the answer to something else, or says that it was throttled.
+        WireError: the response belongs to another request, or reports throttling.
     """
     api = _APIS[request]
     found = api.response.decode(data, version=version, header=True)
@@ -76,7 +76,7 @@ _CREATE_VERSION, _FIND_VERSION = 4, 2
 
 
 def topic_request(name: str, partitions: int) -> bytes:
-    """CreateTopics of one topic."""
+    """A CreateTopics request for one topic."""
     topic = CreateTopicsRequest.CreatableTopic(
         name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
     )
@@ -85,18 +85,18 @@ def topic_request(name: str, partitions: int) -> bytes:
 
 
 def topic_error(data: bytes) -> ErrorCode:
-    """What came of ``topic_request``."""
+    """The error in the response to ``topic_request``."""
     (row,) = CreateTopicsResponse.decode(data, version=_CREATE_VERSION, header=True).topics
     return ErrorCode(row.error_code)
 
 
 def coordinator_request(group: str) -> bytes:
-    """FindCoordinator of a group."""
+    """A FindCoordinator request for a group."""
     return _framed(FindCoordinatorRequest(key=group, key_type=0, version=_FIND_VERSION), _FIND_VERSION)
 
 
 def coordinator_error(data: bytes) -> ErrorCode:
-    """What came of ``coordinator_request``."""
+    """The error in the response to ``coordinator_request``."""
     found = FindCoordinatorResponse.decode(data, version=_FIND_VERSION, header=True)
     return ErrorCode(found.error_code)
 

@@ -1,6 +1,6 @@
-"""``python -m lab.conformance.reassigning``: a recorded reassignment beside the emulator's, line by line.
+"""``python -m lab.conformance.reassigning``: compare a recorded reassignment with the emulator's, line by line.
 
-Exit codes: 0 everything is the same, 1 something differs, 2 bad input.
+Exit codes: 0 all lines are equal, 1 one differs, 2 bad input.
 """
 
 import sys
@@ -21,8 +21,10 @@ DIFFERS = 1
 
 
 @click.command()
-@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="How many runs of the emulator.")
-@click.option("--record", "release", metavar="RELEASE", help="Make a recording of this Kafka (Java, Maven, 3 minutes).")
+@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="Number of runs of the emulator.")
+@click.option(
+    "--record", "release", metavar="RELEASE", help="Record this release of Kafka (needs Java and Maven, 3 minutes)."
+)
 @click.option(
     "--protocol", metavar="VERSION", help="inter.broker.protocol.version of the recording; by default the release's."
 )

@@ -1,8 +1,8 @@
-"""The plan in the emulator: the same topics, the same steps; what its store has and its brokers are asked.
+"""The plan in the emulator: the same topics and steps; the store's contents and the requests to brokers.
 
-The first broker controls, as in the recording: the others come up a second later (then preferred leaders are elected).
-Copying is made to take long by cutting the target off from the leader only, where the real cluster has a throttle: what
-the controller does meanwhile depends on neither.
+The first broker is the controller, as in the recording: the others start a second later, and then preferred leaders are
+elected. To make copying slow, the target is isolated from the leader, where the real cluster has a throttle. The
+controller's actions depend on neither.
 """
 
 from typing import Any
@@ -61,7 +61,7 @@ AT_US = {
     plan.KILL: 40 * S,
     plan.RETURN: 53 * S,
 }
-"""When each step begins."""
+"""Start of each step."""
 assert tuple(AT_US) == plan.STEPS
 _BROKERS = tuple(broker_host(broker) for broker in range(plan.BROKERS))
 
@@ -112,7 +112,7 @@ def _moves(step: PlanStep) -> list[At]:
 
 
 def emulate(seed: int, *, profile: str) -> tuple[Sequences, str]:
-    """One run of the plan: what happened in it, and its verdict."""
+    """Make one run of the plan; return its sequences and its verdict."""
     watcher = _Watcher()
     one = Run(scenario(), seed=seed, profile=profile, loop="bare", observers=(watcher,), recorder=watcher)
     broke = one.run_with(run_plain)
@@ -120,7 +120,7 @@ def emulate(seed: int, *, profile: str) -> tuple[Sequences, str]:
 
 
 class _Watcher:
-    """Keeps what the store has (as an observer) and what brokers receive (as the recorder)."""
+    """Collects the store's contents (as an observer) and the brokers' requests (as the recorder)."""
 
     def __init__(self) -> None:
         self.found = Sequences(step.name for step in plan.STEPS)
@@ -134,7 +134,7 @@ class _Watcher:
     # --- the store ---------------------------------------------------------------------------------------------
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Handle one fact."""
         fact = seen.fact
         if type(fact) is not NodeWritten or fact.what == "deleted":
             return
@@ -154,7 +154,7 @@ class _Watcher:
     # --- brokers -----------------------------------------------------------------------------------------------
 
     def step(self, row: StepRow) -> None:
-        """One step of one machine."""
+        """Handle one step of one machine."""
         _, at_us, actor, _, _, event_row, effect_rows = row
         if event_row[0] == RECEIVED:
             packet = self._packets.take(event_row[1])
@@ -164,13 +164,13 @@ class _Watcher:
         self._packets.sent(actor, effect_rows)
 
     def packet(self, row: PacketRow) -> None:
-        """What became of a packet is seen when it arrives."""
+        """Handle a packet when it arrives."""
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
-        """Facts are seen as an observer."""
+        """Ignore facts, which the observer handles."""
 
     def broken(self, row: BrokenRow) -> None:
-        """The run's verdict says so."""
+        """Do nothing: the run's verdict has the error."""
 
     def _asked(self, step: str, broker: str, message: object) -> None:
         if not step:
@@ -180,8 +180,8 @@ class _Watcher:
                 for row in rows:
                     if row.topic_name in plan.TOPICS:
                         self._add(step, broker, row, self._led(row))
-            case UpdateMetadata(partition_states=told):
-                for each in told:
+            case UpdateMetadata(partition_states=states):
+                for each in states:
                     if each.topic_name in plan.TOPICS:
                         line = update_metadata_line(_led(each), self._base(each), each.offline_replicas)
                         self._add(step, broker, each, line)

@@ -1,6 +1,6 @@
-"""The plan: topics with records are reassigned, one is called back, one loses the broker it moves to midway.
+"""The plan: topics with records are reassigned; one reassignment is cancelled, another loses its target broker midway.
 
-Steps are some seconds apart, so that what one of them sets off is over when the next begins.
+Steps are some seconds apart, so that the effects of one are complete when the next begins.
 """
 
 from typing import NamedTuple
@@ -20,12 +20,12 @@ TOPICS: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 class PlanStep(NamedTuple):
-    """Something an operator does, or that befalls a broker. ``targets``: (topic, partition, replicas)."""
+    """An action of an operator, or a failure of a broker. ``targets``: (topic, partition, replicas)."""
 
     name: str
     targets: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
     is_slow: bool = False
-    """It is throttled, so that the next step comes midway."""
+    """The step is throttled, so that the next step comes midway."""
 
 
 MOVE = PlanStep(
@@ -44,5 +44,5 @@ MOVE_TO_BROKER_THAT_DIES = PlanStep("reassign, throttled, again", ((KILLED, 0, (
 KILL = PlanStep("the target broker is killed midway")
 RETURN = PlanStep("the target broker is started again")
 RACES = {(MOVE.name, "grown-0"): (1, 2)}
-"""Where chance decides: two replicas are added together, and either may be in sync first."""
+"""Races: two replicas are added together, and either can be in sync first."""
 STEPS = (MOVE, MOVE_SLOWLY, CANCEL, MOVE_TO_BROKER_THAT_DIES, KILL, RETURN)

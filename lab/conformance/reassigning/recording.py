@@ -1,8 +1,9 @@
-"""The plan in a real cluster: Kafka's own tool asks, and ZooKeeper's and the brokers' logs tell what came of it.
+"""Run the plan in a real cluster with Kafka's own tool, and read the results from the logs of ZooKeeper and the
+brokers.
 
-A topic's records are what it takes time to copy; ``kafka-reassign-partitions --throttle`` makes that long enough for
-something to happen midway. Source of the log lines: ``kafka.request.logger`` at DEBUG (a JSON object per request since
-Kafka 2.6), ZooKeeper's transaction log.
+A topic's records take time to copy; ``kafka-reassign-partitions --throttle`` makes this long enough for the next step.
+Source of the log lines: ``kafka.request.logger`` at DEBUG (a JSON object per request since Kafka 2.6), ZooKeeper's
+transaction log.
 """
 
 import json
@@ -34,7 +35,7 @@ LAG_MS, SESSION_MS = 10_000, 6_000
 THROTTLE_BYTES_PER_S = 500_000
 RECORD_BYTES = 10_000
 RECORDS = {plan.MOVED: 600, plan.CANCELLED: 1_000, plan.KILLED: 1_000}
-"""Topic -> how many there are before the plan begins; 100 in others."""
+"""Topic -> number of records before the plan begins; 100 in other topics."""
 SETTINGS = {
     "offsets.topic.replication.factor": str(plan.BROKERS),
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -43,7 +44,7 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
     "replication.quota.window.num": "2",
 }
-"""Of every broker. Few quota windows, so that a throttle holds from the first seconds on."""
+"""Settings of every broker. Few quota windows, so that a throttle is effective from the first seconds on."""
 _TOOL = "kafka.admin.ReassignPartitionsCommand"
 _LOAD = "org.apache.kafka.tools.ProducerPerformance"
 
@@ -54,16 +55,16 @@ class _Mark(NamedTuple):
 
 
 def record(libs: Path, folder: Path, protocol_version: str, say: Callable[[str], None]) -> Sequences:
-    """Run the plan in a real cluster, once (two minutes); what its logs say.
+    """Run the plan once in a real cluster (two minutes); return the sequences of its logs.
 
     Args:
         libs: Kafka's jars.
-        folder: where the cluster keeps everything.
+        folder: for the cluster's files.
         protocol_version: ``inter.broker.protocol.version``.
-        say: told what is done.
+        say: called with a line of progress.
 
     Raises:
-        RealKafkaError: the cluster did not do what it should.
+        RealKafkaError: the cluster failed.
     """
     settings = {**SETTINGS, "inter.broker.protocol.version": protocol_version}
     with RealCluster(libs, folder, plan.BROKERS, settings) as cluster:
@@ -183,7 +184,7 @@ def _step_at(marks: list[_Mark], at_ms: int) -> str:
 
 
 def read_requests(path: Path, bases: Mapping[str, Base]) -> Iterator[tuple[int, str, str]]:
-    """(wall clock, partition, line) of what the controller asked this broker."""
+    """(wall clock, partition, line) of each request of the controller to this broker."""
     wanted = ('"LEADER_AND_ISR"', '"STOP_REPLICA"', '"UPDATE_METADATA"')
     for row in path.read_text(encoding="utf-8").splitlines():
         if not any(api in row for api in wanted):

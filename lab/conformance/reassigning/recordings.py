@@ -1,4 +1,4 @@
-"""The recordings that are kept: which Kafka it was, and the profile that is held to it."""
+"""The stored recordings, each with its release of Kafka and the profile that is compared with it."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ ISRS_BY_CONTROLLER_SINCE = (2, 7)
 
 
 class SequencesError(ValueError):
-    """No recording of a reassignment."""
+    """A file or folder is not a recording of a reassignment."""
 
 
 class Recording(NamedTuple):
@@ -26,7 +26,7 @@ def read_all(folder: Path) -> list[Recording]:
     """All recordings of a folder, by name.
 
     Raises:
-        SequencesError: there is none, or one cannot be read.
+        SequencesError: the folder has no recording, or one cannot be read.
     """
     paths = sorted(folder.glob("*.json"))
     if not paths:

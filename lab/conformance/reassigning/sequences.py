@@ -1,17 +1,17 @@
-"""What is compared: for each step of a plan and each partition, what the store had and what each broker was asked.
+"""The compared data: for each step of a plan and each partition, the store's contents and the requests to each broker.
 
-Every entry is a line, so that a recording can be read, and a difference is a diff:
+Every entry is a line, so that people can read recordings and compare them with ``diff``:
 
-=====================================================================  ================================================
-assignment 2,1,0 adding 2 removing 0                                   the partition's part of the topic's node changed
-state leader 0 epoch 1 isr 0,1                                         its state node was written
-LeaderAndIsr leader 0 epoch 1 isr 0,1 version 1 replicas 2,1,0 ...     a broker was asked
-StopReplica epoch 2 delete
-UpdateMetadata leader 0 epoch 1 isr 0,1 version 1 replicas 2,1,0
-=====================================================================  ================================================
+| line | event |
+|---|---|
+| assignment 2,1,0 adding 2 removing 0 | the partition's part of the topic's node changed |
+| state leader 0 epoch 1 isr 0,1 | the partition's state node was written |
+| LeaderAndIsr leader 0 epoch 1 isr 0,1 version 1 replicas 2,1,0 ... | the broker got this request |
+| StopReplica epoch 2 delete | likewise |
+| UpdateMetadata leader 0 epoch 1 isr 0,1 version 1 replicas 2,1,0 | likewise |
 
-Epochs and versions count from what they were when the plan began: how topics come up is no part of it. ISRs are written
-in ascending order: they are sets.
+Epochs and versions are relative to the start of the plan, which excludes the creation of topics. ISRs are sets, so they
+are written in ascending order.
 """
 
 import json
@@ -25,21 +25,21 @@ STORE = "store"
 
 
 class Sequences:
-    """A run of a plan: step -> partition -> who ("store", "b0", ...) -> lines."""
+    """A run of a plan: step -> partition -> "store" or a broker ("b0", ...) -> lines."""
 
     def __init__(self, steps: Iterable[str]) -> None:
         self.steps: dict[str, dict[str, dict[str, list[str]]]] = {step: {} for step in steps}
 
     def add(self, step: str, partition: str, who: str, line: str) -> None:
-        """One line more."""
+        """Add one line."""
         self.steps[step].setdefault(partition, {}).setdefault(who, []).append(line)
 
     def lines(self, step: str, partition: str, who: str) -> list[str]:
-        """What happened there, in order."""
+        """The lines of this step, partition and place, in order."""
         return self.steps.get(step, {}).get(partition, {}).get(who, [])
 
     def places(self) -> list[tuple[str, str, str]]:
-        """(step, partition, who) of everything that has lines, sorted within its step."""
+        """(step, partition, place) of all entries with lines, sorted within each step."""
         return [
             (step, partition, who)
             for step, partitions in self.steps.items()
@@ -48,7 +48,7 @@ class Sequences:
         ]
 
     def to_json(self, about: Mapping[str, Any]) -> str:
-        """As it is kept; ``about`` says how it was made."""
+        """The text of a recording; ``about`` describes its origin."""
         kept = {
             step: {p: dict(sorted(of.items())) for p, of in sorted(each.items())} for step, each in self.steps.items()
         }
@@ -56,7 +56,7 @@ class Sequences:
 
     @classmethod
     def from_json(cls, text: str) -> "Sequences":
-        """A recording that was kept."""
+        """The sequences of a recording."""
         kept = json.loads(text)["steps"]
         made = cls(kept)
         made.steps = kept
@@ -64,7 +64,7 @@ class Sequences:
 
 
 class LinesDiffer(NamedTuple):
-    """Where two runs of a plan are not the same."""
+    """A difference between two runs of a plan."""
 
     step: str
     partition: str
@@ -76,10 +76,10 @@ class LinesDiffer(NamedTuple):
 def differences(
     kafka: Sequences, emulated: Sequences, races: Mapping[tuple[str, str], tuple[int, int]]
 ) -> list[LinesDiffer]:
-    """Everything that is not the same, line by line.
+    """All differences, line by line.
 
     Args:
-        races: (step, partition) -> two replicas that are added together: either may be the first in the ISR.
+        races: (step, partition) -> two replicas that are added together; either can be the first in the ISR.
     """
     found = []
     for place in dict.fromkeys((*kafka.places(), *emulated.places())):
@@ -91,7 +91,7 @@ def differences(
 
 
 def _joined_in_turn(lines: list[str], pair: tuple[int, int] | None) -> list[str]:
-    """The lines as they would be had the other of the two been first."""
+    """The lines for the other order of the two replicas."""
     if pair is None:
         return lines
     swapped = {str(pair[0]): str(pair[1]), str(pair[1]): str(pair[0])}
@@ -115,25 +115,25 @@ def _parts(*parts: tuple[str, Iterable[int]]) -> str:
 
 
 def assignment_line(assignment: ReplicaAssignment) -> str:
-    """A partition's part of its topic's node."""
+    """The line for a partition in its topic's node."""
     more = _parts(("adding", assignment.adding), ("removing", assignment.removing))
     return f"assignment {ids(assignment.replicas)}{more}"
 
 
 def state_line(state: PartitionState, first_epoch: int) -> str:
-    """A partition's state node."""
+    """The line for a partition's state node."""
     return f"state leader {state.leader} epoch {state.leader_epoch - first_epoch} isr {ids(sorted(state.isr))}"
 
 
 class Base(NamedTuple):
-    """What epoch and version of a partition's state were when the plan began."""
+    """Leader epoch and version of a partition's state at the start of the plan."""
 
     epoch: int
     version: int
 
 
 class Led(NamedTuple):
-    """What LeaderAndIsr and UpdateMetadata say of a partition alike."""
+    """The common part of a partition's lines for LeaderAndIsr and UpdateMetadata."""
 
     leader: int
     epoch: int
@@ -142,7 +142,7 @@ class Led(NamedTuple):
     replicas: tuple[int, ...]
 
     def line(self, api: str, base: Base, *more: tuple[str, Iterable[int]]) -> str:
-        """Who leads it, as ``api`` says."""
+        """The leader in a request of this API."""
         return (
             f"{api} leader {self.leader} epoch {self.epoch - base.epoch} isr {ids(sorted(self.isr))} "
             f"version {self.version - base.version} replicas {ids(self.replicas)}{_parts(*more)}"
@@ -150,15 +150,15 @@ class Led(NamedTuple):
 
 
 def leader_and_isr_line(led: Led, base: Base, adding: Iterable[int], removing: Iterable[int], *, is_new: bool) -> str:
-    """A partition of a LeaderAndIsr."""
+    """The line for a partition of a LeaderAndIsr."""
     return led.line("LeaderAndIsr", base, ("adding", adding), ("removing", removing)) + (" new" if is_new else "")
 
 
 def update_metadata_line(led: Led, base: Base, offline: Iterable[int]) -> str:
-    """A partition of an UpdateMetadata."""
+    """The line for a partition of an UpdateMetadata."""
     return led.line("UpdateMetadata", base, ("offline", offline))
 
 
 def stop_replica_line(epoch: int, base: Base, *, delete: bool) -> str:
-    """A partition of a StopReplica."""
+    """The line for a partition of a StopReplica."""
     return f"StopReplica epoch {epoch - base.epoch}" + (" delete" if delete else "")

@@ -1,4 +1,4 @@
-"""What ZooKeeper's own transaction log says was written: every write of a cluster, in the one order there is.
+"""Read ZooKeeper's transaction log: every write of a cluster, in order.
 
 Source: ZooKeeper 3.4 to 3.6 ``FileTxnLog``, ``TxnHeader``, ``CreateTxn``, ``SetDataTxn``, ``MultiTxn`` (big-endian,
 lengths before strings and buffers).
@@ -14,7 +14,7 @@ _CREATE, _DELETE, _SET_DATA, _CHECK, _MULTI, _CREATE_2 = 1, 2, 5, 13, 14, 15
 
 
 class StoreWrite(NamedTuple):
-    """A node that was written. ``what``: created, set, deleted; ``at_ms``: of the wall clock."""
+    """A write of a node. ``what``: created, set, deleted; ``at_ms``: of the wall clock."""
 
     at_ms: int
     zxid: int
@@ -24,7 +24,7 @@ class StoreWrite(NamedTuple):
 
 
 class TransactionLogError(ValueError):
-    """No transaction log of ZooKeeper's."""
+    """A file is not a transaction log of ZooKeeper."""
 
 
 class _Reader:
@@ -52,10 +52,10 @@ class _Reader:
 
 
 def read_writes(data: bytes) -> Iterator[StoreWrite]:
-    """All writes of a log file, oldest first; what was refused is left out.
+    """All successful writes of a log file, oldest first.
 
     Raises:
-        TransactionLogError: it does not begin as such a file does.
+        TransactionLogError: the file has another header.
     """
     if data[:4] != MAGIC:
         raise TransactionLogError("no transaction log of ZooKeeper")

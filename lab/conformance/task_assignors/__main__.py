@@ -1,6 +1,6 @@
-"""``python -m lab.conformance.task_assignors``: Kafka Streams' own task assignors beside the emulator's.
+"""``python -m lab.conformance.task_assignors``: compare Kafka Streams' task assignors with the emulator's.
 
-Exit codes: 0 everything is the same, 1 something differs, 2 bad input.
+Exit codes: 0 all assignments are equal, 1 one differs, 2 bad input.
 """
 
 import json
@@ -24,7 +24,7 @@ def _ask(release: str, count: int, seed: int, folder: Path) -> list[Json]:
 
 
 def _sample(cases: Sequence[Json]) -> list[Json]:
-    """Short ones of each assignor."""
+    """A sample of short cases of each assignor."""
     short = [case for case in cases if len(json.dumps(case)) <= MOST_CHARS]
     names = dict.fromkeys(case["assignor"] for case in cases)
     return [case for name in names for case in [each for each in short if each["assignor"] == name][:KEPT_OF_EACH]]

@@ -1,8 +1,7 @@
-"""Random cases for task assignors, in the form that ``kemu assign-tasks`` reads; same seed and number, same case.
+"""Random cases for task assignors, in the format of ``kemu assign-tasks``. The same seed and number give the same case.
 
-Half of them are applications in the middle of something: each task has had one owner, standbys lag a little, somebody
-joined or is gone. The others are wilder than any application: two claim the same task, tasks are not there any more,
-lags have nothing to do with who had what.
+Half of the cases are realistic: each task has had one owner, standbys lag a little, an instance joined or left. The
+others are arbitrary: two clients claim the same task, tasks no longer exist, lags do not match the previous owners.
 """
 
 from random import Random
@@ -10,11 +9,11 @@ from random import Random
 from lab.conformance.oracles import Json
 
 LATEST, UNKNOWN = -2, -3
-"""Lags of a task that runs and of one nothing is known of. Source: ``Task.LATEST_OFFSET``, ``UNKNOWN_OFFSET_SUM``."""
+"""Special lags: of a running task, and of an unknown one. Source: ``Task.LATEST_OFFSET``, ``UNKNOWN_OFFSET_SUM``."""
 
 
 def random_case(assignor: str, seed: int, number: int) -> Json:
-    """One case. Clients are named by their process ids: small numbers, or as random as those of a real application."""
+    """One case. Kinds of process ids, which name clients: small numbers, or random UUIDs as in a real application."""
     random = Random(f"{assignor}/{seed}/{number}")
     tasks, stateful = _tasks(random)
     names = _process_ids(random, random.choice((1, 2, 3, 4, 5, 6, 8, 11)))
@@ -52,7 +51,7 @@ def _tasks(random: Random) -> tuple[list[str], list[str]]:
 def _process_ids(random: Random, count: int) -> list[str]:
     if random.random() < 0.5:
         return [f"{number:032x}" for number in range(1, count + 1)]
-    # UUIDs are compared as signed numbers; with the first bit clear that is the order of their text.
+    # Java compares UUIDs as signed numbers; with the first bit clear this is the order of their texts.
     return sorted(f"{random.getrandbits(127):032x}" for _ in range(count))
 
 
@@ -61,9 +60,9 @@ def _like_an_application(
 ) -> Json:
     clients = {name: _client(random) for name in names}
     before = names[: random.randint(0, len(names))]
-    gone = random.choice((0, 0, 1))
+    departed = random.choice((0, 0, 1))
     for task in tasks:
-        owners = random.sample([*before, *["gone"] * gone], len(before) + gone)
+        owners = random.sample([*before, *["gone"] * departed], len(before) + departed)
         if not owners:
             continue
         owner, *rest = owners

@@ -1,7 +1,7 @@
-"""A release's task assignors on this machine: its jars from Maven, a small program in Java that calls them.
+"""Call a release's task assignors: jars from Maven, and a small program in Java.
 
-Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``: what is the same in all releases, and in folders
-what some of them call otherwise.
+Needs ``java``, ``javac`` and ``mvn``. The program is in ``java/``; folders there have the parts that differ between
+releases.
 """
 
 import shutil
@@ -22,18 +22,18 @@ CALLED_AS = (
     ((2, 4), ("since-2.3", "2.4")),
     ((2, 3), ("since-2.3", "2.3")),
 )
-"""From this release on the task assignors are called as in those folders, newest first; 3.8 calls them otherwise."""
+"""First release of each folder, newest first; the calls changed in 3.8."""
 CALLED_OTHERWISE_SINCE = (3, 6)
 
 
 class KafkaTaskAssignors:
-    """Those of one release.
+    """The task assignors of one release.
 
     Args:
-        folder: where jars and classes go.
+        folder: for jars and classes.
 
     Raises:
-        RealKafkaError: a program is missing, the release has no such assignors, or it could not be fetched.
+        RealKafkaError: a program is missing, the release has no such assignors, or its download failed.
     """
 
     def __init__(self, release: str, folder: Path) -> None:
@@ -50,10 +50,10 @@ class KafkaTaskAssignors:
         self._class_path = f"{classes}:{libs}/*"
 
     def answers(self, cases: Sequence[Json]) -> dict[str, Json]:
-        """What each case comes to, by id: ``probing`` and ``assignment``.
+        """Answer of each case by id: ``probing`` and ``assignment``.
 
         Raises:
-            RealKafkaError: an assignor raised something.
+            RealKafkaError: an assignor raised an exception.
         """
         written = _run(["java", "-cp", self._class_path, MAIN], "".join(f"{as_line(case)}\n" for case in cases))
         return dict(map(_read, written.splitlines()))
@@ -63,7 +63,7 @@ def version_of(release: str) -> tuple[int, ...]:
     """Major and minor number.
 
     Raises:
-        RealKafkaError: it is no release.
+        RealKafkaError: the text is not a release.
     """
     try:
         major, minor = release.split(".")[:2]
@@ -73,7 +73,7 @@ def version_of(release: str) -> tuple[int, ...]:
 
 
 def as_line(case: Json) -> str:
-    """As the program in Java reads it."""
+    """A case in the format of the Java program."""
     config = case["config"]
     fields = (
         case["id"],

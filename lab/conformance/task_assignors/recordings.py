@@ -1,4 +1,4 @@
-"""What a release answered to some cases, kept so that nobody needs Java; and what the emulator answers to them."""
+"""Recorded answers of a release, so that comparisons need no Java, and the emulator's answers."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ OF_RELEASES: tuple[tuple[tuple[int, int], Mapping[str, TaskAssignor]], ...] = (
     ((2, 6), TASK_ASSIGNORS_2_6),
     ((2, 3), TASK_ASSIGNORS_2_3),
 )
-"""The task assignors of releases, each from this one on, newest first."""
+"""The task assignors of releases, each from its first release on, newest first."""
 
 
 @frozen
@@ -43,7 +43,7 @@ class TaskAnswers:
         return recording_text(self.release, self.made_by, ROWS, self.cases)
 
     def differences(self) -> Iterator[OtherAnswer]:
-        """Cases that the emulator answers otherwise than the release."""
+        """Cases in which the emulator's answer differs from the release's."""
         for case in self.cases:
             ours = emulated(case, self.release)
             if ours != case["answer"]:
@@ -60,7 +60,7 @@ def assignors_of(release: str) -> Mapping[str, TaskAssignor]:
 
 
 def emulated(case: Json, release: str) -> Json:
-    """What the emulator's task assignor of a release answers."""
+    """The answer of the emulator's task assignor for a release."""
     read = read_case(json.dumps(case))
     (only,) = read.rebalances
     given = assignors_of(release)[case["assignor"]].assign(only.clients, read.tasks, read.stateful, read.config)

@@ -13,6 +13,7 @@ from kemu.protocol.messages.control import AlterIsr
 from kemu.protocol.notes.replication import IsrChanged, IsrChangeFailed, IsrChangePending
 from kemu.protocol.replication import IsrPath
 from tests.actors.broker.replica_world import CONTROLLER_ID, Bench
+from tests.examples import examples
 
 S = 1_000_000
 STEP_US = 100_000
@@ -176,7 +177,7 @@ TIMES_OUT_S = 30
 """``controller.socket.timeout.ms``: a request without an answer for so long is abandoned."""
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(ACTIONS)
 def test_whatever_is_answered_the_leader_counts_everybody_who_may_be_in_the_isr(actions: list[tuple[str, ErrorCode]]):
     """One request in flight: answers, lost answers, refusals, elections and followers in any order."""

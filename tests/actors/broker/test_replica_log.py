@@ -17,6 +17,7 @@ from kemu.actors.broker.replica_log import (
 )
 from kemu.actors.machine import Record
 from kemu.protocol.messages.data import ReplicaBatch
+from tests.examples import examples
 
 
 def batch(log: ReplicaLog, count: int, epoch: int, contents: bool = False) -> ReplicaBatch:
@@ -97,7 +98,7 @@ class JournaledLog(RuleBasedStateMachine):
 
 
 TestJournaledLog = JournaledLog.TestCase
-TestJournaledLog.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestJournaledLog.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
 
 
 @given(lost=st.integers(0, 7))

@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kemu.actors.broker.replica import Role
 from kemu.protocol.notes.replication import HighWatermarkAdvanced
 from tests.actors.broker.replica_world import AT, Bench
+from tests.examples import examples
 
 MS = 1_000
 
@@ -144,4 +145,4 @@ class Replication(RuleBasedStateMachine):
 
 
 TestReplication = Replication.TestCase
-TestReplication.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestReplication.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)

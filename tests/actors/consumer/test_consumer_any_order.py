@@ -31,6 +31,7 @@ from kemu.protocol.notes.groups import (
     Processed,
 )
 from tests.actors.consumer.consumer_harness import COORDINATOR, Harness
+from tests.examples import examples
 
 SECOND = 1_000_000
 
@@ -251,7 +252,9 @@ ANY = settings(stateful_step_count=40, deadline=None, suppress_health_check=list
 
 def test_any_order() -> None:
     """The same sixty lives every time: what fails here fails for everybody."""
-    run_state_machine_as_test(AnyOrder, settings=settings(ANY, max_examples=60, derandomize=True, database=None))
+    run_state_machine_as_test(
+        AnyOrder, settings=settings(ANY, max_examples=examples(60), derandomize=True, database=None)
+    )
 
 
 @pytest.mark.soak

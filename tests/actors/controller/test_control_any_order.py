@@ -281,11 +281,11 @@ class ControlPlane(RuleBasedStateMachine):
             assert hosted == {at: leaders[at] for at in assigned[broker]}, f"Q2: b{broker}"
 
 
-def _sweep(machine: type[ControlPlane], examples: int, steps: int, *, shrink: bool = True) -> None:
+def _sweep(machine: type[ControlPlane], most: int, steps: int, *, shrink: bool = True) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples,
+            max_examples=most,
             stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),

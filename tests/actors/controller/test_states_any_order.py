@@ -15,6 +15,7 @@ from kemu.protocol.nodes import PartitionState, state_path
 from tests.actors.controller.controller_bench import EPOCH, ControllerBench
 from tests.actors.controller.test_partition_states import VALID as PARTITION_MOVES
 from tests.actors.controller.test_replica_states import VALID as REPLICA_MOVES
+from tests.examples import examples
 
 NON_EXISTENT, NEW, ONLINE, OFFLINE = PartitionPhase
 PLACES = ((1, 2, 3), (2, 3), (3, 1), (4,))
@@ -302,4 +303,4 @@ class States(RuleBasedStateMachine):
 
 
 TestStates = States.TestCase
-TestStates.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestStates.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

@@ -24,6 +24,7 @@ from kemu.protocol.errors import ErrorCode as E
 from kemu.protocol.messages.group import DeleteGroups, LeavingMember, OffsetDelete, TopicPartitions
 from kemu.protocol.notes.groups import GroupBecame
 from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench, metadata
+from tests.examples import examples
 
 SESSION_MS = 6_000
 REBALANCE_MS = 10_000
@@ -414,7 +415,7 @@ class AnyOrder(RuleBasedStateMachine):
 HOW = settings(stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(HOW, max_examples=80)
+TestAnyOrder.settings = settings(HOW, max_examples=examples(80))
 
 
 @pytest.mark.soak

@@ -16,6 +16,7 @@ from kemu.protocol.commands import DelayWatches, ExpireSession, FreezeSession, L
 from kemu.protocol.messages.store import CreateMode, StoreCode, StoreOp, StoreOpKind
 from kemu.protocol.notes.replication import NodeWritten
 from tests.actors.store.test_store import Stores
+from tests.examples import examples
 
 PATHS = ("/a", "/b", "/a/x", "/a/y", "/b/x")
 paths = st.sampled_from(PATHS)
@@ -231,7 +232,7 @@ def test_the_store_is_its_model_under_any_order():
     run_state_machine_as_test(
         AnyOrder,
         settings=settings(
-            max_examples=60,
+            max_examples=examples(60),
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

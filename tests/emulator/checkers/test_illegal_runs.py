@@ -246,7 +246,7 @@ def after_the_groups_log_was_cut(story, end, start):
 
 
 def test_a_log_that_lost_other_commits_is_no_excuse(story):
-    """Spec 2.7: a loss is what the log itself lost, nothing before it."""
+    """Only records that the log itself lost count as lost."""
     after_the_groups_log_was_cut(story, end=20, start=3)
 
     caught(story, "commits", "c2 starts t-0 at 3 (committed) although 4 was committed")

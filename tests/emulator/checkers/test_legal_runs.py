@@ -84,7 +84,7 @@ def eager_rebalance(story: Story) -> None:
 
 
 def test_an_eager_rebalance_hands_a_partition_over():
-    """Spec 2.5, 2.6: everything is revoked before the join."""
+    """Eager rebalancing: all partitions are revoked before the join."""
     story = Story("c1", "c2", "c3")
     story.form(c1="0", c2="1")
     eager_rebalance(story)
@@ -93,7 +93,7 @@ def test_an_eager_rebalance_hands_a_partition_over():
 
 
 def test_a_commit_that_was_on_its_way_to_the_log_when_the_next_generation_began():
-    """Spec 1.14: PreparingRebalance accepts commits; the append takes its time."""
+    """PreparingRebalance accepts commits; the append takes its time."""
     story = Story("c1", "c2")
     story.form(c1="0", c2="1")
     story.process("c1", 0, 0, 3)
@@ -109,7 +109,7 @@ def test_a_commit_that_was_on_its_way_to_the_log_when_the_next_generation_began(
 
 
 def test_a_cooperative_handover_takes_two_generations():
-    """Spec 2.6, KIP-429: the leader withholds the partition, its owner revokes it and joins again."""
+    """KIP-429: the leader withholds the partition, its owner revokes it and joins again."""
     story = Story("c1", "c2")
     story.form(c1="0 1")
     story.add("c2")
@@ -150,7 +150,7 @@ def zombie(story: Story) -> None:
 
 
 def test_a_zombie_works_on_until_it_learns_while_another_owns_its_partition():
-    """Spec 2.7: after a reset the member still serves its partitions until its next poll."""
+    """After a reset the member still serves its partitions until its next poll."""
     story = Story("c1", "c2")
     story.form(c1="0", c2="1")
     zombie(story)
@@ -159,7 +159,7 @@ def test_a_zombie_works_on_until_it_learns_while_another_owns_its_partition():
 
 
 def test_a_static_member_restarts_in_the_same_generation_under_a_new_id():
-    """Spec 1.11: no rebalance, the stored assignment is handed out again."""
+    """No rebalance: the coordinator returns the stored assignment."""
     story = Story("c1", "c2")
     story.add("c1", instance="i1")
     story.become("PreparingRebalance")
@@ -223,7 +223,7 @@ def test_two_processes_of_one_static_instance_the_older_is_fenced():
 
 
 def test_a_static_zombie_claims_what_was_given_away_a_generation_ago():
-    """Spec 2.3, KIP-792: a claim of an older generation protects nothing; overlap lasts until the zombie learns."""
+    """KIP-792: a claim of an older generation protects nothing; overlap lasts until the zombie learns."""
     story = Story("c1", "c2")
     story.add("c1", instance="i1")
     story.become("PreparingRebalance")
@@ -250,7 +250,7 @@ def test_a_static_zombie_claims_what_was_given_away_a_generation_ago():
 
 
 def test_a_failover_in_mid_rebalance_uses_a_generation_number_again():
-    """Spec 1.15, trap 4: the log knows generation 1 only; 2 begins twice, and only the second time counts."""
+    """The log has generation 1 only: generation 2 begins twice, and only the second one counts."""
     story = Story("c1", "c2")
     story.form(c1="0", c2="1")
     story.become("PreparingRebalance")
@@ -502,7 +502,7 @@ def test_a_group_that_comes_to_rest_within_the_bound_after_each_disturbance():
 
 
 def test_members_too_slow_for_max_poll_interval_do_the_same_work_again_and_again():
-    """Spec 2.7: they are thrown out before they commit; partitions behind the first are never reached."""
+    """The member is evicted before it commits; partitions behind the first are never reached."""
     story = Story("c1")
     story.form(c1="0 1")
     story.heal()

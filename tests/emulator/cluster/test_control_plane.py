@@ -1,4 +1,4 @@
-"""Store and controllers as actors of the world: hosts, faults of hosts and network, the trace. Spec 1.1 - 1.5."""
+"""Store and controllers as actors of the world: hosts, faults of hosts and network, the trace."""
 
 from kemu.actors.controller.controller import Controller
 from kemu.actors.store.store import Store

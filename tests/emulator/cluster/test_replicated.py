@@ -58,7 +58,7 @@ def went(name: str, *kinds: type, seed: int = 3) -> Kept:
 
 
 def test_a_rolling_restart_with_controlled_shutdown_elects_nobody_offline():
-    """Spec 1.10; leaders are moved before the broker goes, so nobody finds a partition without one."""
+    """Leaders move before the broker stops, so no client finds a partition without a leader."""
     kept = went("rolling-broker-restart", ControlledShutdownAnswered, LeaderElectedForPartition)
 
     answers = [seen.fact for seen in kept.of(ControlledShutdownAnswered)]
@@ -104,7 +104,7 @@ def test_a_slow_follower_leaves_the_isr_and_comes_back():
 
 
 def test_with_one_replica_of_two_required_nothing_is_acknowledged():
-    """Spec 2.2: NOT_ENOUGH_REPLICAS while the ISR is below min.insync.replicas."""
+    """NOT_ENOUGH_REPLICAS while the ISR is below min.insync.replicas."""
     kept = went("two-of-three-lost", RecordsAcknowledged)
 
     times = [seen.at_us for seen in kept.seen]
@@ -131,7 +131,7 @@ def run_with(scenario: Scenario, seed: int) -> tuple[RunResult, Replicas]:
 
 
 def test_what_an_unclean_election_loses_is_named_and_is_no_violation():
-    """UncleanLeaderElectionTest.uncleanLeaderElectionEnabled; spec 2.7."""
+    """UncleanLeaderElectionTest.uncleanLeaderElectionEnabled."""
     result, replicas = run_with(load_scenario("unclean-election"), 3)
 
     assert "replicas" not in [violation.checker for violation in result.violations]

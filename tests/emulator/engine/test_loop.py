@@ -61,7 +61,7 @@ def test_a_run_driven_in_parts_is_the_run_driven_at_once() -> None:
 
 def test_the_trace_is_the_same_in_other_processes_with_other_hash_seeds() -> None:
     program = (
-        "from tests.emulator.engine.test_drive import *\n"
+        "from tests.emulator.engine.test_loop import *\n"
         "world = stormy_world(7)\n"
         "run_trio(world, SECOND)\n"
         "print(digest(world))"

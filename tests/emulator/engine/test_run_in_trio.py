@@ -14,7 +14,7 @@ from kemu.emulator.runner import Run
 from kemu.protocol.commands import Close
 from kemu.protocol.notes.groups import GroupBecame
 from lab.bench.engine import steady
-from tests.emulator.engine.test_drive import stormy_world
+from tests.emulator.engine.test_loop import stormy_world
 from tests.emulator.engine.toys import call, caller, digest, small_world
 
 SECOND = 1_000_000

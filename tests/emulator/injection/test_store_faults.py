@@ -126,7 +126,7 @@ def test_a_leader_whose_answer_was_lost_finds_out_what_became_of_its_write(appli
 
 
 def test_an_election_whose_answer_was_lost_is_won_all_the_same() -> None:
-    """Spec 1.1: the write was ours; we find ourselves in /controller with the epoch we wrote."""
+    """The write succeeded: /controller names this broker, with the epoch that it wrote."""
     first = controller()
     others = [host for host in ("b0", "b1", "b2") if host != first]
     watched = Watched(

@@ -28,6 +28,7 @@ from kemu.emulator.trace.traces import (
 )
 from kemu.protocol.messages.group import Heartbeat
 from kemu.protocol.notes.groups import LeaderElected
+from tests.examples import examples
 
 HEADER = Header(
     scenario={"name": "steady", "members": ["c1", "c2"], "nested": {"a": [1, 2]}},
@@ -174,7 +175,7 @@ def whole(tmp_path_factory):
     return path.read_bytes(), list(read_trace(path).records())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_file_cut_anywhere_gives_a_prefix_and_says_what_is_missing(whole, tmp_path, data):
     content, records = whole
@@ -195,7 +196,7 @@ def test_a_file_cut_anywhere_gives_a_prefix_and_says_what_is_missing(whole, tmp_
     assert len(read) < len(records)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_flipped_byte_never_gives_a_wrong_record(whole, tmp_path, data):
     content, records = whole

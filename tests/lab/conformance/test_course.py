@@ -34,7 +34,7 @@ def test_a_partition_is_down_from_its_revocation_until_the_next_member_has_it() 
     """ConsumerRebalanceListener: onPartitionsRevoked, then onPartitionsAssigned at its next owner."""
     held = HeldPartitions()
     held.assigned(1_000, "c1", ["orders-0", "orders-1"])
-    held.given_up(5_000, "c1", ["orders-0"])
+    held.revoked(5_000, "c1", ["orders-0"])
     held.assigned(7_000, "c2", ["orders-0"])
 
     assert held.spans_ms(9_000) == {"orders-0": ((5_000, 7_000),), "orders-1": ()}
@@ -45,8 +45,8 @@ def test_what_two_members_hold_is_down_when_both_have_let_go() -> None:
     held = HeldPartitions()
     held.assigned(1_000, "c1", ["orders-0"])
     held.assigned(2_000, "c2", ["orders-0"])
-    held.given_up(3_000, "c1", ["orders-0"])
-    held.gone(4_000, "c2")
+    held.revoked(3_000, "c1", ["orders-0"])
+    held.ended(4_000, "c2")
 
     assert held.spans_ms(10_000) == {"orders-0": ((4_000, 10_000),)}
 
@@ -55,9 +55,9 @@ def test_a_process_that_stands_still_holds_nothing_until_it_goes_on() -> None:
     """SIGSTOP and SIGCONT; what it is told to give up when it goes on stays down."""
     held = HeldPartitions()
     held.assigned(1_000, "c1", ["orders-0", "orders-1"])
-    held.stands_still(2_000, "c1")
-    held.goes_on(5_000, "c1")
-    held.given_up(5_100, "c1", ["orders-1"])
+    held.paused(2_000, "c1")
+    held.resumed(5_000, "c1")
+    held.revoked(5_100, "c1", ["orders-1"])
 
     assert held.spans_ms(6_000) == {"orders-0": ((2_000, 5_000),), "orders-1": ((2_000, 5_000), (5_100, 6_000))}
 

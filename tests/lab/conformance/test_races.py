@@ -15,7 +15,7 @@ from lab.conformance.comparing import (
     compare_plan,
 )
 from lab.conformance.course import Course, Exchange, RebalanceSeen
-from lab.conformance.races import CONDITIONS, overtaken, touched
+from lab.conformance.races import CONDITIONS, affected, overtaken
 
 RACE = "rejoined-first"
 REJOINED = "Leader c1-1 re-joining group during Stable; client reason: need to revoke partitions and re-join"
@@ -72,8 +72,8 @@ def test_the_race_came_out_where_a_late_sync_was_refused_because_another_had_rev
     assert overtaken(USUAL) == ()
     assert overtaken(course(4, refused=2, reasons={3: LEFT, 4: REJOINED})) == (), "another cause"
     assert overtaken(course(4, refused=3, reasons={3: REJOINED})) == (), "another generation"
-    assert list(touched(RACE, RACED)) == [2, 3, 4]
-    assert not touched(RACE, USUAL)
+    assert list(affected(RACE, RACED)) == [2, 3, 4]
+    assert not affected(RACE, USUAL)
 
 
 def test_generations_are_counted_where_the_race_came_out_as_in_kafkas_run() -> None:

@@ -49,10 +49,10 @@ def test_what_kafka_answered_is_right_by_the_reference_coordinator(recorded: rec
     config = broker_config(PROFILES[recorded.about.profile].broker)
     said = []
     for talk in recorded.talks:
-        told = [Seen(0, 0, "", 0, HostStarted(host="b0", life=1, kept_disk=True))]
-        replay(talk, config, told)
+        notes = [Seen(0, 0, "", 0, HostStarted(host="b0", life=1, kept_disk=True))]
+        replay(talk, config, notes)
         checker = MembershipRules(config.group_initial_rebalance_delay_ms * 1_000)
-        judge(told, ended_us=talk.end_ms * 1_000, checkers=(checker,))
+        judge(notes, ended_us=talk.end_ms * 1_000, checkers=(checker,))
         said += [(talk.seed, each.kind, each.text) for each in checker.violations]
 
     assert said == []
@@ -87,7 +87,7 @@ def test_another_releases_coordinator_is_told_apart() -> None:
 
 
 def test_an_answer_that_is_missing_late_or_other_is_a_difference() -> None:
-    """Each is told by its field."""
+    """Each is notes by its field."""
     talk = next(talk for talk in RECORDED[0].talks if talk.answers.get(0) is not None)
     first = talk.answers[0]
     ours, _ = replay(talk, CONFIG)

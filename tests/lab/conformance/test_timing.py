@@ -9,7 +9,7 @@ from kemu.emulator.plan.entries import plan_to_dicts
 from kemu.protocol.draws import distribution
 from lab.conformance import plans
 from lab.conformance.emulated import emulate
-from lab.conformance.timing import Felt, busy_as, done_by, timed
+from lab.conformance.timing import Effect, busy_as, done_by, timed
 
 PLANS = plans.plans_in(plans.KEPT)
 
@@ -23,23 +23,23 @@ def plan_of(name: str, **changes: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("row", "what"),
     [
-        ("start c1 a=b", (Felt.JOINS, "c1")),
-        ("close c4", (Felt.CLOSES, "c4")),
-        ("kill -9 of the process of c2", (Felt.IS_KILLED, "c2")),
-        ("c2 stands still (SIGSTOP)", (Felt.STAYS_BLOCKED, "c2")),
-        ("c2 goes on (SIGCONT)", (Felt.GOES_ON, "c2")),
-        ("topic grows from 6 to 12 partitions", (Felt.GROWS, "12")),
-        ("SIGTERM to the broker (clean shutdown)", (Felt.BROKER_CLOSES, "0")),
-        ("SIGTERM broker 1", (Felt.BROKER_CLOSES, "1")),
-        ("kill -9 broker 0 (the controller)", (Felt.BROKER_IS_KILLED, "0")),
-        ("the broker has started", (Felt.BROKER_STARTS, "0")),
-        ("broker 2 has started", (Felt.BROKER_STARTS, "2")),
+        ("start c1 a=b", (Effect.JOINS, "c1")),
+        ("close c4", (Effect.CLOSES, "c4")),
+        ("kill -9 of the process of c2", (Effect.IS_KILLED, "c2")),
+        ("c2 stands still (SIGSTOP)", (Effect.PAUSED, "c2")),
+        ("c2 goes on (SIGCONT)", (Effect.RESUMED, "c2")),
+        ("topic grows from 6 to 12 partitions", (Effect.GROWS, "12")),
+        ("SIGTERM to the broker (clean shutdown)", (Effect.BROKER_CLOSES, "0")),
+        ("SIGTERM broker 1", (Effect.BROKER_CLOSES, "1")),
+        ("kill -9 broker 0 (the controller)", (Effect.BROKER_IS_KILLED, "0")),
+        ("the broker has started", (Effect.BROKER_STARTS, "0")),
+        ("broker 2 has started", (Effect.BROKER_STARTS, "2")),
         ("broker 2 is started again", None),
         ("the broker has ended", None),
         ("end: everybody closes", None),
     ],
 )
-def test_a_row_of_a_timeline_is_felt_as_one_thing(row: str, what: tuple[Felt, str] | None) -> None:
+def test_a_row_of_a_timeline_is_felt_as_one_thing(row: str, what: tuple[Effect, str] | None) -> None:
     """Orders to start are not felt; what has started is."""
     assert done_by(row) == what
 

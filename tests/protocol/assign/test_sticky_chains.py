@@ -24,6 +24,7 @@ from kemu.protocol.assign.search.score import balance_score, is_balanced, moved,
 from kemu.protocol.assign.sticky import FAIR, STICKY, STICKY_BALANCED, STICKY_FIRST, STICKY_WITHOUT_GENERATION
 from kemu.protocol.names import MemberId
 from kemu.protocol.profiles import PROFILES
+from tests.examples import examples
 from tests.protocol.assign.vectors import load
 
 TOPICS = ("t", "u", "v", "w")
@@ -147,7 +148,7 @@ CHAIN = st.tuples(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=8), st
 START = Group(Topics({"t": 3, "u": 5, "v": 8}), {"m1": Subscriber(("t", "u")), "m2": Subscriber(("u", "v"))})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(CHAIN)
 def test_sticky_balanced_is_valid_minimal_deterministic_and_at_rest_after_any_chain_of_rebalances(chain: Any) -> None:
     """KIP-54's two goals and its definition of balanced; ``Assignor.assign``: any order of the input, the same
@@ -174,7 +175,7 @@ def test_sticky_balanced_is_valid_minimal_deterministic_and_at_rest_after_any_ch
         group = _next(group, assignment, random)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(CHAIN)
 def test_cooperative_sticky_balanced_never_hands_over_directly_and_settles_balanced(chain: Any) -> None:
     """KIP-429: what moves is withheld until its owner gave it up; Kafka's own tests allow four follow-up rebalances."""
@@ -191,7 +192,7 @@ def test_cooperative_sticky_balanced_never_hands_over_directly_and_settles_balan
         group = _next(group, result.assignment, random)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(CHAIN)
 def test_sticky_first_moves_nothing_that_may_stay_and_fair_is_as_balanced_as_can_be(chain: Any) -> None:
     """KIP-54, alternatives: "all previously assigned partitions are preserved"; "fairness only"."""
@@ -220,7 +221,7 @@ def test_sticky_first_moves_nothing_that_may_stay_and_fair_is_as_balanced_as_can
         group = _next(group, kept, random)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(CHAIN)
 @pytest.mark.parametrize("assignor", [STICKY_BALANCED, COOPERATIVE_STICKY_BALANCED])
 def test_with_racks_the_result_is_as_balanced_and_the_input_order_as_little_matters(
@@ -265,7 +266,7 @@ def test_of_every_release_all_get_what_they_subscribe_to_and_nothing_twice(relea
         group = _next(group, assignment, random)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(CHAIN)
 @pytest.mark.parametrize("assignor", [STICKY_WITHOUT_GENERATION, COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS])
 def test_past_bugs_assign_what_they_believe_and_break_nothing_else(assignor: Assignor, chain: Any) -> None:
@@ -343,7 +344,7 @@ def _least_squares(members: int, pools: list[Pool]) -> int:
     return min(sum(load * load for load in loads) for loads in reachable)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(POOLS)
 def test_balancing_ends_within_its_bound_at_the_least_sum_of_squares_and_going_home_keeps_it(raw: Any) -> None:
     """protocol.assign.leveling, protocol.assign.chains: the termination argument and the optimality of chains."""

@@ -27,6 +27,13 @@ SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+SHORT = (
+    "test_every_run_has_the_digest_of_kemu_run",
+    "test_executors_find_that_a_run_which_must_fail_does",
+    "test_a_folder_of_traces_is_one_table_of_all_kinds",
+    "test_what_cannot_be_read_is_a_table_of_its_own",
+)
+"""The tests with Spark in the short set: they need the small campaign, and no analysis."""
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java that lives a minute."""
 
@@ -54,14 +61,16 @@ stable_within = "{within}"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that share the session run in one process, however many there are.
+    """Tests that share the session run in one process; only a few of them belong to the short set.
 
-    First, since xdist reads the marks in the same hook.
+    The hook comes first, because pytest-xdist and ``-m`` read the marks in the same hook.
     """
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if "spark" in getattr(item, "fixturenames", ()):
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            if config.pluginmanager.hasplugin("xdist"):
                 item.add_marker(pytest.mark.xdist_group("spark"))
+            if getattr(item, "originalname", "") not in SHORT:
+                item.add_marker(pytest.mark.full("Spark plans each query for a second; an analysis takes a minute"))
 
 
 def write_small(folder: Path, *, name: str = "small", duration: str = "40s", within: str = "60s") -> Path:
