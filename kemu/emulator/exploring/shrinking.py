@@ -3,7 +3,7 @@
 The method is delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). It
 removes plan lines, groups, members, topics, partitions, records, brokers, settings and time, and rounds numbers. Each
 attempt is a run, and is kept if it shows the same violation (``trial.Signature``). The passes repeat until none finds
-anything, within the allowed number of runs. Shrinking uses no clock and no chance: the same input gives the same result.
+anything, within the allowed number of runs. Shrinking uses no clock and no chance: equal inputs give equal results.
 
 A failure that needs its plan keeps needing it. Otherwise a group that "did not come to rest" would soon be a group
 without enough time.

@@ -81,9 +81,9 @@ ASSIGNORS = (
         summary="A partition outside its owner's rack goes to another member while its owner still processes it.",
         story=(
             "Since 3.5 the sticky assignors use racks (KIP-881): a partition without a replica in its owner's rack is"
-            " assigned anew. The assignor cooperative-sticky removes moving partitions from the assignment, so that their"
-            " owners revoke them first. It did not count those partitions as moving, and assigned them to new members in the"
-            " same rebalance. Until the old owner had revoked a partition, two members processed it."
+            " assigned anew. The assignor cooperative-sticky removes moving partitions from the assignment, so that"
+            " their owners revoke them first. It did not count those partitions as moving, and assigned them to new"
+            " members in the same rebalance. Until the old owner had revoked a partition, two members processed it."
         ),
         was="only partitions beyond a member's share count as moving",
         today="partitions outside their owner's rack do, too",
