@@ -1,4 +1,4 @@
-"""The exit codes of commands and the verdicts of runs: the one declaration of both."""
+"""The declaration of exit codes of commands, and of verdicts of runs."""
 
 from collections.abc import Iterable, Mapping
 
@@ -57,7 +57,7 @@ OF_VERDICT: Mapping[str, int] = {name: verdict.exit_code for name, verdict in VE
 def worst(verdicts: Iterable[str]) -> int:
     """Return the exit code of several runs.
 
-    A broken program takes precedence over a violation of correctness, and that over a violation of liveness.
+    Precedence: a broken program, then a violation of correctness, then a violation of liveness.
     """
     codes = {OF_VERDICT[verdict] for verdict in verdicts}
     return next((code for code in (BROKEN, CORRECTNESS, LIVENESS) if code in codes), HOLDS)

@@ -1,6 +1,6 @@
 """Compose a scenario in TOML from the facts that files contain; each assumption becomes a comment.
 
-One snapshot has lag, which is a backlog and no rate. So a rate is measured only between two describes of the same
+A single describe contains the lag, which is a backlog and not a rate. So a rate needs two describes of the same
 partitions with a known time between them.
 """
 

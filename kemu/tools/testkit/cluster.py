@@ -547,7 +547,7 @@ class EmulatedCluster:
     def barrier(self, **keys: Any) -> Iterator[HeldMessages]:
         """Hold messages until ``count`` senders have sent one: ``with kemu.barrier(api="JoinGroup", count=3)``.
 
-        Then all of them are delivered at once. ``await barrier.opens()`` waits for this.
+        Then the barrier opens and delivers all of them at once. ``await barrier.opens()`` waits for the opening.
 
         Raises:
             ScenarioError, NoEffect: as ``do``.
@@ -663,8 +663,8 @@ class EmulatedCluster:
             self.outcome = result_of(one, self.seed, one.profile, "bare", broke, self._began_s)
         if self.outcome.verdict != "holds":
             unexpected, _ = split(self.outcome.violations, one.scenario.expect)
-            said = violations_text(unexpected) if not self.outcome.broke else self.outcome.broke
-            raise Violated(f"{self.outcome.verdict}: {said}", self.outcome)
+            problem = violations_text(unexpected) if not self.outcome.broke else self.outcome.broke
+            raise Violated(f"{self.outcome.verdict}: {problem}", self.outcome)
         planned = self.outcome.faults[: len(one.scenario.plan)]
         unfired = [fault.text for fault in planned if not fault.fired]
         if unfired and not self.allow_unfired:

@@ -150,7 +150,7 @@ def kemu(request: pytest.FixtureRequest, kemu_seed: int) -> "Iterator[EmulatedCl
         from kemu.emulator.exploring.swarm import swarm_case
 
         scenario = swarm_case(kemu_seed, scenario, profile=given.get("profile")).scenario
-    allow_unfired = bool(given.get("allow_unfired") or given.get("swarm"))  # a drawn plan may miss
+    allow_unfired = bool(given.get("allow_unfired") or given.get("swarm"))  # a drawn fault may have no effect
     cluster = EmulatedCluster(
         seed=kemu_seed, scenario=scenario, profile=given.get("profile"), allow_unfired=allow_unfired
     )
@@ -189,11 +189,11 @@ def pytest_runtest_makereport(
     report = yield
     cluster = item.stash.get(_CLUSTER, None)
     if call.when == "call" and report.failed and cluster is not None and cluster.began:
-        report.sections.append(("kemu", "\n".join(_told(item, cluster))))
+        report.sections.append(("kemu", "\n".join(_failure_lines(item, cluster))))
     return report
 
 
-def _told(item: pytest.Item, cluster: "EmulatedCluster") -> Iterator[str]:
+def _failure_lines(item: pytest.Item, cluster: "EmulatedCluster") -> Iterator[str]:
     from kemu.tools.testkit.failure import failure_text
 
     name = re.sub(r"[^\w.-]+", "-", item.nodeid.rpartition("/")[2]).strip("-").removesuffix(f"-seed{cluster.seed}")
