@@ -201,8 +201,8 @@ def test_a_failure_is_known_if_it_is_gone_with_one_of_the_releases_own_bugs(
     [
         (("--seeds", "5:1"), "must be A:B"),
         (("--profile", "kafka-9.9"), "is no profile"),
-        (("steady-group", "--replicated"), "leave SCENARIO or it out"),
-        (("steady-group", "--operated"), "leave SCENARIO or it out"),
+        (("steady-group", "--replicated"), "goes without SCENARIO"),
+        (("steady-group", "--operated"), "goes without SCENARIO"),
         (("--out", "x.toml"), "--out goes with --seed"),
     ],
 )

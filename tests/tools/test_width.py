@@ -18,7 +18,7 @@ from kemu.emulator.watching.panel import Panel
 from kemu.tools.cli import kemu
 from kemu.tools.commands.analyze import as_table
 from kemu.tools.determinism import sweep
-from kemu.tools.report.layout import Column, fold, table, without_zeros
+from kemu.tools.report.layout import TableColumn, fold, table, without_zeros
 from kemu.tools.report.ownership import Ownership
 from kemu.tools.report.run_report import as_text, table_of_seeds
 from kemu.tools.report.story import Story
@@ -151,7 +151,7 @@ def test_a_wrapped_command_is_one_command_for_a_shell() -> None:
 
 def test_columns_that_do_not_fit_stand_in_a_further_table_with_the_first_column() -> None:
     """No figure is lost."""
-    columns = [Column("seed"), *(Column(f"figure {number}", right=True) for number in range(9))]
+    columns = [TableColumn("seed"), *(TableColumn(f"figure {number}", right=True) for number in range(9))]
     lines = table(columns, [[str(number) for number in range(10)]], width=50)
 
     assert all(len(click.unstyle(line)) <= 50 for line in lines)
@@ -161,7 +161,7 @@ def test_columns_that_do_not_fit_stand_in_a_further_table_with_the_first_column(
 
 def test_columns_of_zeros_go() -> None:
     """But never the first ones."""
-    columns = [Column("seed"), Column("lost"), Column("down"), Column("delay")]
+    columns = [TableColumn("seed"), TableColumn("lost"), TableColumn("down"), TableColumn("delay")]
     kept, rows = without_zeros(columns, [["0", "0", "0.00", "1.5"], ["0", "0", "-", "0.0"]])
 
     assert [column.head for column in kept] == ["seed", "delay"]

@@ -12,7 +12,7 @@ import click
 from kemu.tools.commands.campaign import clear_errors, spark_settings
 from kemu.tools.exits import BROKEN
 from kemu.tools.progress import busy
-from kemu.tools.report.layout import Column, print_lines, table, terminal_width
+from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
 
 if TYPE_CHECKING:
     from kemu.tools.pipeline.run import Analysis
@@ -106,7 +106,7 @@ def as_table(rows: Sequence[dict[str, Any]]) -> list[str]:
     most = max(MOST_CELL, terminal_width() // 3)
     cut = [[text if len(text) <= most else text[: most - 1] + "…" for text in line] for line in cells]
     numbers = [all(row[name] is None or isinstance(row[name], int | float) for row in rows) for name in names]
-    columns = [Column(name, right=number) for name, number in zip(names, numbers, strict=True)]
+    columns = [TableColumn(name, right=number) for name, number in zip(names, numbers, strict=True)]
     lines = table(columns, cut, indent=0, keys=2 if len(names) > 2 else 1)
     note = f"cells longer than {most} characters are cut; --format csv or json has them whole"
     return [*lines, *([note] if cut != cells else [])]

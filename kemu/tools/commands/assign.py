@@ -23,7 +23,7 @@ from kemu.protocol.assign.search.score import balance_score, is_balanced, moved,
 from kemu.protocol.names import MemberId, consumer_host
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.group_lines import BadLine, GroupLine, read_group
-from kemu.tools.report.layout import Column, print_lines, table
+from kemu.tools.report.layout import TableColumn, print_lines, table
 from kemu.tools.report.transcript import partitions_text
 
 REPEATS = 3
@@ -77,7 +77,9 @@ def _answer_text(number: int, answer: Mapping[str, Any]) -> Iterator[str]:
     owned = answer["assignment"]
     rows = [(member, f"{len(parts)}", partitions_text(sorted(parts))) for member, parts in owned.items()]
     yield f"line {number}"
-    yield from table((Column("member"), Column("count", right=True), Column("partitions", wraps=True)), rows)
+    yield from table(
+        (TableColumn("member"), TableColumn("count", right=True), TableColumn("partitions", wraps=True)), rows
+    )
     rounds = f", {answer['rounds']} rebalances" if "rounds" in answer else ""
     balanced = "balanced" if answer["balanced"] else "not balanced"
     yield f"  {balanced}, score {answer['balance_score']}, {answer['moved']} moved{rounds}, {answer['micros']} us"
@@ -275,7 +277,7 @@ def _print_comparison(shown: Mapping[str, Any]) -> None:
         print_lines([f"  {click.style('error', fg='red')}: {shown['error']}"])
         return
     rows: Sequence[Mapping[str, Any]] = shown["assignors"]
-    columns = [Column("assignor"), *(Column(title, right=True) for title in COLUMNS.values())]
+    columns = [TableColumn("assignor"), *(TableColumn(title, right=True) for title in COLUMNS.values())]
     cells = [[row["assignor"], *(f"{row[key]:,}" for key in COLUMNS)] for row in rows if "error" not in row]
     if cells:
         print_lines(table(columns, cells))

@@ -17,7 +17,7 @@ from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
 from kemu.tools.progress import progress
-from kemu.tools.report.layout import Column, print_lines, table, terminal_width
+from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
 
 if TYPE_CHECKING:
     from kemu.emulator.findings import Violation
@@ -178,10 +178,10 @@ def _list(form: str) -> None:
     ]
     heads = ("issue", "whose", "fixed in", "caught by", "what went wrong")
     if terminal_width() >= WIDE:
-        columns = [Column(head, wraps=head == heads[-1]) for head in heads]
+        columns = [TableColumn(head, wraps=head == heads[-1]) for head in heads]
         print_lines(table(columns, rows, indent=0))
     else:
-        columns = [Column(heads[0]), Column(heads[2]), Column(heads[-1], wraps=True)]
+        columns = [TableColumn(heads[0]), TableColumn(heads[2]), TableColumn(heads[-1], wraps=True)]
         print_lines(table(columns, [(row[0], row[2], row[-1]) for row in rows], indent=0))
     print_lines(["", f'{len(rows)} past bugs; "kemu bugs ID" shows the effect of one, and that today\'s rule holds'])
 

@@ -17,7 +17,7 @@ from kemu.tools.determinism.sweep import ASLEEP
 from kemu.tools.determinism.sweep import print_difference as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
 from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
-from kemu.tools.report.layout import Column, print_lines, table
+from kemu.tools.report.layout import TableColumn, print_lines, table
 
 if TYPE_CHECKING:
     from kemu.tools.pipeline.campaign import Campaign, RunLine
@@ -225,7 +225,7 @@ def _report_text(
         for row in cells_table
     ]
     heads = ("runs", "failed", "first failing seed", "s per run")
-    yield from table([Column("cell"), *(Column(head, right=True) for head in heads)], rows, indent=0)
+    yield from table([TableColumn("cell"), *(TableColumn(head, right=True) for head in heads)], rows, indent=0)
     yield ""
     yield f"{len(lines) - len(commands):,} of {len(lines):,} hold; {wall_s:.1f} s"
     for row in cells_table:

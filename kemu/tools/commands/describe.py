@@ -33,7 +33,7 @@ from kemu.protocol.config import (
 from kemu.protocol.draws import DRAWS, HOW, SETS
 from kemu.protocol.errors import ErrorCode
 from kemu.tools.exits import MEANING
-from kemu.tools.report.layout import Column, print_lines, table, terminal_width
+from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
 
 CONFIGS: Mapping[str, tuple[str, type]] = {
     "consumer": ("[groups.NAME.config]", ConsumerConfig),
@@ -77,7 +77,7 @@ def scenarios(form: str) -> None:
         click.echo(json.dumps([{"name": preset.name, "summary": preset.summary} for preset in listed], indent=2))
         return
     rows = [(click.style(preset.name, bold=True), preset.summary) for preset in listed]
-    print_lines(table((Column(), Column(wraps=True)), rows, indent=0))
+    print_lines(table((TableColumn(), TableColumn(wraps=True)), rows, indent=0))
 
 
 @click.command()
@@ -121,7 +121,7 @@ def _print(title: str, lines: Iterable[str]) -> None:
 def _table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
     """Rows as text that fits; the last column wraps."""
     last = len(rows[0]) - 1
-    columns = [Column(wraps=at == last) for at in range(last + 1)]
+    columns = [TableColumn(wraps=at == last) for at in range(last + 1)]
     return table(columns, rows, indent=0, width=terminal_width() - 2)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from kemu.emulator.metrics.figure import Better
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95, spread
-from kemu.tools.report.layout import Column, table
+from kemu.tools.report.layout import TableColumn, table
 
 NO_DIFFERENCE = "no difference shown"
 EQUAL = "equal"
@@ -147,12 +147,16 @@ def _figures(worked: Sequence[dict[str, Any]], names: Sequence[str], seeds: int,
             [variant, *(_cell(row, name, show_all) for name in names)]
             for variant, row in zip(variants, worked, strict=True)
         ]
-        yield from table([Column("variant"), *(Column(head, right=True) for head in heads)], cells)
+        yield from table([TableColumn("variant"), *(TableColumn(head, right=True) for head in heads)], cells)
     else:
         cells = [
             [_words(name), FIGURES[name].unit.value, *(_cell(row, name, show_all) for row in worked)] for name in names
         ]
-        columns = [Column("figure"), Column("unit"), *(Column(variant, right=True) for variant in variants)]
+        columns = [
+            TableColumn("figure"),
+            TableColumn("unit"),
+            *(TableColumn(variant, right=True) for variant in variants),
+        ]
         yield from table(columns, cells, keys=2)
 
 

@@ -7,7 +7,7 @@ import click
 
 from kemu.emulator.exploring.coverage import DECLARED, ROLES, Coverage, Point
 from kemu.emulator.exploring.probes import PROBES
-from kemu.tools.report.layout import Column, table
+from kemu.tools.report.layout import TableColumn, table
 
 SHADES = (" ", "░", "▒", "▓", "█")
 """Shades of counts: 0, up to 9, up to 99, up to 999, more."""
@@ -42,7 +42,7 @@ def as_text(coverage: Coverage, role: str | None = None) -> Iterable[str]:
     hit = [(name, coverage.probes[name]) for name in PROBES if coverage.probes[name]]
     yield ""
     yield f"probes hit: {len(hit)} of {len(PROBES)}"
-    columns = (Column("", right=True), Column(), Column(wraps=True))
+    columns = (TableColumn("", right=True), TableColumn(), TableColumn(wraps=True))
     yield from table(columns, [(short(count), name, PROBES[name].says) for name, count in hit])
     yield "never hit:"
     yield from table(columns, [("", name, PROBES[name].says) for name in coverage.unhit()])
@@ -63,7 +63,9 @@ def _table(role: str, points: list[Point], coverage: Coverage) -> Iterable[str]:
         cells = [f"{short(count)} {shade(count)}" if count else "" for count in counts]
         rows.append([message if message != before else "", outcome, *cells])
         before = message
-    yield from table([Column(), Column(), *(Column(state, right=True) for state in states)], rows, keys=2)
+    yield from table(
+        [TableColumn(), TableColumn(), *(TableColumn(state, right=True) for state in states)], rows, keys=2
+    )
 
 
 def as_dict(coverage: Coverage, role: str | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, Occurrence, counted
-from kemu.tools.report.layout import Column, table, terminal_width
+from kemu.tools.report.layout import TableColumn, table, terminal_width
 
 MOST = 20
 """Unexplained anomalies that the text lists; the JSON has all."""
@@ -59,8 +59,8 @@ def as_text(history: RunHistory, indent: int = 0) -> Iterator[str]:
     if history.broke:
         yield f"the run broke, and the history ends there: {history.broke.splitlines()[0]}"
     counts = counted(history.found)
-    columns = (Column("anomaly"), Column("times", right=True), Column("records", right=True),
-               Column("explained by", wraps=True))  # fmt: skip
+    columns = (TableColumn("anomaly"), TableColumn("times", right=True), TableColumn("records", right=True),
+               TableColumn("explained by", wraps=True))  # fmt: skip
     rows = [
         (kind.value, f"{times:,}", f"{records:,}", f"{why} ({EXPLANATIONS[why]})" if why else "NOTHING")
         for kind in Anomaly

@@ -140,7 +140,7 @@ def _ansi(text: "Text") -> str:
 
 
 @frozen
-class Column:
+class TableColumn:
     """A column of a table. ``right``: its cells are aligned to the right. ``wraps``: the column takes the remaining
     width.
     """
@@ -151,7 +151,7 @@ class Column:
 
 
 def table(
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     rows: Sequence[Sequence[str]],
     *,
     width: int | None = None,
@@ -194,7 +194,9 @@ def _blocks(least: Sequence[int], room: int, keys: int) -> list[list[int]]:
     return blocks
 
 
-def _drawn(columns: Sequence[Column], rows: Sequence[Sequence[str]], wraps: Sequence[bool], room: int) -> list[str]:
+def _drawn(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], wraps: Sequence[bool], room: int
+) -> list[str]:
     from rich.table import Table
     from rich.text import Text
 
@@ -217,8 +219,8 @@ def _trimmed(line: str) -> str:
 
 
 def without_zeros(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], keys: int = 1
-) -> tuple[list[Column], list[list[str]]]:
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], keys: int = 1
+) -> tuple[list[TableColumn], list[list[str]]]:
     """Columns and rows without columns of zeros; the first ``keys`` columns stay."""
     kept = [
         at for at in range(len(columns)) if at < keys or any(not ZERO.fullmatch(click.unstyle(row[at])) for row in rows)

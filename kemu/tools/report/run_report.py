@@ -29,8 +29,7 @@ from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.report.first_screen import COLOURS, cost_line, event_line, events_text, verdict_line
-from kemu.tools.report.layout import Column as TableColumn
-from kemu.tools.report.layout import table, terminal_width, without_zeros
+from kemu.tools.report.layout import TableColumn, table, terminal_width, without_zeros
 from kemu.tools.report.ownership import Ownership, picture
 from kemu.tools.report.reasons import short_members, short_reason
 from kemu.tools.report.story import Story, StoryLine, clock_text, core_text, span_text

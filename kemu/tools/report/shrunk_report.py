@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kemu.emulator.exploring.pasteable import violation_line
 from kemu.emulator.exploring.shrinking import Shrunk
 from kemu.emulator.runner import RunResult, run
-from kemu.tools.report.layout import Column, table
+from kemu.tools.report.layout import TableColumn, table
 from kemu.tools.report.run_report import told_lines
 from kemu.tools.report.story import Story
 
@@ -16,7 +16,7 @@ def sizes(shrunk: Shrunk) -> Iterable[str]:
         (what, f"{before}", f"{after}")
         for (what, before), (_, after) in zip(shrunk.before.rows(), shrunk.after.rows(), strict=True)
     ]
-    yield from table((Column(), Column("before", right=True), Column("after", right=True)), rows)
+    yield from table((TableColumn(), TableColumn("before", right=True), TableColumn("after", right=True)), rows)
 
 
 def story_of(shrunk: Shrunk) -> tuple[RunResult, tuple[str, ...]]:
