@@ -60,7 +60,7 @@ def broker_host(node_id: int) -> HostName:
 def broker_of(host: ActorName) -> int:
     """Kafka's id of the broker of this host; raises ValueError for another host."""
     if not host.startswith("b"):
-        raise ValueError(f"{host} is no broker")
+        raise ValueError(f"{host} is not a broker")
     return int(host[1:])
 
 

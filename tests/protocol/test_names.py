@@ -71,7 +71,7 @@ def test_what_makes_an_address_and_what_reads_it_agree(number: int):
 @pytest.mark.parametrize("other", ["c1", "zk", "admin", ""])
 def test_another_host_has_no_broker_id(other: str):
     """A checker that asked for one would reason about the wrong host."""
-    with pytest.raises(ValueError, match="no broker"):
+    with pytest.raises(ValueError, match="not a broker"):
         broker_of(other)
 
 

@@ -100,7 +100,7 @@ class DelayedFetches(Generic[F]):
 
     def _stop(self, number: int) -> F:
         fetch = self._held.release(number)
-        assert fetch is not None, f"fetch {number} is not held back"
+        assert fetch is not None, f"fetch {number} is not delayed"
         fetch.held = False
         unwatch(fetch)
         return fetch

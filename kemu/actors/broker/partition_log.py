@@ -59,7 +59,7 @@ def to_record(batch: LoggedBatch) -> Record:
 def from_record(record: Record) -> LoggedBatch:
     """The batch of a record that ``to_record`` made."""
     key, value = record
-    assert key == b"" and value is not None, f"no batch: key {key!r}"
+    assert key == b"" and value is not None, f"not a batch: key {key!r}"
     return LoggedBatch(*_LAYOUT.unpack(value))
 
 
@@ -124,7 +124,7 @@ class PartitionLog:
         for record in records:
             key, value = record
             if key == START_KEY:
-                assert log is not None and value is not None, "a log that starts elsewhere has had records"
+                assert log is not None and value is not None, "a log start entry needs an earlier batch"
                 log.advance_start(start_of(value))
                 continue
             batch = from_record(record)

@@ -50,7 +50,7 @@ class ControllerChannels:
             deadline=(ControllerTimer.CHANNEL_TIMEOUT,),
         )
         self._timers: Mapping[str, Callable[..., None]] = {
-            ControllerTimer.CHANNEL_RETRY: self._try_again,
+            ControllerTimer.CHANNEL_RETRY: self._retry,
             ControllerTimer.CHANNEL_TIMEOUT: self._client.deadline_passed,
         }
         self._channels: dict[int, _Channel] = {}
@@ -97,7 +97,7 @@ class ControllerChannels:
                 return False
         return True
 
-    def _try_again(self, broker: str) -> None:
+    def _retry(self, broker: str) -> None:
         self._try(self._channels[int(broker)])
 
     def _try(self, channel: _Channel) -> None:

@@ -50,7 +50,7 @@ class Batches(Generic[At]):
 
     def resume(self, at: At, step: ReassignmentStep) -> None:
         """Add a partition whose step already runs, regardless of the limits."""
-        assert at not in self._number, f"{at} is there"
+        assert at not in self._number, f"{at} is queued already"
         self._number[at] = self._counter = self._counter + 1
         self._begin(at, step)
 

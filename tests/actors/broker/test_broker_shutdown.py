@@ -36,10 +36,10 @@ def test_without_a_known_controller_a_broker_waits_and_looks_again_before_it_end
     """No controller in the metadata cache: an attempt is used up, and the back-off passes."""
     bench = Bench(controller_id=-1)
     bench.shutdown.begin()
-    bench.shutdown.try_again()
+    bench.shutdown.try_shutdown()
     assert (bench.asked, bench.waits_ms) == ([], [5_000, 5_000])
 
-    bench.shutdown.try_again()
+    bench.shutdown.try_shutdown()
     assert [type(each) for each in bench.asked] == [LeaveStore], "three tries (controlled.shutdown.max.retries)"
     assert len(bench.waits_ms) == 2, "after the last one it does not sleep"
 
@@ -48,7 +48,7 @@ def test_a_controller_that_is_known_meanwhile_is_asked() -> None:
     bench = Bench(controller_id=-1)
     bench.shutdown.begin()
     bench.control.controller_id = 0
-    bench.shutdown.try_again()
+    bench.shutdown.try_shutdown()
 
     assert [type(each) for each in bench.asked] == [ControlledShutdown]
     bench.answer(ErrorCode.NONE)

@@ -282,7 +282,7 @@ class _ReturnSearch:
         while member in self.links:
             way.append(self.links[member])
             member = self.links[member][3]
-        assert member == self.owner, "the way home does not start at its owner"
+        assert member == self.owner, "the path does not start at its owner"
         gain = sum(self._move(index, giver, taker) for index, giver, taker, _ in way)
         if gain <= 0:
             for index, giver, taker, _ in reversed(way):
