@@ -100,7 +100,11 @@ class RollingRestart:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        stage.parts(stage.cluster.rolling_restart(self.group, self.every_us, self.down_us, self.how, stage.part_done))
+        stage.parts(
+            stage.cluster.deployments.rolling_restart(
+                self.group, self.every_us, self.down_us, self.how, stage.part_done
+            )
+        )
         return None
 
 
@@ -158,7 +162,7 @@ class RollingUpgrade:
         hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
         if not all(hosts):
             return "a host of it does not exist now"
-        count = stage.cluster.rolling_upgrade(
+        count = stage.cluster.deployments.rolling_upgrade(
             self.group,
             self.every_us,
             self.down_us,
@@ -212,7 +216,7 @@ class BrokersUpgrade:
         hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
         if not all(hosts):
             return "a host of it does not exist now"
-        outcome = stage.cluster.upgrade_brokers(
+        outcome = stage.cluster.deployments.upgrade_brokers(
             self.every_us,
             self.down_us,
             self.how,
@@ -258,7 +262,7 @@ class AddMembers:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        stage.cluster.add_members(self.group, self.count)
+        stage.cluster.deployments.add_members(self.group, self.count)
         return None
 
 
@@ -319,7 +323,11 @@ class RemoveMembers:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return None if stage.cluster.remove_members(self.group, self.count) else "the group has no running member"
+        return (
+            None
+            if stage.cluster.deployments.remove_members(self.group, self.count)
+            else "the group has no running member"
+        )
 
 
 @action(

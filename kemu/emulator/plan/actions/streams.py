@@ -42,7 +42,9 @@ class ScaleDown:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.scale_down(self.group, percentage(self.to) or 0, tuple(dict.fromkeys(self.hosts)))
+        return stage.cluster.deployments.scale_down(
+            self.group, percentage(self.to) or 0, tuple(dict.fromkeys(self.hosts))
+        )
 
 
 @action("keep-instance", "a Streams instance that was told to leave stays", drawn=NEVER, workload=True)
@@ -59,7 +61,7 @@ class KeepInstance:
 
     def apply(self, stage: Stage) -> Outcome:
         """See ``Action``."""
-        return stage.cluster.keep_instance(self.host)
+        return stage.cluster.deployments.keep_instance(self.host)
 
 
 def percentage(text: str) -> int | None:
