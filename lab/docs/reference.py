@@ -128,8 +128,8 @@ def config_keys() -> str:
         parts += [f"## {name}", f"Written in `{place}`.", table(("key", "default", "source"), rows)]
     return _page(
         "Config keys",
-        "The names and defaults are Kafka's, of the newest release. [Profiles](profiles.md) change defaults. Keys that "
-        "begin with `emulated.` belong to kemu. `kemu describe KEY` explains one key.",
+        "The names and defaults are Kafka's, of the newest release. [Profiles](profiles.md) change defaults. "
+        "Keys that begin with `emulated.` belong to kemu. `kemu describe KEY` explains one key.",
         *parts,
     )
 
