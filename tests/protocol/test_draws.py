@@ -74,7 +74,7 @@ def test_a_draw_is_within_its_distribution_and_grows_with_its_bits(bits: int, te
         ("normal 1s 2s", "is not a distribution"),
         ("2", "is not a duration"),
         ("-2s", "neither a duration"),
-        ("uniform 2s 1s", "goes down"),
+        ("uniform 2s 1s", "decreases"),
         ("uniform 1s 20%", "mixes shares"),
         ("lognormal median=0s p99=2s", "median above 0"),
         ("quantiles 5=1s 100=2s", "0th to the 100th"),
