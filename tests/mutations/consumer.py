@@ -51,8 +51,8 @@ MUTATIONS = [
         "tests/actors/consumer/test_consumer_close.py::test_a_static_member_does_not_say_goodbye",
     ),
     Mutation(  # forget max.poll.interval
-        "kemu/actors/consumer/consumer.py",
-        "            self.membership.poll_timed_out()\n",
+        "kemu/actors/consumer/polling.py",
+        "            self._membership.poll_timed_out()\n",
         "            pass\n",
         "tests/actors/consumer/test_consumer_heartbeat.py::test_an_application_that_does_not_poll_in_time_leaves_the_group",
     ),

@@ -82,7 +82,7 @@ MUTATIONS = [
         ("session_outlasts_join.toml:1",),
     ),
     Mutation(  # a member whose application does not poll stays
-        "kemu/actors/consumer/consumer.py",
+        "kemu/actors/consumer/polling.py",
         "            self._poll_by_us = self.now_us + self._max_poll_us\n            if not",
         "            self._poll_by_us = self.now_us + self._max_poll_us * 10\n            if not",
         "group-progress/member-kept",

@@ -113,7 +113,7 @@ class CloseCall:
         self._commits.call_completed()
         if not self._tasks_first:
             self._membership.heartbeats.stop()
-        if machine.by_hand:
+        if machine.subscription.by_hand:
             self._leave()
         else:
             self._rebalancing.give_up_everything(self._leave)

@@ -203,7 +203,7 @@ class Commits:
         commit = Commit(membership.generation, settled, raises)
         offsets = self._positions.consumed() if only is None else only.first
         catch_up = machine.catch_up
-        if catch_up is not None and not machine.by_hand:
+        if catch_up is not None and not machine.subscription.by_hand:
             offsets = catch_up.not_committed(offsets)
             if both and membership.state is MemberState.STABLE:
                 commit.parts = 2
@@ -216,9 +216,9 @@ class Commits:
         elif coordinator is None:
             machine.discovery.find()
             self._settle(commit, Result.RETRIABLE)
-        elif membership.state is MemberState.UNJOINED and not machine.by_hand:
+        elif membership.state is MemberState.UNJOINED and not machine.subscription.by_hand:
             self._settle(commit, Result.FAILED)
-        elif membership.state is not MemberState.STABLE and not machine.by_hand:
+        elif membership.state is not MemberState.STABLE and not machine.subscription.by_hand:
             self._settle(commit, Result.REBALANCING)
         else:
             request = OffsetCommit(

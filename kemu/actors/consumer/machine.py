@@ -3,7 +3,7 @@
 The parts know these protocols and the parts they own or receive, never ``actors.consumer.consumer``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
@@ -12,6 +12,7 @@ from kemu.actors.clients.discovery import FIND, Discovery
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.consumer.partition import Partition
 from kemu.actors.consumer.state import Generation, MemberState, Result
+from kemu.actors.consumer.subscription import TopicSubscription
 from kemu.actors.machine import Chance, Draws, TimerKey
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
@@ -20,7 +21,6 @@ from kemu.protocol.messages.ranges import FetchedLogs
 from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.rebalancing.client_rules import ClientRules
-from kemu.protocol.topic_pattern import TopicPattern
 
 Callback: TypeAlias = Callable[[tuple[TopicPartition, ...], bool], None]
 """Continuation of a callback of the listener: (its partitions, whether the callback raised)."""
@@ -290,20 +290,8 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     @property
-    def topics(self) -> tuple[str, ...]:
-        """The subscribed topics."""
-        ...
-
-    @property
-    def pattern(self) -> TopicPattern | None:
-        """The subscribed pattern; None: topics are subscribed by name."""
-        ...
-
-    def subscribe_from_pattern(self, topics: Iterable[str]) -> None:
-        """Subscribe to those of these topics that match the pattern.
-
-        Source: ``ConsumerCoordinator.updatePatternSubscription``.
-        """
+    def subscription(self) -> TopicSubscription:
+        """The subscription."""
         ...
 
     @property
@@ -312,11 +300,6 @@ class ConsumerMachine(FetchingMachine, Protocol):
 
         Calls of poll() follow each other without a gap, each as long as its timeout, until there are records.
         """
-        ...
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether the application assigned partitions itself (``assign()``), so that there is no membership."""
         ...
 
     @property

@@ -125,7 +125,7 @@ class Membership:
             elif self.joining:
                 return False
             elif not self.rejoin_needed:
-                if self.joined_topics == machine.topics:
+                if self.joined_topics == machine.subscription.topics:
                     return True
                 self.request_rejoin(SUBSCRIPTION_CHANGED)
             elif machine.now_us < self._retry_at_us:
@@ -148,7 +148,7 @@ class Membership:
         Source: ``ConsumerCoordinator.poll``, which refreshes at each poll() during the join.
         """
         machine = self._machine
-        if machine.pattern is None:
+        if machine.subscription.pattern is None:
             return True
         if self._fresh_after_answers is None:
             machine.metadata.refresh_if_allowed()
@@ -199,7 +199,7 @@ class Membership:
         assert coordinator is not None
         self._become(MemberState.PREPARING, self._rejoin_reason or "join")
         self.joining = True
-        self.joined_topics = machine.topics
+        self.joined_topics = machine.subscription.topics
         self._fresh_after_answers = None
         request = JoinGroup(
             group=self._group,

@@ -270,7 +270,7 @@ class Positions:
             numbers.setdefault(one.topic, []).append(one.number)
         topics = tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items())
         asked = self._asked = {one.at: one for one in partitions}
-        if self._machine.catch_up is not None and not self._machine.by_hand:
+        if self._machine.catch_up is not None and not self._machine.subscription.by_hand:
             logs = RangeFetch(group=self._group, topics=topics)
             self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._no_committed, asked)
             return

@@ -124,7 +124,7 @@ class Questions:
             numbers.setdefault(topic, []).append(number)
         topics = tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items())
         question.waits += 1
-        if machine.catch_up is not None and not machine.by_hand:
+        if machine.catch_up is not None and not machine.subscription.by_hand:
             logs = RangeFetch(group=self._group, topics=topics)
             machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._unanswered, question)
         else:

@@ -118,7 +118,7 @@ class Rebalancing:
             else:
                 self._prepared()
         else:
-            give_up = self.rules.give_up_before_join(owned, machine.topics)
+            give_up = self.rules.give_up_before_join(owned, machine.subscription.topics)
             if give_up is not None:
                 machine.call_listener("onPartitionsRevoked", give_up, self._revoked_before_join)
             else:
@@ -164,7 +164,7 @@ class Rebalancing:
 
     def _prepared(self, raised: bool = False) -> None:
         self.is_leader = False
-        self._machine.metadata.want(self._machine.topics)
+        self._machine.metadata.want(self._machine.subscription.topics)
         if raised:
             self._machine.raise_to_application("a callback of the rebalance listener raised")
 
@@ -190,7 +190,7 @@ class Rebalancing:
     # --- subscriptions -----------------------------------------------------------------------------------------
 
     def subscriptions(self) -> tuple[JoinProtocol, ...]:
-        machine = self._machine
+        machine, topics = self._machine, self._machine.subscription.topics
         version, rack = machine.versions.subscription, machine.config.client_rack or None
         owned, generation = tuple(sorted(self._positions.owned())), self._membership.generation.id
         self._known = ()
@@ -198,7 +198,7 @@ class Rebalancing:
             JoinProtocol(
                 name=name,
                 metadata=self.rules.write_subscription(
-                    Subscription(machine.topics, assignor.user_data(machine.topics), owned, generation, rack),
+                    Subscription(topics, assignor.user_data(topics), owned, generation, rack),
                     version,
                 ),
             )
@@ -216,7 +216,7 @@ class Rebalancing:
             return
         metadata = self._machine.metadata
         topics = {topic for one in by_member.values() for topic in one.subscription.topics}
-        metadata.want(tuple(sorted(topics.union(self._machine.topics))))
+        metadata.want(tuple(sorted(topics.union(self._machine.subscription.topics))))
         self._leading = reply, by_member
         if not metadata.stale:
             self._assign()
@@ -368,14 +368,14 @@ class Rebalancing:
         ``SubscriptionState.checkAssignmentMatchedSubscription``, ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
         """
         machine = self._machine
-        if machine.pattern is None or assigned.issubset(machine.topics):
-            return assigned.issubset(machine.topics)
-        if not all(map(machine.pattern.matches, assigned)):
+        if machine.subscription.pattern is None or assigned.issubset(machine.subscription.topics):
+            return assigned.issubset(machine.subscription.topics)
+        if not all(map(machine.subscription.pattern.matches, assigned)):
             return False
-        before = machine.topics
-        machine.subscribe_from_pattern((*before, *assigned))
+        before = machine.subscription.topics
+        machine.subscription.match((*before, *assigned), keeps_others=self.is_leader)
         if self._membership.joined_topics == before:
-            self._membership.joined_topics = machine.topics
+            self._membership.joined_topics = machine.subscription.topics
         return True
 
     def _check_incompatible(self, incompatible: bool) -> None:

@@ -555,10 +555,10 @@ class Stage:
         member = self.member
         owns = member is not None and member.machine.membership.generation.id >= 0
         return {
-            "position": member.machine.position(AT) if member is not None and owns else None,
+            "position": member.machine.thread.position(AT) if member is not None and owns else None,
             "committed": pending[0][0] if pending else None if kept is None else kept.value.offset,
             "pending": pending,
-            "child_alive": member is not None and member.machine.child_consumer_is_alive(),
+            "child_alive": member is not None and member.machine.thread.child_consumer_is_alive(),
             "p_log": self.p_log,
             "s_log": self.s_log,
             "delivered": self.delivered,

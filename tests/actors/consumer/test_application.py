@@ -201,7 +201,7 @@ def test_commands_pause_seek_and_resume() -> None:
     harness.tell(Seek(topic="t", partition=0, offset=1))
     harness.run(2_000_000)
     done = [(note.first, note.last) for note in harness.notes if isinstance(note, Processed)]
-    assert done == [(0, 4)] and harness.consumer.paused() == (FIRST,)
+    assert done == [(0, 4)] and harness.consumer.thread.paused() == (FIRST,)
 
     harness.tell(ResumePartitions(partitions=(FIRST,)))
     harness.run(2_000_000)

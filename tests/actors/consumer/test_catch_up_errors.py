@@ -153,7 +153,7 @@ def test_what_was_given_up_while_its_log_was_asked_about_is_not_read() -> None:
     assert stage.looks() == [EARLIEST_TIMESTAMP]
 
     stage.tell(Unsubscribe())
-    assert stage.owner.machine.assignment() == ()
+    assert stage.owner.machine.thread.assignment() == ()
     stage.release()
     stage.poll("secondary", 10_000)
 

@@ -239,7 +239,9 @@ class AnyOrder(RuleBasedStateMachine):
         if self.subscribed:
             owned = harness.consumer.positions.owned()
             wanted = [
-                (topic, number) for topic in harness.consumer.topics for number in range(harness.cluster.topics[topic])
+                (topic, number)
+                for topic in harness.consumer.subscription.topics
+                for number in range(harness.cluster.topics[topic])
             ]
             assert sorted(owned) == sorted(wanted)
             assert all(

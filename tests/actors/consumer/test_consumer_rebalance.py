@@ -506,6 +506,6 @@ def test_commands_wait_for_a_busy_application() -> None:
     busy(harness)
     harness.tell(Subscribe(topics=("u",)))
     harness.run(500_000)
-    assert harness.consumer.topics == ("t",)
+    assert harness.consumer.subscription.topics == ("t",)
     harness.run(600_000)
-    assert harness.consumer.topics == ("u",)
+    assert harness.consumer.subscription.topics == ("u",)

@@ -118,7 +118,7 @@ def test_what_a_leader_knew_first_is_taken_and_counts_as_subscribed() -> None:
     harness.cluster.leader, harness.cluster.given = "other", (("orders-asia", 0),)
     harness.stable()
 
-    assert harness.consumer.topics == ("orders-asia", "orders-eu", "orders-us")
+    assert harness.consumer.subscription.topics == ("orders-asia", "orders-eu", "orders-us")
     assert harness.consumer.positions.owned() == (("orders-asia", 0),)
     assert len(joined_with(harness)) == 1
 
@@ -157,11 +157,11 @@ def test_a_pattern_and_partitions_by_hand_exclude_each_other() -> None:
     """SubscriptionState.setSubscriptionType."""
     harness = matching("nothing-.*")
     with pytest.raises(IllegalState):
-        harness.consumer.assign((("other", 0),))
+        harness.consumer.thread.assign((("other", 0),))
     by_hand = Harness(dict(TOPICS), subscribe=())
-    by_hand.consumer.assign((("other", 0),))
+    by_hand.consumer.thread.assign((("other", 0),))
     with pytest.raises(IllegalState):
-        by_hand.consumer.subscribe_to_pattern("other")
+        by_hand.consumer.thread.subscribe_to_pattern("other")
 
 
 def test_what_is_no_expression_says_where_it_goes_wrong() -> None:
