@@ -1,5 +1,4 @@
-"""Groups and members do their duties in time, even during faults that do
-not hit them.
+"""Groups and members do their duties in time, even during faults.
 
 A duty's clock runs while its hosts are up, and no fault hits them or their
 links. The bounds come from the settings:

@@ -1,5 +1,4 @@
-"""Each request gets one answer in time, or its client closes the
-connection.
+"""Each request gets one answer in time, or its client hangs up.
 
 - answered-unasked: a server answers only open requests of that connection.
 - out-of-order: a broker answers the requests of a connection in order.
