@@ -1,4 +1,4 @@
-"""Replication's invariants (spec 2.8) by example: what holds is not reported; what breaks a rule is, by its checker."""
+"""Invariants of replication by example: correct runs are not reported; each broken rule is, by its checker."""
 
 import pytest
 

@@ -32,7 +32,7 @@ def found(bug: PastBug, seed: int, *, on: bool) -> set[tuple[str, str]]:
 
 @BUGS
 def test_a_past_bug_is_caught_when_it_is_on_and_nothing_is_when_it_is_off(bug):
-    """The committed seed; spec 4.4 of controllers, 8.2 of Streams."""
+    """Each scenario shows its bug with its own seed."""
     seed = load_scenario(bug.issue).seed
 
     assert (bug.caught_by, bug.kind) in found(bug, seed, on=True)
