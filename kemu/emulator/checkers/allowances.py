@@ -13,7 +13,7 @@ from attrs import frozen
 
 @frozen
 class Allowance:
-    """One row of the table.
+    """One allowance.
 
     Args:
         name: the allowed behaviour, in words with hyphens.

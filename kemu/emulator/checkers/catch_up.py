@@ -1,9 +1,7 @@
-"""KIP-333's mode keeps its promise: at-least-once delivery by two consumers
-with separate ranges.
+"""KIP-333's mode: at-least-once by two consumers with separate ranges.
 
-The first consumer of a partition skips a range. Its token is in the second
-commit log before the range's end is committed in the first log. The second
-consumer processes ranges, oldest first.
+The first consumer of a partition skips a range; the second consumer
+processes ranges, oldest first.
 
 - range-misplaced: a range is not empty, begins at the end of both logs (or
   at processed records whose commit was not reported) and ends within the

@@ -1,5 +1,4 @@
-"""Clients retry after the back-off, look up moved coordinators, and report
-the outcome of each batch.
+"""Clients retry after the back-off, look up coordinators, report outcomes.
 
 - too-soon: a failed batch, admin request or second-consumer commit is
   retried after ``retry.backoff.ms`` (KIP-580: doubled up to a maximum). A

@@ -1,5 +1,4 @@
-"""Commits follow the work, positions follow the commits, and needed offsets
-are kept.
+"""Commits follow the work, positions the commits; needed offsets stay.
 
 - ahead-of-work: a member commits at most its processed records, or its
   start position.

@@ -1,5 +1,4 @@
-"""Groups and members do their duties in time, even during faults that do
-not hit them.
+"""Groups and members do their duties in time, even during faults.
 
 A duty's clock runs while its hosts are up, and no fault hits them or their
 links. The bounds come from the settings:
@@ -415,7 +414,7 @@ class GroupDuties(Checker):
         self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us + GRACE_US, text)
 
     def _look_at_sync(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        """Judge the sync phase: the leader in COMPLETING_REBALANCE waits for nobody, and the group waits for the
+        """Judge the sync phase: the leader in COMPLETING_REBALANCE waits for no member, and the group waits for the
         leader.
         """
         entry = group.entries.get(group.leader)

@@ -1,5 +1,4 @@
-"""An idempotent producer's batch is in a log once, however often it was
-sent (KIP-98).
+"""An idempotent producer's batch is in a log once (KIP-98).
 
 A batch carries the producer's id, its epoch and the sequence number of its
 first record. A leader that finds the batch among the producer's last five

@@ -1,5 +1,4 @@
-"""One leader per leader epoch and one controller per controller epoch, as
-the store's writes order them.
+"""One leader per leader epoch, one controller per controller epoch.
 
 - two-leaders: a leader epoch has one leader.
 - state-written: a controller's write raises the leader epoch by one, unless

@@ -1,7 +1,6 @@
-"""Rules for one member: a stopped member is silent, callbacks match, work
-is in order.
+"""One member alone: silent when stopped, callbacks match, work in order.
 
-- works-when-down: a host that is down or paused reports nothing.
+- works-when-down: a stopped or paused host reports nothing.
 - works-when-closed: a closed consumer reports nothing.
 - works-when-failed: a failed consumer takes and processes nothing; its
   application may close it.

@@ -1,5 +1,4 @@
-"""After the faults every group comes to rest within a bound, and no member
-fails for good.
+"""After the faults every group comes to rest; no member fails for good.
 
 - not-at-rest: from ``Healed`` on, at some moment the group is Stable, and
   running members own each partition of their topics once.

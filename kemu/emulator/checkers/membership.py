@@ -1,5 +1,4 @@
-"""A coordinator's answers, removals and rebalances agree with a model of
-the group.
+"""A coordinator's answers and rebalances agree with a model of the group.
 
 ``watching/shadow_groups.py`` builds the model from the requests that the
 coordinator read.

@@ -1,5 +1,4 @@
-"""No record is lost: committed offsets were processed, and acknowledged
-records are in the log.
+"""Committed records were processed; acknowledged records are in the log.
 
 - committed-unprocessed: each record below a committed offset was processed
   or rightly skipped.

@@ -1,5 +1,4 @@
-"""One owner per partition and generation: no two members take the same
-partition.
+"""One owner per partition and generation.
 
 The leader divides the partitions into disjoint sets, and the coordinator
 sends each member its set. ``membership`` judges whether the coordinator

@@ -1,5 +1,4 @@
-"""How often requests are sent, how many at a time, and how soon after a
-failure.
+"""How often requests are sent, and how soon after a failure.
 
 - Heartbeat: each ``heartbeat.interval.ms``, from SyncGroup to JoinGroup or
   LeaveGroup.

@@ -1,5 +1,4 @@
-"""Reassignments change only what their steps say, stay within the limits,
-and end.
+"""Reassignments follow their steps, stay within the limits, and end.
 
 - step-from-elsewhere, not-of-the-step: a step starts from the committed
   replicas and ends with its target or, cancelled, with the committed

@@ -1,5 +1,4 @@
-"""Committed records stay, every leader has them, and readers find one
-record at an offset.
+"""Committed records stay, in every leader and for every reader.
 
 Committed records are one chain of runs: everything that a leader's high
 watermark passed. Each copy is compared with it.

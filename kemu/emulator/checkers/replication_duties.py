@@ -1,16 +1,20 @@
-"""The store, controllers, leaders and followers do their duties in time,
-even during faults.
+"""Brokers and controllers do their duties in time, even during faults.
 
 A duty is a condition that its parties must end within a bound. Its clock
 runs while all parties run, no fault hits them or their links, and nothing
-about the condition changes. Three modules define the duties:
-``controller_duties`` (a controller, leaders, orders, metadata),
-``replica_duties`` (fetches, the ISR, answers) and ``kept_logs`` (logs of
-removed replicas).
+about the condition changes.
 
-A run may end early when no duty is open. Conditions that Kafka itself never ends are named at the end of the run.
-log-of-another-topic and epoch-of-another-topic leave a partition without a
-leader (``findings.STAYS_BLOCKED``). Others leave the rest working
+- ``controller_duties``: session-kept, session-cut, not-registered,
+  no-controller, no-leader, former-leader, dead-in-isr, order-not-obeyed,
+  stale-metadata, moved-early, not-balanced, step-kept, left-over.
+- ``replica_duties``: fetch-stalled, out-of-isr, never-shrunk,
+  watermark-waits, unanswered.
+- ``kept_logs``: replica-kept.
+
+A run may end early when no duty is open. Conditions that Kafka itself never
+ends are named at the end of the run. log-of-another-topic and
+epoch-of-another-topic leave a partition without a leader
+(``findings.STAYS_BLOCKED``). Others leave the rest working
 (``findings.STAYS_DEGRADED``).
 
 Source: Kafka 3.4 ``KafkaController``, ``ReplicaManager``, ``Partition``.

@@ -1,5 +1,4 @@
-"""Each Streams task has one owner, moves rightly, runs with its state, and
-commits.
+"""Each Streams task has one owner, runs with its state, and commits.
 
 - not-one-owner: a leader assigns each task to one instance, or revokes it.
 - moved-while-running: a running stateful task stays for one rebalance.

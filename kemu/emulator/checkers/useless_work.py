@@ -1,4 +1,4 @@
-"""No member rejoins again and again without a cause.
+"""No member rejoins repeatedly without a cause.
 
 - rejoin-without-cause: a member sends at most three JoinGroups in a minute
   that nothing asks for.

@@ -17,7 +17,7 @@ from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Machine, Record
 from kemu.emulator import facts
 from kemu.emulator.cluster.deployments import Deployments
-from kemu.emulator.cluster.members import Members
+from kemu.emulator.cluster.members import MemberHosts
 from kemu.emulator.cluster.releases import Releases
 from kemu.emulator.cluster.task_counts import TaskCounts
 from kemu.emulator.cluster.warm_up import WarmUp
@@ -71,7 +71,7 @@ class Cluster(ABC):
         """Hosts of all brokers, those that joined later included."""
         self.releases = Releases(scenario, profile, self.brokers)
         self.broker_config = configured(self.releases.own.broker, scenario.brokers.config)
-        self.members = Members(
+        self.members = MemberHosts(
             world,
             scenario,
             self.releases,

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Protocol
 
 from kemu.emulator import facts
-from kemu.emulator.cluster.members import Members
+from kemu.emulator.cluster.members import MemberHosts
 from kemu.emulator.cluster.releases import BrokerRelease, Releases
 from kemu.emulator.cluster.task_counts import TaskCounts
 from kemu.emulator.engine.hosts import Condition, Host
@@ -49,7 +49,7 @@ class Processes(Protocol):
 class Deployments:
     """Carry out deployments; ``emulator.plan.stage.Deployer`` describes them."""
 
-    def __init__(self, processes: Processes, members: Members, releases: Releases, tasks: TaskCounts) -> None:
+    def __init__(self, processes: Processes, members: MemberHosts, releases: Releases, tasks: TaskCounts) -> None:
         self._processes = processes
         self._world = processes.world
         self._members = members

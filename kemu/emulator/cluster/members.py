@@ -45,7 +45,7 @@ class GroupMembers:
     """The spec after a rolling upgrade of the whole group. Members that are added later get it."""
 
 
-class Members:
+class MemberHosts:
     """Keep the spec of every member, and build its machine for each life of its host."""
 
     def __init__(

@@ -442,7 +442,7 @@ class WatchedProgress:
             held.before_us = NEVER_US + 1
 
     def _not_the_end(self, progress: GroupProgress, seen: Seen, at: TopicPartition, offset: int) -> str:
-        """Why a member that had no position cannot have been told this offset as the end of the log; "": it can."""
+        """Why a member that had no position cannot have got this offset as the end of the log; "": it can."""
         held, log = progress.held.get(seen.actor), self._logs.of(at).records
         if held is None or held.life != seen.life or held.offset != NOTHING:
             return ""

@@ -1,7 +1,7 @@
 """A model of each coordinator's copy of a group, built from the requests that it read (for ``checkers/membership``).
 
-The timeouts and protocols of a member's joins are kept by member id. So a group that is loaded from the log is known
-as well as a group that was formed at this coordinator.
+The timeouts and protocols of a member's joins are kept by member id. A group loaded from the log is therefore known
+like a group that was formed at this coordinator.
 """
 
 from collections.abc import Callable

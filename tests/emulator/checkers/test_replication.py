@@ -1,4 +1,4 @@
-"""Replication's invariants by example: a checker reports each broken rule, and nothing else."""
+"""Invariants of replication by example: correct runs are not reported; each broken rule is, by its checker."""
 
 import pytest
 

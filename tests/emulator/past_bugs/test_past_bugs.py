@@ -33,7 +33,7 @@ def found(bug: PastBug, seed: int, *, on: bool) -> set[tuple[str, str]]:
 
 @BUGS
 def test_a_past_bug_is_caught_when_it_is_on_and_nothing_is_when_it_is_off(bug):
-    """The seed that the past bug names."""
+    """Each scenario shows its bug with its own seed."""
     seed = load_scenario(bug.issue).seed
 
     assert (bug.caught_by, bug.kind) in found(bug, seed, on=True)
