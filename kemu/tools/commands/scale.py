@@ -18,6 +18,7 @@ from kemu.emulator.text.units import duration_us
 from kemu.tools.commands.run import run_all, writable
 from kemu.tools.commands.run_options import RunOptions, request_of, run_options
 from kemu.tools.exits import worst
+from kemu.tools.report.layout import print_lines
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
@@ -146,7 +147,7 @@ def _order(path: Path, row: dict[str, Any], group: str | None, form: str) -> Non
         raise _error(f"{path}: refused: {answer['error']}")
     if form == "text":
         whom = f": {', '.join(answer['hosts'])}" if answer["hosts"] else ""
-        click.echo(f"{answer['at_us'] / 1e6:.3f} s  {answer['done']}{whom}")
+        print_lines([f"{answer['at_us'] / 1e6:.3f} s  {answer['done']}{whom}"])
 
 
 def _answer(path: Path, row: dict[str, Any]) -> dict[str, Any]:

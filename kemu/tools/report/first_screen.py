@@ -26,7 +26,17 @@ _WEIGHTS: Mapping[str, int] = {
 }  # fmt: skip
 """Kind of a story line -> its importance."""
 _NUMBERS = re.compile(r"\d[\d.,]*( ms| s| min)?")
-_STARTED = "{} started"
+_WORDS = (
+    ("{} started", 1),
+    (") ended", 4),
+    ("unclean", 8),
+    ("{} crashed", 8),
+    ("{} paused", 8),
+    ("no leader elected", 7),
+    ("truncated", 7),
+    ("elected leader", 6),
+)
+"""Words of a sentence -> the importance of its line; the first that occur count."""
 
 
 def verdict_line(result: RunResult, scenario: Scenario, width: int) -> str:
@@ -124,11 +134,9 @@ def _pattern(line: StoryLine, place: int, all_fit: bool) -> object:
 
 
 def _weight(line: StoryLine) -> int:
-    if line.sentence.startswith(_STARTED):
-        return 1
-    if line.kind == "host" and ("crashed" in line.sentence or "paused" in line.sentence):
-        return _WEIGHTS["effect"]
-    return _WEIGHTS.get(line.kind, 0)
+    """The importance of a line: that of its kind, unless words of its sentence give it another."""
+    found = [weight for words, weight in _WORDS if words in line.sentence]
+    return found[0] if found else _WEIGHTS.get(line.kind, 0)
 
 
 def events_text(lines: Sequence[StoryLine], width: int) -> Iterable[str]:

@@ -12,6 +12,7 @@ import click
 from attrs import evolve, frozen
 
 from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED, Loss, Unmended
+from kemu.emulator.metrics import task_downtime
 from kemu.emulator.metrics.figure import FactCounter
 from kemu.emulator.metrics.figures import (
     ClosingFigures,
@@ -37,6 +38,10 @@ from kemu.tools.report.story import Story, StoryLine, clock_text, core_text, spa
 MOST_REBALANCES = 30
 MOST_LOSSES = 20
 MOST_WAITING = 20
+REBALANCE_HEADS = ("gen", "began", "took", "stopped", "members", "moved")
+TASK_HEADS = ("from", "down", "detect", "barrier", "restore", "pause")
+_CAUSES = {task_downtime.STILL: "host paused"}
+"""Cause of a downtime as JSON has it -> its words in the report."""
 LAST_LINES = 120
 """Lines of a story that are printed; a longer story lacks its middle."""
 
@@ -477,11 +482,8 @@ def _rows_of_tasks(streams: StreamsFigures) -> Iterable[str]:
         taken = row.taken_by or "no instance"
         owner = f"{row.instance} resumes" if taken == row.instance else f"{row.instance}, then {taken}"
         times = [span_text(us) if us else "-" for us in spent]
-        cells.append([row.task, clock_text(row.from_us), *times, f"{row.cause}: {owner}"])
+        cells.append([row.task, clock_text(row.from_us), *times, f"{_CAUSES.get(row.cause, row.cause)}: {owner}"])
     yield from table(*without_zeros(heads, cells, keys=3), indent=6)
-
-
-TASK_HEADS = ("from", "down", "detect", "barrier", "restore", "pause")
 
 
 def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
@@ -575,9 +577,6 @@ def _rebalances(rows: Sequence[RebalanceFigures], verbose: bool = False) -> Iter
         for row in shown
     ]
     yield from table(*without_zeros(heads, cells, keys=4), keys=2, indent=4)
-
-
-REBALANCE_HEADS = ("gen", "began", "took", "stopped", "members", "moved")
 
 
 def _faults(result: RunResult, restarts: _Restarts) -> Iterable[str]:
