@@ -3,6 +3,7 @@
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,20 @@ class Preset:
     summary: str
 
 
+def preset_names() -> tuple[str, ...]:
+    """The names of all presets, sorted."""
+    found = [item.name for item in (files("kemu.emulator") / "presets").iterdir() if item.name.endswith(".toml")]
+    return tuple([name.removesuffix(".toml") for name in sorted(found)])
+
+
+@cache
 def presets() -> tuple[Preset, ...]:
     """Return all presets, sorted by name."""
-    found = [item for item in (files("kemu.emulator") / "presets").iterdir() if item.name.endswith(".toml")]
+    folder = files("kemu.emulator") / "presets"
     listed = []
-    for item in sorted(found, key=lambda item: item.name):
-        data = tomllib.loads(item.read_text(encoding="utf-8"))
-        listed.append(Preset(item.name.removesuffix(".toml"), str(data["summary"])))
+    for name in preset_names():
+        data = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
+        listed.append(Preset(name, str(data["summary"])))
     return tuple(listed)
 
 
@@ -66,7 +74,7 @@ def load_scenario(name: str | Path) -> Scenario:
         except UnicodeDecodeError:
             raise ScenarioError([Problem((), "is not UTF-8 text")], given) from None
         return scenario_from_toml(text, source=given, name=path.stem)
-    names = [preset.name for preset in presets()]
+    names = preset_names()
     issue = given.upper()
     if issue in PAST_BUGS:
         return scenario_from_toml(scenario_text(issue), source=f"{issue}.toml", name=issue)
