@@ -1,7 +1,7 @@
-"""What happens to the network: links that are cut, slow, lossy, or hold packets back.
+"""Faults of the network: isolated, slow and lossy links, and links that hold packets.
 
-What is not here on purpose: a network that reorders or duplicates packets. Kafka's links are TCP connections; a fault
-that no such link can have would find bugs that Kafka does not have.
+The network never reorders or duplicates packets. Kafka's links are TCP connections: a fault that they cannot have would
+find bugs that Kafka does not have.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def install_on(
     *args: P.args,
     **named: P.kwargs,
 ) -> Outcome:
-    """Install a rule for these hosts, made with what comes behind it, as ``Stage.install`` does, if they exist."""
+    """Install a rule for these hosts with ``Stage.install``, made with the remaining arguments, if the hosts exist."""
 
     def install(sending: str, receiving: str) -> None:
         stage.install(for_us, rule(sending, receiving, *args, **named))
@@ -46,18 +46,18 @@ def install_on(
 
 
 def link_words(sender: str, receiver: str) -> str:
-    """One way, in words: "c1 -> any"."""
+    """The direction in words: "c1 -> any"."""
     return f"{sender or 'any'} -> {receiver or 'any'}"
 
 
 @action(
     "isolate",
-    "a host is cut off from all others",
+    "a host is isolated from all others",
     drawn=(lambda draw: Isolate(host=draw.member(), for_us=draw.span()),),
     drawn_replicated=(lambda draw: Isolate(host=draw.broker(), for_us=draw.span()),),
 )
 class Isolate:
-    """A host hears nothing of the others, nor they of it."""
+    """Isolate a host: no packets to or from other hosts arrive."""
 
     host: AnyHost
     for_us: int = 0
@@ -79,12 +79,13 @@ class Isolate:
 
 @action(
     "split",
-    "two sides are cut off from each other, or one way",
+    "two sides are isolated from each other, or in one direction",
     drawn=(),
     drawn_replicated=(lambda draw: Split(side=(draw.broker_or_controller(),), other=(STORE,), for_us=draw.span()),),
 )
 class Split:
-    """Two sides hear nothing of each other; ``one_way``: ``other`` hears nothing of ``side``, but is heard.
+    """Isolate two sides from each other; ``one_way``: ``other`` receives nothing from ``side``, but ``side`` from
+    ``other``.
 
     An empty ``other`` is every host not in ``side``.
     """
@@ -126,7 +127,7 @@ class Split:
     ),
 )
 class Slow:
-    """Packets from ``sender`` to ``receiver`` ("" = any) take longer: by ``add_us`` and up to ``jitter_us`` more."""
+    """Delay packets from ``sender`` to ``receiver`` ("" = any) by ``add_us`` and up to ``jitter_us`` more."""
 
     sender: AnyHost = ANYONE
     receiver: AnyHost = ANYONE
@@ -155,7 +156,7 @@ class Slow:
     drawn=(lambda draw: Lossy(per_mille=draw.chance.between(5, 30), for_us=draw.span()),),
 )
 class Lossy:
-    """Of 1,000 packets from ``sender`` to ``receiver`` ("" = any) this many are lost; each breaks its connection."""
+    """Lose this many of 1,000 packets from ``sender`` to ``receiver`` ("" = any); each loss breaks its connection."""
 
     sender: AnyHost = ANYONE
     receiver: AnyHost = ANYONE
@@ -182,10 +183,10 @@ class Lossy:
     drawn_replicated=(lambda draw: Hold(sender=draw.broker(), receiver=draw.broker(), for_us=draw.span()),),
 )
 class Hold:
-    """Packets from ``sender`` to ``receiver`` ("" = any) are held back, and delivered in order when it ends.
+    """Hold packets from ``sender`` to ``receiver`` ("" = any), and deliver them in order at the end.
 
-    With ``api`` the hold begins at the first packet of that API; what follows it on the connection waits behind it.
-    ``deliver`` lets some of it go on before.
+    With ``api`` the hold begins at the first packet of that API; later packets of the connection wait behind it.
+    ``deliver`` releases some of them earlier.
     """
 
     sender: AnyHost = ANYONE
@@ -212,7 +213,7 @@ class Hold:
     drawn_replicated=(lambda draw: Disconnect(a=draw.broker(), b=STORE),),
 )
 class Disconnect:
-    """The connections between two hosts are reset; both may connect again at once."""
+    """Reset the connections between two hosts; both may connect again at once."""
 
     a: AnyHost
     b: AnyHost

@@ -1,4 +1,4 @@
-"""What operators do on purpose: members, rolling restarts and upgrades, topics, leaders."""
+"""Operations of operators: members, rolling restarts and upgrades, topics, leaders."""
 
 from typing import Annotated
 
@@ -55,7 +55,7 @@ class StartHost:
 
 @action("close-host", "a host ends cleanly", drawn=NEVER, workload=True)
 class CloseHost:
-    """End a host cleanly: a consumer commits and (when dynamic) leaves its group, a broker hands its partitions on."""
+    """End a host cleanly: a consumer commits and (if dynamic) leaves its group, a broker transfers its leaderships."""
 
     host: AnyHost
 
@@ -81,7 +81,7 @@ class CloseHost:
 
 @action("rolling-restart", "members restart one after the other", drawn=NEVER, workload=True)
 class RollingRestart:
-    """Members of a group go down one after the other, ``every_us`` apart, each for ``down_us``.
+    """Restart the members of a group one after the other, ``every_us`` apart, each with a downtime of ``down_us``.
 
     ``how``: "close" (a clean close, as a deployment does) or "crash" (killed).
     """
@@ -106,16 +106,16 @@ class RollingRestart:
 
 @action(
     "rolling-upgrade",
-    "members come back as another release, or set otherwise",
+    "members restart with another release or other settings",
     drawn=NEVER,
     workload=True,
 )
 class RollingUpgrade:
-    """As a rolling restart, but members come back as another release or configured otherwise.
+    """Restart members as in a rolling restart, with a new release or new settings.
 
-    ``hosts``: only these, in this order; none = all of the group, and members added later are like them. ``profile``:
-    the release they become ("" = stays). ``assignors``: their new list (none = stays). ``settings``: keys of consumers,
-    of Streams too where members are its instances, each as "KEY=VALUE", on top of what they have.
+    ``hosts``: only these, in this order; none = the whole group, and members added later. ``profile``: the new release
+    ("" = as before). ``assignors``: the new list (none = as before). ``settings``: "KEY=VALUE" each, on top of the
+    present ones; keys of consumers, and of Streams where members are instances.
     """
 
     group: GroupName
@@ -173,17 +173,17 @@ class RollingUpgrade:
         return None
 
 
-@action("upgrade-brokers", "brokers come back as another release", drawn=NEVER, workload=True)
+@action("upgrade-brokers", "brokers restart with another release", drawn=NEVER, workload=True)
 class BrokersUpgrade:
-    """Brokers go down one after the other, ``every_us`` apart, each for ``down_us``, and come back as something else.
+    """Restart brokers one after the other, ``every_us`` apart, each with a downtime of ``down_us``, with a new release.
 
-    ``profile``: the release they become ("" = stays). ``protocol``: the release whose protocol they speak to each other
-    ("" = stays): what ``inter.broker.protocol.version`` says, which holds back what older brokers would not understand.
-    An upgrade in production takes two bounces: first all get the new release, then the new protocol. ``hosts``: only
-    these, in this order; none = all, and brokers added later are like them.
+    ``profile``: the new release ("" = as before). ``protocol``: the new ``inter.broker.protocol.version``, as a release
+    ("" = as before); it withholds features that older brokers do not understand. An upgrade in production takes two
+    bounces: first the new release, then the new protocol. ``hosts``: only these, in this order; none = all, and brokers
+    added later.
 
-    A broker is not started with a protocol that is newer than its own release or than that of another broker, nor with
-    a release older than its protocol: Kafka's does not start, or its neighbours do not understand it.
+    The action refuses a protocol newer than the broker's own release or than another broker's, and a release older than
+    its protocol. Kafka's broker would not start, or its neighbours would not understand it.
     """
 
     every_us: int
@@ -242,7 +242,7 @@ def _added(known: Known, given: Given) -> Known:
 
 @action("add-members", "a group gets more members", drawn=NEVER, workload=True, brings=_added)
 class AddMembers:
-    """The group gets more members, configured as the others."""
+    """Add members to the group, with its configuration."""
 
     group: GroupName
     count: int = 1
@@ -280,12 +280,12 @@ def _joined(known: Known, given: Given) -> Known:
     brings=_joined,
 )
 class AddBroker:
-    """So many new brokers start, with empty disks: they are b3, b4, ... where there were three.
+    """Start new brokers with empty disks: b3, b4, ... after three brokers.
 
-    A new broker registers in the store, the controller tells everybody of it, clients learn it when they refresh their
-    metadata. It gets nothing by itself, as in Kafka: only topics that are created later, and what is moved to it
-    (reassign-partitions; a broker that is not registered yet is refused). ``[brokers.overrides.b3]`` may say what it
-    has otherwise.
+    A new broker registers in the store, the controller informs the others, and clients find it at their next metadata
+    refresh. As in Kafka, it gets no existing partition, but topics that are created later, and partitions that
+    reassign-partitions moves. A reassignment to an unregistered broker is refused. ``[brokers.overrides.b3]`` holds its
+    own settings.
     """
 
     count: int = 1
@@ -304,9 +304,9 @@ class AddBroker:
         return stage.cluster.replicated.add_brokers(self.count)
 
 
-@action("remove-members", "members close and do not come back", drawn=NEVER, workload=True)
+@action("remove-members", "members close for good", drawn=NEVER, workload=True)
 class RemoveMembers:
-    """The group's youngest members close cleanly and do not come back."""
+    """Close the members of the group that were added last, for good."""
 
     group: GroupName
     count: int = 1
@@ -331,9 +331,9 @@ class RemoveMembers:
     instead='"elect-preferred-leaders", "kill-coordinator", or "close-host" with host = "coordinator of GROUP"',
 )
 class MoveCoordinator:
-    """Another broker becomes leader of the group's offsets partition, without any crash ("" = the next one).
+    """Make another broker the leader of the group's offsets partition without a crash ("" = the next one).
 
-    Where brokers replicate it is the controller who moves leaders: see elect-preferred-leaders and close-host.
+    Where brokers replicate, the controller moves leaders: see elect-preferred-leaders and close-host.
     """
 
     group: GroupName
@@ -355,7 +355,7 @@ class MoveCoordinator:
 
 @action("grow-topic", "a topic gets more partitions", drawn=NEVER, workload=True)
 class GrowTopic:
-    """The topic has this many partitions from now on."""
+    """Set the topic's number of partitions."""
 
     topic: TopicName
     partitions: int
@@ -377,7 +377,7 @@ class GrowTopic:
 
 @action("set-rate", "a topic's producer gets faster or slower", drawn=NEVER, workload=True)
 class SetRateOf:
-    """The topic's producer appends this many records per second from now on, over all partitions (0 = none)."""
+    """Set the producer's rate for the topic, in records per second over all partitions (0 = none)."""
 
     topic: TopicName
     records_per_s: int
@@ -406,11 +406,11 @@ def _created(known: Known, given: Given) -> Known:
 
 @action("create-topic", "a topic is created", drawn=NEVER, workload=True, replicated=True, brings=_created)
 class CreateTopic:
-    """An admin client asks the controller for a topic (CreateTopics), who places it on the brokers alive then.
+    """Ask the controller to create a topic (CreateTopics); it places the topic on the live brokers.
 
-    ``replication_factor`` 0: as the brokers have it. ``records_per_s``: its producer starts when the topic is there and
-    appends so many per second, over all partitions (0 = none). A topic of [topics] can be created again once it was
-    deleted. Whether the controller did it is in its answer.
+    ``replication_factor`` 0: the brokers' default. ``records_per_s``: the rate of its producer over all partitions,
+    once the topic exists (0 = none). A topic of [topics] can be created again after its deletion. The controller's
+    answer says whether it did so.
     """
 
     topic: str
@@ -449,10 +449,10 @@ def _deleted(known: Known, given: Given) -> Known:
 
 @action("delete-topic", "a topic is deleted", drawn=NEVER, workload=True, replicated=True, brings=_deleted)
 class DeleteTopic:
-    """An admin client asks the controller to delete a topic (DeleteTopics).
+    """Ask the controller to delete a topic (DeleteTopics).
 
-    Its replicas are deleted on every broker, then its nodes; a dead broker delays that until it is back. Its producer
-    stops when the admin is told: otherwise it would ask for the topic for ever. No group may subscribe to it.
+    Its replicas are deleted on every broker, then its nodes; a dead broker delays that until its return. The topic's
+    producer stops with the request, because it would ask for the topic for ever. No group may subscribe to the topic.
     """
 
     topic: TopicName
@@ -473,18 +473,18 @@ class DeleteTopic:
 
 @action(
     "elect-preferred-leaders",
-    "the first replica of each partition is to lead again",
+    "the preferred replicas become leaders",
     drawn=(),
     drawn_replicated=(lambda draw: ElectPreferredLeaders(),),
     workload=True,
     replicated=True,
 )
 class ElectPreferredLeaders:
-    """The first replica of each partition is to lead; it does if it is alive and in sync.
+    """Make the first replica of each partition its leader, if that replica is alive and in sync.
 
-    ``topics``: of these only; none = of all, ``__consumer_offsets`` too. ``through``: an admin client asks the
-    "controller" (ElectLeaders, KIP-460), or a list in the "store" does, as ``kafka-preferred-replica-election`` left
-    it there before Kafka 3.0.
+    ``topics``: only these; none = all, with ``__consumer_offsets``. ``through``: an admin client asks the "controller"
+    (ElectLeaders, KIP-460), or a list in the "store" does, as ``kafka-preferred-replica-election`` wrote it before
+    Kafka 3.0.
     """
 
     topics: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What happens to single requests: a reply that is lost, an error in place of an answer."""
+"""Faults of single requests: a lost reply, or an error as the answer."""
 
 from kemu.emulator.engine.rules import DuplicateRule
 from kemu.emulator.plan.action import ANYONE, AnyHost, Api, action, nothing_more
@@ -19,19 +19,19 @@ ERRORS: tuple[tuple[str, ErrorCode], ...] = (
     ("Heartbeat", ErrorCode.NOT_COORDINATOR),
     ("OffsetCommit", ErrorCode.COORDINATOR_NOT_AVAILABLE),
 )
-"""Answers that a member has to survive."""
+"""Errors that a member has to survive."""
 
 
 @action(
     "duplicate",
-    "a request is executed, its reply lost: the retry comes twice",
+    "a request is executed and its reply lost: the retry is a duplicate",
     drawn=(),
     drawn_replicated=(lambda draw: Duplicate(api="StoreOps", sender=draw.broker(), nth=draw.chance.between(1, 5)),),
 )
 class Duplicate:
-    """The ``nth`` request of this API from ``sender`` ("" = anyone) is delivered, its reply lost with the connection.
+    """Deliver the ``nth`` request of this API from ``sender`` ("" = any), and lose its reply with the connection.
 
-    So the client's retry makes the server see the request twice: the only duplicate that TCP allows.
+    The client's retry gives the server the request twice: the only duplicate that TCP allows.
     """
 
     api: Api
@@ -56,7 +56,7 @@ def _drawn(draw: Draw) -> "ErrorReply":
 
 @action("error-reply", "a request is answered with an error", drawn=(_drawn,))
 class ErrorReply:
-    """The server answers the ``nth`` request of this API from ``sender`` ("" = anyone) with an error, unexecuted."""
+    """Answer the ``nth`` request of this API from ``sender`` ("" = any) with an error, without executing it."""
 
     api: Api
     sender: AnyHost = ANYONE
