@@ -33,13 +33,11 @@ class GroupsListing:
     """List groups and their states, as ``kafka-consumer-groups --list --state`` asks every broker."""
 
     def words(self) -> str:
-        """See ``Action``."""
         return "list the groups"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ListAllGroups())
 
 
@@ -50,13 +48,11 @@ class GroupDescription:
     group: GroupName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"describe group {self.group}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(DescribeGroup(group=self.group))
 
 
@@ -67,13 +63,11 @@ class GroupDeletion:
     group: GroupName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"delete group {self.group}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(DeleteGroup(group=self.group))
 
 
@@ -89,13 +83,11 @@ class MembersExpulsion:
     instance: str = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"an admin removes {self.instance or 'all members'} from {self.group}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(RemoveMember(group=self.group, instance_id=self.instance))
 
 
@@ -113,13 +105,11 @@ class OffsetsReset:
     offset: Annotated[int, Bounds(-(1 << 62), 1 << 62)] = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         how = {"offset": f"to {self.offset}", "shift": f"by {self.offset:+}"}.get(self.to, f"to the {self.to}")
         beside = f" (offset {self.offset})" if self.to in ("earliest", "latest") and self.offset else ""
         return f"reset the offsets of {self.group} in {self.topic} {how}{beside}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.to in ("earliest", "latest") and table.has("offset"):
             table.problem("offset", f'does not go with to = "{self.to}"')
         elif self.to in ("offset", "shift") and not table.has("offset"):
@@ -128,7 +118,6 @@ class OffsetsReset:
             table.problem("offset", 'must not be negative; to go back write to = "shift"')
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ResetOffsets(group=self.group, topic=self.topic, to=self.to, offset=self.offset))
 
 
@@ -148,18 +137,15 @@ class RecordsDeletion:
     partition: Annotated[int, Bounds(-1)] = -1
 
     def words(self) -> str:
-        """See ``Action``."""
         what = f"records below {self.before}" if self.before >= 0 else "all records"
         return f"delete {what} of {self.topic}" + (f"-{self.partition}" if self.partition >= 0 else "")
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         there = dict(known.topics).get(self.topic, 0)
         if self.partition >= there:
             table.problem("partition", f"{self.topic} has no partition {self.partition}, it has {there}")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         command = DeleteRecordsOf(topic=self.topic, before=self.before, partition=self.partition)
         return stage.cluster.ask_admin(command)
 
@@ -175,13 +161,11 @@ class OffsetsDeletion:
     topic: TopicName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"delete the offsets of {self.group} in {self.topic}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(DeleteOffsets(group=self.group, topic=self.topic))
 
 
@@ -197,13 +181,11 @@ class LeadersElection:
     unclean: bool = False
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"elect {'any live' if self.unclean else 'the preferred'} leaders of {self.topic}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ElectLeadersOf(topics=(self.topic,), unclean=self.unclean))
 
 
@@ -229,12 +211,10 @@ class ConfigsAlteration:
     broker: str = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         whose = " and ".join(name for name in (self.topic, self.broker) if name) or "all brokers"
         return f"set {self.key} of {whose} to {self.value}" if self.value else f"unset {self.key} of {whose}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         resource, one = ConfigResource.TOPIC if self.topic else ConfigResource.BROKER, bool(self.broker)
         keys = tuple(settings_of(resource, one=one))
         whose = "one broker" if one else f"{resource.name.lower()}s"
@@ -251,7 +231,6 @@ class ConfigsAlteration:
             table.problem("value", bad.removeprefix(f"{self.key} "))
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(self._command())
 
     def _command(self) -> AlterConfigs:
@@ -295,7 +274,7 @@ class PartitionsReassignment:
     step.
 
     ``through``: an admin client asks the "controller" (since 2.4), or the former tool leaves a list in the "store",
-    which must be complete before the next one; "" is the way of the brokers' release.
+    which must be complete before the next one. "" is the way of the brokers' release.
     """
 
     topic: AnyTopicName
@@ -304,13 +283,11 @@ class PartitionsReassignment:
     through: Annotated[str, OneOf("", "controller", "store")] = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         where = [f"to brokers {', '.join(self.to)}"] if self.to else []
         where += [f"so: {'; '.join(self.assignment)}"] if self.assignment else []
         return " ".join((f"reassign {self.topic}", *where))
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if not known.replicated:
             return  # reported already
         if not self.to and not self.assignment:
@@ -336,7 +313,6 @@ class PartitionsReassignment:
                 table.problem(key, f"of partition {number}: {wrong}" if self.assignment else wrong)
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         targets, brokers = _lists(self.assignment), _ids(self.to)
         if stage.cluster.replicated.reassigns_by_store if not self.through else self.through == "store":
             return stage.cluster.replicated.reassign_in_store(self.topic, targets, brokers)
@@ -350,13 +326,11 @@ class ReassignmentCancellation:
     topic: AnyTopicName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"cancel the reassignment of {self.topic}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ReassignPartitions(topic=self.topic))
 
 
@@ -365,11 +339,9 @@ class ReassignmentsListing:
     """List the current reassignments, as ``kafka-reassign-partitions --list`` does (KIP-455)."""
 
     def words(self) -> str:
-        """See ``Action``."""
         return "list the reassignments"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ListReassignments())

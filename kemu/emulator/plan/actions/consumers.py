@@ -64,11 +64,9 @@ class ChangeSubscription:
     pattern: str = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} subscribes to {', '.join(self.topics) or f'all that matches {self.pattern}'}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         _no_instance(self.host, table, known)
         if self.pattern:
             if self.topics:
@@ -83,7 +81,6 @@ class ChangeSubscription:
             table.known("topics", topic, [name for name, _ in known.topics], "topic")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, Subscribe(topics=self.topics, pattern=self.pattern))
 
 
@@ -94,13 +91,11 @@ class Unsubscription:
     host: MemberHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} unsubscribes"
 
     check = _consumers_only
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, Unsubscribe())
 
 
@@ -116,13 +111,11 @@ class PollingStop:
     for_us: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} does not poll for {duration_text(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         outcome = _tell(stage, self.host, StopPolling(for_us=self.for_us))
         if outcome is None:
             stage.lasts(self.for_us, lambda: None)
@@ -137,13 +130,11 @@ class ListenerFailure:
     callback: Annotated[str, OneOf("onPartitionsRevoked", "onPartitionsAssigned", "onPartitionsLost")]
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"the next {self.callback} of {self.host} raises"
 
     check = _consumers_only
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, RaiseInListener(callback=self.callback, why="a fault of the plan"))
 
 
@@ -174,16 +165,13 @@ class PartitionsPause:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} pauses {', '.join(self.partitions)}{for_words(self.for_us)}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         _no_instance(self.host, table, known)
         _check_partitions(table, known, self.partitions)
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -202,16 +190,13 @@ class PartitionsResumption:
     partitions: tuple[str, ...]
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} resumes {', '.join(self.partitions)}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         _no_instance(self.host, table, known)
         _check_partitions(table, known, self.partitions)
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, ResumePartitions(partitions=tuple(map(_partition_of, self.partitions))))
 
 
@@ -228,18 +213,15 @@ class PositionChange:
     offset: Annotated[int, Bounds(0)]
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} seeks {self.topic}-{self.partition} to {self.offset}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         _no_instance(self.host, table, known)
         count = dict(known.topics).get(self.topic, 0)
         if count <= self.partition:
             table.problem("partition", f"must be less than {self.topic} has ({count})")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, Seek(topic=self.topic, partition=self.partition, offset=self.offset))
 
 
@@ -250,13 +232,11 @@ class RebalanceRequest:
     host: MemberHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} enforces a rebalance"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, EnforceRebalance())
 
 
@@ -271,11 +251,9 @@ class ChildFailure:
     for_us: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"the second consumer of {self.host} dies for {duration_text(self.for_us)}"
 
     check = _consumers_only
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, FailChild(for_us=self.for_us))

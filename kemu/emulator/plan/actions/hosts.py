@@ -50,13 +50,11 @@ class Crash:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"crash {self.host} ({self.mode}){for_words(self.for_us, '')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.take_down(self.host, Condition.SILENT if self.mode == "power" else Condition.CRASHED)
         if isinstance(host, str):
             return host
@@ -78,16 +76,13 @@ class Restart:
     keep_disk: bool = True
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"restart {self.host}" + ("" if self.keep_disk else " with an empty disk")
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.host == STORE and not self.keep_disk:
             table.problem("keep_disk", f'the disks of "{STORE}" hold the cluster: it starts again with them only')
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -110,13 +105,11 @@ class Pause:
     for_us: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"pause {self.host}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -142,13 +135,11 @@ class ClockDrift:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"clock of {self.host} drifts by {self.ppm:+,} ppm{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -185,13 +176,11 @@ class SlowDisk:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"disk of {self.host} writes {self.speed}{for_words(self.for_us)}"
 
     check = a_speed
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -209,13 +198,11 @@ class BandwidthLimit:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"network card of {self.host} passes {self.speed}{for_words(self.for_us)}"
 
     check = a_speed
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host, network = stage.host(self.host), stage.world.network
         if isinstance(host, str):
             return host
@@ -241,14 +228,12 @@ class LoseDiskTail:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         lost = f"last {self.records} records of {self.log or 'each log'} lost"
         return f"power cut at {self.host}, {lost}{for_words(self.for_us, '')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.take_down(self.host, Condition.SILENT)
         if isinstance(host, str):
             return host
@@ -279,11 +264,9 @@ class FailedLogDir:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"log directory {self.log_dir} of {self.host} fails{for_words(self.for_us)}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         counts = dict(known.log_dirs)
         count = counts.get(self.host, max(counts.values(), default=1))
         if self.log_dir >= count:
@@ -291,7 +274,6 @@ class FailedLogDir:
             table.problem("log_dir", f"{whose} has {count}, counted from 0: see log_dirs of [brokers]")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -313,13 +295,11 @@ class KillCoordinator:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"power cut at the coordinator of {self.group}{for_words(self.for_us, '')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         name = stage.cluster.coordinator_of(self.group)
         host = stage.take_down(name, Condition.SILENT) if name else "the group has no coordinator now"
         if isinstance(host, str):
@@ -335,12 +315,10 @@ class Heal:
     """End all lasting effects now: splits, rules, drifts, pauses. Start the hosts that are to return."""
 
     def words(self) -> str:
-        """See ``Action``."""
         return "heal"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         stage.end_all()
         return None

@@ -63,13 +63,11 @@ class Isolate:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"isolate {self.host}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -96,13 +94,11 @@ class Split:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         side, other = ", ".join(self.side), ", ".join(self.other) or "everyone else"
         cut = f"{other} hears nothing of {side}" if self.one_way else f"split {side} from {other}"
         return cut + for_words(self.for_us)
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         both = sorted(set(self.side) & set(self.other))
         if not self.side:
             table.problem("side", "must name at least one host")
@@ -110,7 +106,6 @@ class Split:
             table.problem("other", f"has hosts of the other side too: {', '.join(both)}")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         side = tuple(stage.cluster.resolve(name) for name in self.side)
         other = tuple(stage.cluster.resolve(name) for name in self.other)
         if not all((*side, *other)):
@@ -136,7 +131,6 @@ class Slow:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         jitter = f" to {duration_text(self.add_us + self.jitter_us)}" if self.jitter_us else ""
         link = link_words(self.sender, self.receiver)
         return f"slow {link} by {duration_text(self.add_us)}{jitter}{for_words(self.for_us)}"
@@ -144,7 +138,6 @@ class Slow:
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(
             stage, self.for_us, self.sender, self.receiver, SlowRule, self.add_us, self.jitter_us, stage.chance()
         )
@@ -164,7 +157,6 @@ class Lossy:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return (
             f"lose {self.per_mille} of 1,000 packets {link_words(self.sender, self.receiver)}{for_words(self.for_us)}"
         )
@@ -172,7 +164,6 @@ class Lossy:
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, self.for_us, self.sender, self.receiver, LossyRule, self.per_mille, stage.chance())
 
 
@@ -195,14 +186,12 @@ class Hold:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         since = f" from the next {self.api}" if self.api else ""
         return f"hold {link_words(self.sender, self.receiver)}{since}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, self.for_us, self.sender, self.receiver, HoldRule, self.api)
 
 
@@ -219,15 +208,12 @@ class Disconnect:
     b: AnyHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"disconnect {self.a} and {self.b}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.a == self.b:
             table.problem("b", "must be another host")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         first, second = stage.cluster.resolve(self.a), stage.cluster.resolve(self.b)
         return None if stage.world.network.break_between(first, second) else "they have no connection"

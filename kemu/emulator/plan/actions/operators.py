@@ -40,13 +40,11 @@ class StartHost:
     host: AnyHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"start {self.host}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -60,16 +58,13 @@ class CloseHost:
     host: AnyHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"close {self.host}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.host == STORE:
             table.problem("host", f'"{STORE}" is not closed while brokers use it; "crash" takes it down')
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -92,14 +87,12 @@ class RollingRestart:
     how: Annotated[str, OneOf("close", "crash")] = "close"
 
     def words(self) -> str:
-        """See ``Action``."""
         pace = f"one every {duration_text(self.every_us)}, each down{for_words(self.down_us)}"
         return f"rolling restart of {self.group} ({self.how}), {pace}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         stage.parts(stage.cluster.rolling_restart(self.group, self.every_us, self.down_us, self.how, stage.part_done))
         return None
 
@@ -128,7 +121,6 @@ class RollingUpgrade:
     settings: tuple[str, ...] = ()
 
     def words(self) -> str:
-        """See ``Action``."""
         whom = f"{', '.join(self.hosts)} of {self.group}" if self.hosts else self.group
         becomes = [self.profile] if self.profile else []
         if self.assignors:
@@ -138,7 +130,6 @@ class RollingUpgrade:
         return f"rolling upgrade of {whom} ({self.how}) to {'; '.join(becomes)}; {pace}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if not (self.profile or self.assignors or self.settings):
             table.problem("settings", 'is missing; it, "profile" or "assignors" must say what changes')
         if self.assignors:
@@ -154,7 +145,6 @@ class RollingUpgrade:
                 table.problem("settings", f"{key} {problem.text}".strip())
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
         if not all(hosts):
             return "a host of it does not exist now"
@@ -194,21 +184,18 @@ class BrokersUpgrade:
     protocol: ProfileName = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         becomes = [self.profile] if self.profile else []
         becomes += [f"the protocol of {self.protocol}"] if self.protocol else []
         pace = f"one every {duration_text(self.every_us)}, each down{for_words(self.down_us)}"
         return f"upgrade of {', '.join(self.hosts) or 'all brokers'} ({self.how}) to {' and '.join(becomes)}; {pace}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if not (self.profile or self.protocol):
             table.problem("profile", 'is missing; it or "protocol" must say what changes')
         if self.protocol and not known.replicated:
             table.problem("protocol", "is what brokers speak that replicate: add [brokers.replication]")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
         if not all(hosts):
             return "a host of it does not exist now"
@@ -248,16 +235,13 @@ class AddMembers:
     count: int = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"add {self.count} to {self.group}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.count > MOST_MEMBERS:
             table.problem("count", f"must be at most {MOST_MEMBERS}")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         stage.cluster.add_members(self.group, self.count)
         return None
 
@@ -291,16 +275,13 @@ class AddBroker:
     count: int = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return "add a broker" if self.count == 1 else f"add {self.count} brokers"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.count > MOST_BROKERS or len(known.brokers) > MOST_BROKERS:
             table.problem("count", f"makes more than {MOST_BROKERS} brokers")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.replicated.add_brokers(self.count)
 
 
@@ -312,13 +293,11 @@ class RemoveMembers:
     count: int = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"remove {self.count} of {self.group}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return None if stage.cluster.remove_members(self.group, self.count) else "the group has no running member"
 
 
@@ -340,13 +319,11 @@ class MoveCoordinator:
     to: BrokerHost = ANYONE
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"move the coordinator of {self.group} to {self.to or 'the next broker'}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.move_coordinator(self.group, stage.cluster.resolve(self.to) if self.to else "")
 
 
@@ -361,17 +338,14 @@ class GrowTopic:
     partitions: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"grow {self.topic} to {self.partitions} partitions"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         there = dict(known.topics).get(self.topic, 0)
         if self.partitions <= there:
             table.problem("partitions", f"must be more than {self.topic} has ({there})")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.grow_topic(self.topic, self.partitions)
 
 
@@ -383,13 +357,11 @@ class SetRateOf:
     records_per_s: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"append {self.records_per_s} records/s to {self.topic}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.set_rate(self.topic, self.records_per_s)
 
 
@@ -419,13 +391,11 @@ class CreateTopic:
     records_per_s: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         copies = f", {self.replication_factor} replicas each" if self.replication_factor else ""
         load = f", {self.records_per_s} records/s" if self.records_per_s else ""
         return f"create topic {self.topic} with {self.partitions} partitions{copies}{load}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         topic = self.topic
         if not is_legal_name(topic):
             table.problem("topic", "must be 1 to 249 letters, digits, dots, underscores or hyphens")
@@ -437,7 +407,6 @@ class CreateTopic:
             table.problem("replication_factor", f"must not be more than there are brokers ({len(known.brokers)})")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.replicated.create_topic(
             self.topic, self.partitions, self.replication_factor, self.records_per_s
         )
@@ -458,16 +427,13 @@ class DeleteTopic:
     topic: TopicName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"delete topic {self.topic}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.topic in known.subscribed:
             table.problem("topic", f'"{self.topic}" has groups that subscribe to it; delete one that no group reads')
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.replicated.delete_topic(self.topic)
 
 
@@ -491,15 +457,12 @@ class ElectPreferredLeaders:
     through: Annotated[str, OneOf("controller", "store")] = "controller"
 
     def words(self) -> str:
-        """See ``Action``."""
         said = " (by a list in the store)" if self.through == "store" else ""
         return f"elect the preferred leaders of {', '.join(self.topics) or 'all partitions'}{said}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         for topic in self.topics:
             table.known("topics", topic, (*(name for name, _ in known.topics), OFFSETS_TOPIC), "topic")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.replicated.elect_preferred_leaders(self.topics, in_store=self.through == "store")

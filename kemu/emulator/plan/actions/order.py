@@ -43,14 +43,12 @@ class LateMessage:
     by_us: int
 
     def words(self) -> str:
-        """See ``Action``."""
         which = f"{self.nth}. {self.api} {link_words(self.sender, self.receiver)}"
         return f"delay the {which} by {duration_text(self.by_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, 0, self.sender, self.receiver, LateRule, self.api, self.nth, self.by_us)
 
 
@@ -67,13 +65,11 @@ class LostMessage:
     nth: Count = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"lose the {self.nth}. {self.api} {link_words(self.sender, self.receiver)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, 0, self.sender, self.receiver, LoseRule, self.api, self.nth)
 
 
@@ -92,14 +88,12 @@ class Barrier:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         link = link_words(self.sender, self.receiver)
         return f"hold {self.api} {link} until those of {self.count} are there{for_words(self.for_us, ', or healed')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         world = stage.world
 
         def barrier(sender: str, receiver: str) -> BarrierRule:
@@ -129,14 +123,12 @@ class Deliver:
     count: Annotated[int, Bounds(0)] = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         which = f"{self.count or 'all'} {self.api or 'messages'} {link_words(self.sender, self.receiver)}"
         return f"deliver {which} that are held"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return on_link(stage, self.sender, self.receiver, partial(self._deliver, stage.world.network))
 
     def _deliver(self, network: Network, sender: str, receiver: str) -> Outcome:
@@ -163,14 +155,12 @@ class TieOrder:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         grain = f", arrivals to {duration_text(self.grain_us)}" if self.grain_us else ""
         return f"ties in order {self.order}{grain}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         agenda, network, rule = stage.world.agenda, stage.world.network, GrainRule()
         drawn, before = stage.world.choices.stream(f"ties/{self.order}").bits, agenda.ties
         ends = [stage.puts("order", lambda: agenda.draw_ties(drawn), lambda: agenda.draw_ties(before))]
@@ -203,7 +193,6 @@ class LinkPriorities:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         changes = f", {self.changes} changes in {self.messages} messages"
         within = f"up to {duration_text(self.within_us)} later"
         return f"priorities of {self.of} in order {self.order}, {within}{changes}{for_words(self.for_us)}"
@@ -211,7 +200,6 @@ class LinkPriorities:
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         chance = stage.world.choices.stream(f"priorities/{self.order}")
         rule = PriorityRule(self.of == "links", self.within_us, self.changes, self.messages, chance)
         stage.install(self.for_us, rule)

@@ -39,13 +39,11 @@ class Duplicate:
     nth: int = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"lose the reply to request {self.nth} {self.api} of {self.sender or 'anyone'}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, 0, self.sender, ANYONE, lambda sender, _: DuplicateRule(self.api, sender, self.nth))
 
 
@@ -64,13 +62,11 @@ class ErrorReply:
     error: ErrorCode
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"answer request {self.nth} {self.api} of {self.sender or 'anyone'} with {self.error.name}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
 
         def arm(sender: str, _: str) -> None:
             stage.inject(AnswerNext(api=self.api, sender=sender, nth=max(1, self.nth), error=self.error))

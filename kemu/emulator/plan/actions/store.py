@@ -33,13 +33,11 @@ class StoreElection:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"the store's leader dies, another is elected{for_words(self.for_us, '')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.take_down(STORE, Condition.CRASHED)
         if isinstance(host, str):
             return host
@@ -87,14 +85,12 @@ class LostStoreAnswer:
     applied: bool = True
 
     def words(self) -> str:
-        """See ``Action``."""
         done = "applied" if self.applied else "not applied"
         return f"lose the store's answer to write {self.nth} of {self.host} ({self.part}), which is {done}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -126,13 +122,11 @@ class FrozenSession:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"freeze the session of {self.host}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -156,13 +150,11 @@ class LateWatches:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"keep the next watch of {self.host} back{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -192,14 +184,12 @@ class ExpiredSession:
     linger_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         lingers = f", whose nodes linger for {duration_text(self.linger_us)}" if self.linger_us else ""
         return f"expire the session of {self.host}{lingers}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host

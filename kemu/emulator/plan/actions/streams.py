@@ -21,14 +21,12 @@ class ScaleDown:
     hosts: tuple[str, ...] = field(default=())
 
     def words(self) -> str:
-        """See ``Action``."""
         leave = f"{', '.join(self.hosts)} of {self.group} leave"
         if not self.to:
             return leave
         return f"scale {self.group} down to {self.to}{f', {leave}' if self.hosts else ''}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if bool(self.to) == bool(self.hosts):
             table.problem("to", 'must be a percentage such as "80%", or give hosts instead')
         elif self.to and percentage(self.to) is None:
@@ -41,7 +39,6 @@ class ScaleDown:
             table.known("hosts", host, known.members_of(self.group), f"instance of {self.group}")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.scale_down(self.group, percentage(self.to) or 0, tuple(dict.fromkeys(self.hosts)))
 
 
@@ -52,13 +49,11 @@ class KeepInstance:
     host: MemberHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} stays"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.keep_instance(self.host)
 
 
