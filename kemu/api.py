@@ -35,22 +35,18 @@ from kemu.emulator.runner import FaultFired, unfired_in_all
 from kemu.emulator.runner import RunResult as Outcome
 from kemu.emulator.runner import run as _run
 from kemu.emulator.scenario.away import AwaySpec
+from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.expectations import Expectation
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.files import presets as _presets
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import MemberSpec
+from kemu.emulator.scenario.network import LinkSpec, NetworkSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import (
-    BrokerSpec,
-    BrokersSpec,
-    ChecksSpec,
-    GroupSpec,
-    LinkSpec,
-    NetworkSpec,
-    Scenario,
-    TopicSpec,
-)
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.streams import StreamsSpec
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.text.units import duration_us

@@ -14,8 +14,10 @@ from kemu.emulator.exploring.swarm import swarm_case
 from kemu.emulator.past_bugs.applying import bugs_of
 from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 Source: TypeAlias = Callable[[PastBug, int], Scenario]

@@ -23,7 +23,11 @@ from kemu.emulator.facts import Seen
 from kemu.emulator.plan.actions import AddMembers
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import Run
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.protocol.notes.groups import GroupBecame, MemberAdded, MemberRemoved
 
 SECOND = 1_000_000

@@ -27,8 +27,9 @@ from kemu.emulator.plan.actions.operators import (
     StartHost,
 )
 from kemu.emulator.plan.entries import At, Entry
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.draws import DrawName, distribution
 from kemu.protocol.names import broker_host, consumer_host, number_of
 from lab.conformance.course import Course

@@ -203,7 +203,7 @@ def test_every_mistake_of_a_part_is_told_when_it_is_made() -> None:
             topics=(), members=10**9, start_us="3q", assignors="rang", config={"sesion.timeout.ms": 3}
         )
     ) == [
-        'topics: needs at least one topic, or "pattern" says what its members subscribe to',
+        'topics: needs at least one topic, or a "pattern" for the names of topics',
         "members: must be at most 10000, not 1000000000",
         'assignors: "rang" is no assignor; did you mean "range"?',
         "start: '3q' is no duration; write it like 250ms, 20s, 1m30s",
@@ -218,7 +218,7 @@ def test_every_mistake_of_a_part_is_told_when_it_is_made() -> None:
         (lambda: kemu.TopicSpec(partitions=10**6), "partitions: must be at most 100000, not 1000000"),
         (lambda: kemu.TopicSpec(partitions=1, records_per_s="5/h"), "rate: '5/h' is no rate; write it like 100/s"),
         (lambda: kemu.NetworkSpec(latency_us=("5ms", "1ms")), "latency: must give the least first, then the most"),
-        (lambda: kemu.ReplicationSpec(min_isr=4), "min_isr: must not be more than the replication factor (3)"),
+        (lambda: kemu.ReplicationSpec(min_isr=4), "min_isr: must not exceed the replication factor (3)"),
         (lambda: kemu.run(crashed(), profile="kafka-3.5"), 'profile: "kafka-3.5" is no profile; did you mean'),
         (
             lambda: kemu.run(kemu.Scenario(name="x", topics=ORDERS, expect="comits")),

@@ -6,8 +6,11 @@ from kemu.emulator.draws import DrawSet
 from kemu.emulator.plan.actions import Action, Crash, Duplicate, Hold
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.replication import IsrPath
 

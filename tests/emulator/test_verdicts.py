@@ -10,9 +10,12 @@ from kemu.emulator.findings import KINDS, Violation
 from kemu.emulator.plan.actions import Action, ErrorReply, ListenerFailure
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.expectations import Expectation, split
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
-from kemu.emulator.scenario.scenario import BrokersSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
 

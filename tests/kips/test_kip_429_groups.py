@@ -9,9 +9,12 @@ from kemu.emulator.plan.actions import AddMembers, CloseHost, GrowTopic, RemoveM
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import MemberSpec
-from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.base import Assignment
 from kemu.protocol.messages.versions import KAFKA_2_4, KAFKA_3_4

@@ -41,8 +41,10 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.draw import SECOND
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.scenario.expectations import Expectation
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.streams import StreamsSpec
+from kemu.emulator.scenario.topics import TopicSpec
 
 MOST_CLIENT_OPERATIONS = 4
 SMALLEST_GROUPS = (2, 4)

@@ -31,7 +31,8 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.draw import SECOND
 from kemu.emulator.plan.entries import At, Plan
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import BrokerConfig, ReplicaConfig

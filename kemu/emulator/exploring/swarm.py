@@ -39,9 +39,10 @@ from kemu.emulator.plan.draw import SECOND, Draw
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.away import WAYS, AwaySpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.expectations import OF_KAFKAS_OWN
 from kemu.emulator.scenario.reading import scenario_from_dict
-from kemu.emulator.scenario.scenario import ChecksSpec, Scenario
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import ConsumerConfig, ProducerConfig

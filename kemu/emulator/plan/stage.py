@@ -23,6 +23,11 @@ class Operators(Protocol):
         """
         ...
 
+    @property
+    def deployments(self) -> "Deployer":
+        """Rolling restarts and upgrades, and groups that grow or shrink."""
+        ...
+
     def resolve(self, name: str) -> str:
         """The host that a name or a role ("leader of g") means now; "" if there is none."""
 
@@ -37,50 +42,6 @@ class Operators(Protocol):
 
     def not_started_after_all(self, name: str) -> bool:
         """End a process that is starting and has done nothing yet; False if there is none."""
-
-    def rolling_restart(self, group: str, every_us: int, down_us: int, how: str, done: Callable[[], None]) -> int:
-        """Take the members down ("close" or "crash") and up again, one after the other: how many, each told when up."""
-
-    def rolling_upgrade(
-        self,
-        group: str,
-        every_us: int,
-        down_us: int,
-        how: str,
-        hosts: tuple[str, ...],
-        *,
-        profile: str,
-        assignors: tuple[str, ...],
-        settings: tuple[str, ...],
-        done: Callable[[], None],
-    ) -> int:
-        """As ``rolling_restart``, but members come back as something else; without ``hosts`` the whole group does."""
-
-    def upgrade_brokers(
-        self,
-        every_us: int,
-        down_us: int,
-        how: str,
-        hosts: tuple[str, ...],
-        *,
-        profile: str,
-        protocol: str,
-        done: Callable[[], None],
-    ) -> int | str:
-        """Take brokers down and up again as something else, one after the other: how many, or why not."""
-        ...
-
-    def add_members(self, group: str, count: int) -> None:
-        """Start more members, configured as the others."""
-
-    def remove_members(self, group: str, count: int) -> int:
-        """Close the youngest running members; how many."""
-
-    def scale_down(self, group: str, percent: int, hosts: tuple[str, ...]) -> Outcome:
-        """Tell these Streams instances, or (``percent``) so many that this share of those that run stays, to leave."""
-
-    def keep_instance(self, host: str) -> Outcome:
-        """Tell a Streams instance that was to leave to stay."""
 
     def coordinator_of(self, group: str) -> str:
         """The host that coordinates a group; "" if there is none at the moment."""
@@ -111,6 +72,67 @@ class Operators(Protocol):
 
     def keep_away(self, names: Sequence[str]) -> None:
         """Never start these hosts again."""
+
+
+class Deployer(Protocol):
+    """Deployments of a cluster: restarts, upgrades and scaling."""
+
+    def rolling_restart(self, group: str, every_us: int, down_us: int, how: str, done: Callable[[], None]) -> int:
+        """Restart the members of a group one after the other, one every ``every_us``.
+
+        Args:
+            every_us: interval between the orders to stop, in us.
+            down_us: time between the end of a member and its next start, in us.
+            how: "close" or "crash".
+            done: called once for each member that runs again.
+
+        Returns:
+            The number of members.
+        """
+
+    def rolling_upgrade(
+        self,
+        group: str,
+        every_us: int,
+        down_us: int,
+        how: str,
+        hosts: tuple[str, ...],
+        *,
+        profile: str,
+        assignors: tuple[str, ...],
+        settings: tuple[str, ...],
+        done: Callable[[], None],
+    ) -> int:
+        """Restart members as ``rolling_restart`` does, with a new release, new assignors or new settings.
+
+        Without ``hosts`` the whole group is upgraded, and members that are added later are upgraded, too.
+        """
+
+    def upgrade_brokers(
+        self,
+        every_us: int,
+        down_us: int,
+        how: str,
+        hosts: tuple[str, ...],
+        *,
+        profile: str,
+        protocol: str,
+        done: Callable[[], None],
+    ) -> int | str:
+        """Restart brokers with a new release or inter-broker protocol: their number, or the reason of a refusal."""
+        ...
+
+    def add_members(self, group: str, count: int) -> None:
+        """Add members with the configuration of the group, and start them."""
+
+    def remove_members(self, group: str, count: int) -> int:
+        """Close the running members that were added last; return their number."""
+
+    def scale_down(self, group: str, percent: int, hosts: tuple[str, ...]) -> Outcome:
+        """Ask Streams instances to leave: these hosts, or so many that ``percent`` of the running ones stay."""
+
+    def keep_instance(self, host: str) -> Outcome:
+        """Tell a Streams instance that was asked to leave to stay."""
 
 
 class ReplicatedOperators(Protocol):

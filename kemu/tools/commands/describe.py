@@ -14,9 +14,10 @@ from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.files import presets
+from kemu.emulator.scenario.groups import EARLIEST
 from kemu.emulator.scenario.keys import Declared, walk
 from kemu.emulator.scenario.kinds import CountKey, PlanKey, SettingsKey, TablesKey
-from kemu.emulator.scenario.scenario import EARLIEST, Scenario
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.units import duration_text

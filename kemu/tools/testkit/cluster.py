@@ -28,9 +28,13 @@ from kemu.emulator.findings import Violation
 from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import LONGER_US, Run, RunResult, result_of
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.files import with_entries
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.watching.panel import Holding, WatchedGroup

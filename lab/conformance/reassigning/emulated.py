@@ -20,8 +20,11 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import Run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.trace.rows import RECEIVED, Packets
 from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.protocol.messages.control import (

@@ -14,8 +14,12 @@ from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions import BandwidthLimit, ClockDrift, Heal, SlowDisk, TieOrder
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import Run
+from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokerSpec, BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.notes.groups import RecordsAcknowledged

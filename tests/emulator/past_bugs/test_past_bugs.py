@@ -13,7 +13,8 @@ from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, scenario_data
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.scenario.scenario import Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.replication import Truncation

@@ -93,7 +93,11 @@ class RollingRestart:
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        stage.parts(stage.cluster.rolling_restart(self.group, self.every_us, self.down_us, self.how, stage.part_done))
+        stage.parts(
+            stage.cluster.deployments.rolling_restart(
+                self.group, self.every_us, self.down_us, self.how, stage.part_done
+            )
+        )
         return None
 
 
@@ -148,7 +152,7 @@ class RollingUpgrade:
         hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
         if not all(hosts):
             return "a host of it does not exist now"
-        count = stage.cluster.rolling_upgrade(
+        count = stage.cluster.deployments.rolling_upgrade(
             self.group,
             self.every_us,
             self.down_us,
@@ -199,7 +203,7 @@ class BrokersUpgrade:
         hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
         if not all(hosts):
             return "a host of it does not exist now"
-        outcome = stage.cluster.upgrade_brokers(
+        outcome = stage.cluster.deployments.upgrade_brokers(
             self.every_us,
             self.down_us,
             self.how,
@@ -242,7 +246,7 @@ class AddMembers:
             table.problem("count", f"must be at most {MOST_MEMBERS}")
 
     def apply(self, stage: Stage) -> Outcome:
-        stage.cluster.add_members(self.group, self.count)
+        stage.cluster.deployments.add_members(self.group, self.count)
         return None
 
 
@@ -298,7 +302,11 @@ class RemoveMembers:
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        return None if stage.cluster.remove_members(self.group, self.count) else "the group has no running member"
+        return (
+            None
+            if stage.cluster.deployments.remove_members(self.group, self.count)
+            else "the group has no running member"
+        )
 
 
 @action(

@@ -39,7 +39,9 @@ class ScaleDown:
             table.known("hosts", host, known.members_of(self.group), f"instance of {self.group}")
 
     def apply(self, stage: Stage) -> Outcome:
-        return stage.cluster.scale_down(self.group, percentage(self.to) or 0, tuple(dict.fromkeys(self.hosts)))
+        return stage.cluster.deployments.scale_down(
+            self.group, percentage(self.to) or 0, tuple(dict.fromkeys(self.hosts))
+        )
 
 
 @action("keep-instance", "a Streams instance that was asked to leave stays", drawn=NEVER, workload=True)
@@ -54,7 +56,7 @@ class KeepInstance:
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        return stage.cluster.keep_instance(self.host)
+        return stage.cluster.deployments.keep_instance(self.host)
 
 
 def percentage(text: str) -> int | None:
