@@ -1,12 +1,11 @@
-"""What can be done to a running cluster: faults, and the actions of its operators.
+"""The actions: faults, and the operations of a cluster's operators and users.
 
-Three conventions hold throughout:
+Three conventions hold for all of them:
 
 * Times are integer microseconds (``for_us``); in a scenario file the same field is ``for = "20s"``.
-* ``for_us=0`` means "until healed" for whatever lasts, and "stays down" for a crash.
-* A host is an actor's host ("c1", "b0") or is named by its role, resolved when the action is applied:
-  "coordinator of g" (the broker that leads the group's offsets partition), "leader of g" (the member that assigns).
-  Where a field says so, "" stands for every host.
+* ``for_us=0`` means "until healed" for lasting effects, and "stays down" for a crash.
+* A host is an actor's host ("c1", "b0") or a role, resolved when the action is applied: "coordinator of g" (the leader
+  of the group's offsets partition), "leader of g" (the member that assigns). In some fields, "" stands for every host.
 """
 
 from kemu.emulator.plan.action import ACTIONS as ACTIONS
