@@ -75,20 +75,15 @@ SHORTEST_BARE_US = 1_000_000
 @names_arguments
 @frozen(init=False)
 class At:
-<<<<<<< HEAD
     """Perform an action at a virtual time: ``At("30s", Crash(host="c1"))``, or ``At(at_us=30_000_000, action=...)``.
 
     Raises:
         ScenarioError: the time is a bare number below one second.
     """
-=======
-    """The action at a time of the world."""
->>>>>>> figures
 
     at_us: int = attrs.field(converter=microseconds)
     action: Action
     jitter_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
-<<<<<<< HEAD
     """The largest delay of the action, drawn uniformly; 0: the draw ``plan.jitter`` decides."""
 
     @overload
@@ -104,9 +99,6 @@ class At:
             text = f'At({at}, ...) would be {at} microseconds: write "{at}s" for seconds, or at_us={at}, action=...'
             raise ScenarioError([Problem((), text)])
         self.__attrs_init__(at if at_us is None else at_us, action, jitter_us=jitter_us)
-=======
-    """The largest extra delay, drawn evenly; 0: the draw ``plan.jitter`` of all entries."""
->>>>>>> figures
 
 
 @names_arguments
