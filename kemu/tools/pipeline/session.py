@@ -139,7 +139,7 @@ def start_spark(
     Args:
         app: The name that a cluster shows.
         master: As ``spark-submit --master`` takes it.
-            memory: Memory of the driver's Java ("2g"). With a local master it holds all of Spark but the Python workers.
+            memory: Memory of the driver's Java ("2g"). With a local master all of Spark but the Python workers uses it.
             log: The file of Spark's log; None: errors only, to stderr.
         settings: Spark's settings.
         java_options: Java's options.
