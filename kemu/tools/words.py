@@ -196,7 +196,7 @@ KAFKA = (
     ),
     Word(
         "leader epoch",
-        "A number that rises with each new leader of a partition and is stored with the records it appends; a follower"
+        "A number that rises with each new leader of a partition and is stored with the records it appends. A follower"
         " compares epochs with its leader before it truncates its log.",
         "KIP-101",
     ),

@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kemu.emulator.metrics.costs import FIGURES
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.tools import exits
 from kemu.tools.cli import COMMANDS, SECTIONS, kemu
 from kemu.tools.progress import is_quiet

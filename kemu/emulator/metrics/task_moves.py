@@ -390,8 +390,8 @@ _WORDS: Mapping[type, str] = {
     FaultEnded: "{0.kind} is over",
     HostStarted: "{0.host} starts",
     HostDown: "{0.host} goes down",
-    HostPaused: "{0.host} stands still",
-    HostResumed: "{0.host} goes on",
+    HostPaused: "{0.host} is paused",
+    HostResumed: "{0.host} resumes",
     TopicGrown: "{0.topic} grows",
     InstanceStarted: "{0.instance} starts",
 }

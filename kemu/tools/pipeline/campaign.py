@@ -93,7 +93,7 @@ class Campaign:
         missing = [chunk for chunk in self.chunks if chunk.number not in self.done()]
         if missing:
             runs = sum(chunk.runs for chunk in missing)
-            raise CampaignError(f"{self.out}: {runs} of {self.spec.runs} runs are missing; go on with --resume")
+            raise CampaignError(f"{self.out}: {runs} of {self.spec.runs} runs are missing; continue with --resume")
         found = [line for chunk in self.chunks for line in self.lines_of(chunk)]
         found.sort(key=lambda line: (line.cell, line.seed))
         wanted = [
@@ -124,7 +124,7 @@ def begin(out: Path, spec: Spec, seconds: Mapping[int, float], cores: int) -> Ca
         CampaignError: a campaign exists already, or the folder cannot be written.
     """
     if (out / SPEC).exists():
-        raise CampaignError(f"{out} holds a campaign already: --resume goes on with it, another --out begins anew")
+        raise CampaignError(f"{out} holds a campaign already: --resume continues it, another --out begins a new one")
     digest = hashlib.blake2b(json.dumps(spec.to_dict(), sort_keys=True).encode(), digest_size=4).hexdigest()
     campaign = Campaign(out, f"{out.resolve().name}-{digest}", spec, make_chunks(spec, seconds, cores))
     chunks = [(chunk.number, chunk.cell, chunk.first, chunk.last) for chunk in campaign.chunks]
