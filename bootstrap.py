@@ -1,7 +1,7 @@
 """Set the project up on a machine that has only Python: ``python3 bootstrap.py setup | demo | test [--all]``.
 
-Standard library only, and nothing that a Python too old for kemu could not parse: it must get as far as saying so. Safe
-to run again: what is installed already is not installed twice. No activated environment is needed.
+This file uses the standard library only, and no syntax that is newer than Python 3.7: an old Python must be able to
+print the error of ``check_python``. A second run installs nothing again. No activated environment is needed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # As a script this file's own folder leads sys.path, and would hide modules of the standard library.
+    # A script's own folder is first in sys.path, and could hide modules of the standard library.
     sys.path[:] = [
         entry for entry in sys.path if os.path.realpath(entry) != os.path.dirname(os.path.realpath(__file__))
     ]
@@ -35,7 +35,7 @@ USAGE = """usage: python3 bootstrap.py setup | demo | test [--all]
 
 
 class BootstrapError(Exception):
-    """What the user has to know, in words."""
+    """A mistake, or a failed step, in words for the user."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -53,16 +53,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def setup() -> int:
-    """Make the environment with what running needs."""
+    """Make the environment for runs."""
     check_python(tuple(sys.version_info[:2]))
     make_venv()
     install("run", ".")
     print(f"Ready. Try:  {shown(kemu_path())} scenarios")
+    print(on_the_path())
     return 0
 
 
 def demo() -> int:
-    """Run a scenario; say where its trace and report lie and what to try next."""
+    """Run a scenario; print the paths of its trace and report, and the next commands to try."""
     check_python(tuple(sys.version_info[:2]))
     make_venv()
     install("run", ".")
@@ -77,12 +78,12 @@ def demo() -> int:
         file.write(outcome.stdout)
     sys.stdout.write(outcome.stdout)
     kemu = shown(kemu_path())
-    print(f"\nThe report lies in {shown(report)}\nThe trace lies in  {shown(trace)}\n\nWhat to try next:")
+    print(f"\nreport: {shown(report)}\ntrace:  {shown(trace)}\n{on_the_path()}\n\nTry next:")
     for arguments, what in (
         ("run rolling-restart-static", "the same deployment with group.instance.id set"),
-        (f"run {PRESET} --seeds 1:20", "twenty other orders of events"),
-        (f"explain {shown(trace)}", "what was said, message by message"),
-        ("scenarios", "everything that comes with the package"),
+        (f"run {PRESET} --seeds 1:20", "twenty other seeds, each another order of events"),
+        (f"explain {shown(trace)}", "the run, message by message"),
+        ("scenarios", "all scenarios that come with the package"),
     ):
         print(f"  {kemu} {arguments:44} {what}")
     return outcome.returncode
@@ -113,7 +114,7 @@ def check_python(version: tuple[object, ...]) -> None:
 
 
 def make_venv() -> None:
-    """Make ``.venv`` unless there is one whose Python runs.
+    """Make ``.venv`` unless its Python already runs.
 
     Raises:
         BootstrapError: this Python cannot make one.
@@ -131,7 +132,7 @@ def make_venv() -> None:
 
 
 def python_runs() -> bool:
-    """Whether the environment's Python is there, new enough, and has pip."""
+    """Whether the environment has a new enough Python with pip."""
     if not os.path.exists(python_path()):
         return False
     question = f"import sys, pip; sys.exit(sys.version_info < {OLDEST!r})"
@@ -139,14 +140,14 @@ def python_runs() -> bool:
 
 
 def install(kind: str, what: str) -> None:
-    """Install the project, editable, unless the stamp says that this very pyproject.toml is installed already.
+    """Install the project, editable, unless the stamp shows that this pyproject.toml is installed already.
 
     Raises:
         BootstrapError: pip failed; its own message was printed.
     """
     wanted = fingerprint()
     if kind == "run" and read(STAMP.format("dev")) == wanted:
-        return  # the developers' environment has all that running needs
+        return  # the developers' environment includes everything for runs
     stamp = STAMP.format(kind)
     if read(stamp) == wanted:
         return
@@ -159,7 +160,7 @@ def install(kind: str, what: str) -> None:
 
 
 def fingerprint() -> str:
-    """What was installed: the content of pyproject.toml, where it lies, and by which Python."""
+    """A hash of pyproject.toml, its folder and the Python version: a changed hash needs a new installation."""
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
         content = file.read()
     place = f"{ROOT}\n{sys.version_info[:2]}\n".encode()
@@ -176,7 +177,7 @@ def read(path: str) -> str:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would make another Python's packages visible in ours."""
+    """The environment variables, without those that add another Python's packages."""
     return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
 
 
@@ -196,8 +197,14 @@ def kemu_path() -> str:
     return in_venv("kemu")
 
 
+def on_the_path() -> str:
+    """How to put ``kemu`` on the PATH of this shell."""
+    activate = os.path.join(os.path.dirname(python_path()), "activate")
+    return f"Put kemu on the PATH of this shell:  {'' if os.name == 'nt' else '. '}{shown(activate)}"
+
+
 def shown(path: str) -> str:
-    """A path as one would type it from here, if that is shorter."""
+    """A path relative to the current folder, if that is shorter."""
     relative = os.path.relpath(path)
     return relative if len(relative) < len(path) else path
 

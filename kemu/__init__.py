@@ -1,33 +1,33 @@
-"""Whole emulated Kafka clusters in one process: real state machines, virtual time, one seed, injected faults.
+"""Emulate whole Kafka clusters in one process: real state machines, virtual time, one seed, injected faults.
 
-The public names are those of ``kemu.api``, read from here: ``import kemu`` and ``kemu.run(...)``. They are imported
-when the first of them is used, so that the command line need not wait for what it does not need; ``kemu_test`` and
-``strategies`` need the extra ``kemu[test]``. What lies deeper
-(``kemu.protocol``, ``kemu.actors``, ``kemu.emulator``, ``kemu.tools``) is internal and may change with any release.
+The public names are those of ``kemu.api``: ``import kemu`` and ``kemu.run(...)``. They are imported at their first use,
+so that the command line starts quickly. ``kemu_test`` and ``strategies`` need the extra ``kemu[test]``. The packages
+``kemu.protocol``, ``kemu.actors``, ``kemu.emulator`` and ``kemu.tools`` are internal and may change with any release.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kemu import strategies as strategies
     from kemu.api import *  # noqa: F403
+    from kemu.emulator.plan.actions import *  # noqa: F403
     from kemu.tools.testkit.marking import kemu_test as kemu_test
+else:
+    # Type checkers do not see this branch: to them, a name that kemu.api lacks is an error.
+    from importlib import import_module
 
-_OF_TESTS = {"kemu_test": "kemu.tools.testkit.marking", "strategies": "kemu.strategies"}
-"""Name -> where it is: what needs pytest or Hypothesis (``kemu[test]``)."""
+    _OF_TESTS = {"kemu_test": "kemu.tools.testkit.marking", "strategies": "kemu.strategies"}
+    """Name -> module, of the names that need pytest or Hypothesis (``kemu[test]``)."""
 
+    def __getattr__(name):
+        if name in _OF_TESTS:
+            module = import_module(_OF_TESTS[name])
+            return module if name == "strategies" else getattr(module, name)
+        if name != "api" and not name.startswith("_"):
+            api = import_module("kemu.api")
+            if name in api.__all__:
+                return getattr(api, name)
+        raise AttributeError(f"module 'kemu' has no attribute {name!r}")
 
-def __getattr__(name: str) -> Any:
-    if name in _OF_TESTS:
-        module = import_module(_OF_TESTS[name])
-        return module if name == "strategies" else getattr(module, name)
-    if name != "api" and not name.startswith("_"):
-        api = import_module("kemu.api")
-        if name in api.__all__:
-            return getattr(api, name)
-    raise AttributeError(f"module 'kemu' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_OF_TESTS, *import_module("kemu.api").__all__})
+    def __dir__():
+        return sorted({*globals(), *_OF_TESTS, *import_module("kemu.api").__all__})

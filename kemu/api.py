@@ -1,8 +1,8 @@
-"""The public names of the package, read as ``kemu.NAME``: scenarios, plans, running, replaying, checking.
+"""The public names of the package, used as ``kemu.NAME``: scenarios, plans, runs, checks and replays.
 
-A scenario is built from values (``Scenario``, ``TopicSpec``, ``GroupSpec``, ...) or loaded from a file or by a preset's
-name (``load``); it is checked when it is made. Durations are texts ("20s", "250ms") or whole microseconds, hosts are
-c1, c2, ... (members), b0, b1, ... (brokers), or roles ("leader of g", "coordinator of g").
+A scenario is built from values (``Scenario``, ``TopicSpec``, ``GroupSpec``, ...) or loaded from a file or a preset
+(``load``). Its constructor checks it. Durations are texts ("20s", "250ms") or whole microseconds. Hosts are c1, c2, ...
+(members), b0, b1, ... (brokers), or roles ("leader of g", "coordinator of g").
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,74 +26,8 @@ from kemu.emulator.metrics.figures import (
     RecordFigures,
     ReplicationFigures,
 )
-from kemu.emulator.plan.actions import (
-    AddBroker,
-    AddMembers,
-    BandwidthLimit,
-    Barrier,
-    BrokersUpgrade,
-    ChangeSubscription,
-    ChildFailure,
-    ClockDrift,
-    CloseHost,
-    ConfigsAlteration,
-    Crash,
-    CreateTopic,
-    DeleteTopic,
-    Deliver,
-    Disconnect,
-    Duplicate,
-    ElectPreferredLeaders,
-    ErrorReply,
-    ExpiredSession,
-    FailedLogDir,
-    FrozenSession,
-    GroupDeletion,
-    GroupDescription,
-    GroupsListing,
-    GrowTopic,
-    Heal,
-    Hold,
-    Isolate,
-    KeepInstance,
-    KillCoordinator,
-    LateMessage,
-    LateWatches,
-    LeadersElection,
-    LinkPriorities,
-    ListenerFailure,
-    LoseDiskTail,
-    Lossy,
-    LostMessage,
-    LostStoreAnswer,
-    MembersExpulsion,
-    MoveCoordinator,
-    OffsetsDeletion,
-    OffsetsReset,
-    PartitionsPause,
-    PartitionsReassignment,
-    PartitionsResumption,
-    Pause,
-    PollingStop,
-    PositionChange,
-    ReassignmentCancellation,
-    ReassignmentsListing,
-    RebalanceRequest,
-    RecordsDeletion,
-    RemoveMembers,
-    Restart,
-    RollingRestart,
-    RollingUpgrade,
-    ScaleDown,
-    SetRateOf,
-    Slow,
-    SlowDisk,
-    Split,
-    StartHost,
-    StoreElection,
-    TieOrder,
-    Unsubscription,
-)
+from kemu.emulator.plan.actions import *  # noqa: F403
+from kemu.emulator.plan.actions import ACTIONS, AddMembers
 from kemu.emulator.plan.entries import At, Noted, Receives, Sends, When
 from kemu.emulator.replay import Difference, Replayed
 from kemu.emulator.replay import replay as _replay
@@ -101,25 +35,22 @@ from kemu.emulator.runner import FaultFired, unfired_in_all
 from kemu.emulator.runner import RunResult as Outcome
 from kemu.emulator.runner import run as _run
 from kemu.emulator.scenario.away import AwaySpec
+from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.expectations import Expectation
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.files import presets as _presets
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import MemberSpec
+from kemu.emulator.scenario.network import LinkSpec, NetworkSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import (
-    BrokerSpec,
-    BrokersSpec,
-    ChecksSpec,
-    GroupSpec,
-    LinkSpec,
-    NetworkSpec,
-    Scenario,
-    TopicSpec,
-)
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.streams import StreamsSpec
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.text.units import duration_us
+from kemu.emulator.text.wrong_arguments import names_arguments
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.base import Assignment, Assignor, Memory, RebalanceProtocol, Subscriber, Topics
@@ -141,79 +72,38 @@ from kemu.tools.testkit.cluster import (
 )
 
 __all__ = [
-    "AddBroker",
-    "AddMembers",
     "Application",
     "ApplicationFactory",
     "Assignment",
     "Assignor",
     "At",
     "AwaySpec",
-    "BandwidthLimit",
-    "Barrier",
     "BrokerSpec",
     "BrokersSpec",
-    "BrokersUpgrade",
     "Calls",
-    "ChangeSubscription",
     "ChecksSpec",
-    "ChildFailure",
-    "ClockDrift",
-    "CloseHost",
-    "ConfigsAlteration",
     "ConsumerConfig",
     "ControllerTerm",
-    "Crash",
-    "CreateTopic",
-    "DeleteTopic",
-    "Deliver",
     "Difference",
-    "Disconnect",
-    "Duplicate",
-    "ElectPreferredLeaders",
     "EmulatedCluster",
     "EmulatedGroup",
     "ErrorCode",
-    "ErrorReply",
     "Expectation",
-    "ExpiredSession",
     "Explored",
     "ExploredRun",
-    "FailedLogDir",
     "FaultFired",
     "Figures",
-    "FrozenSession",
-    "GroupDeletion",
-    "GroupDescription",
     "GroupFigures",
     "GroupSpec",
-    "GroupsListing",
-    "GrowTopic",
-    "Heal",
     "HeldMessage",
     "HeldMessages",
-    "Hold",
     "IllegalState",
-    "Isolate",
-    "KeepInstance",
-    "KillCoordinator",
     "LagFigures",
-    "LateMessage",
-    "LateWatches",
-    "LeadersElection",
-    "LinkPriorities",
     "LinkSpec",
     "Listener",
-    "ListenerFailure",
-    "LoseDiskTail",
     "Loss",
-    "Lossy",
-    "LostMessage",
-    "LostStoreAnswer",
     "MemberSpec",
-    "MembersExpulsion",
     "Memory",
-    "MoveCoordinator",
     "NetworkSpec",
     "NeverFired",
     "NoEffect",
@@ -221,58 +111,33 @@ __all__ = [
     "NotInTime",
     "Noted",
     "NothingToShrink",
-    "OffsetsDeletion",
-    "OffsetsReset",
     "Outcome",
     "Overlap",
-    "PartitionsPause",
-    "PartitionsReassignment",
-    "PartitionsResumption",
-    "Pause",
     "PollLoop",
-    "PollingStop",
-    "PositionChange",
     "Problem",
     "Raised",
-    "ReassignmentCancellation",
-    "ReassignmentsListing",
     "RebalanceFigures",
     "RebalanceProtocol",
-    "RebalanceRequest",
     "Receives",
     "RecordFigures",
-    "RecordsDeletion",
-    "RemoveMembers",
     "Replayed",
     "ReplicationFigures",
     "ReplicationSpec",
-    "Restart",
     "Returned",
-    "RollingRestart",
-    "RollingUpgrade",
     "RuleInForce",
-    "ScaleDown",
     "Scenario",
     "ScenarioError",
     "ScenarioSize",
     "Sends",
-    "SetRateOf",
     "Shrunk",
     "Signature",
-    "Slow",
-    "SlowDisk",
-    "Split",
-    "StartHost",
-    "StoreElection",
     "StrategyOptions",
     "StreamsSpec",
     "Subscriber",
-    "TieOrder",
     "Took",
     "TopicSpec",
     "Topics",
     "TraceError",
-    "Unsubscription",
     "Violated",
     "Violation",
     "When",
@@ -292,48 +157,65 @@ __all__ = [
     "toml_of",
     "validate_subscriptions",
 ]
+__all__ += [row.cls.__name__ for row in ACTIONS.values()]
+
+
+for _class in (
+    AwaySpec, BrokerSpec, BrokersSpec, ChecksSpec, GroupSpec, LinkSpec, MemberSpec, NetworkSpec, ReplicationSpec,
+    Scenario, StreamsSpec, TopicSpec, *(row.cls for row in ACTIONS.values()),
+):  # fmt: skip
+    names_arguments(_class)
 
 
 class NotHeld(AssertionError):
-    """A run did not hold: what was violated, and the call that repeats it. ``outcome``: the run."""
+    """A run broke a rule. The message has the violations and the call that repeats the run.
+
+    ``outcome``: the result of the run.
+    """
 
     def __init__(self, outcome: Outcome) -> None:
         found = [f"  {each.at_us / 1e6:.3f} s  {each.checker}: {each.text}" for each in outcome.violations[:10]]
         more = [f"  and {len(outcome.violations) - 10} more"] if len(outcome.violations) > 10 else []
         plan = [f"  fault {each.index}: {each.text} (took effect {each.fired} times)" for each in outcome.faults]
-        again = f'  again: kemu.run(scenario, seed={outcome.seed}, profile={outcome.profile!r}, trace="run.kemu")'
+        repeat = f'  repeat: kemu.run(scenario, seed={outcome.seed}, profile={outcome.profile!r}, trace="run.kemu")'
         head = f"{outcome.scenario}, seed {outcome.seed}, {outcome.profile}: {outcome.verdict}"
         broke = [f"  {outcome.broke}"] if outcome.broke else []
-        super().__init__("\n".join([head, *broke, *found, *more, *plan, again]))
+        super().__init__("\n".join([head, *broke, *found, *more, *plan, repeat]))
         self.outcome = outcome
 
 
 class NeverFired(AssertionError):
-    """All runs held, but entries of the plan took effect in none of them. ``faults``: those entries."""
+    """All rules held in all runs, but some entries of the plan never had an effect. ``faults``: these entries."""
 
     def __init__(self, scenario: str, faults: Iterable[FaultFired]) -> None:
         self.faults = tuple(faults)
         found = [f"  fault {each.index} never fired: {each.text}" for each in self.faults]
         fix = "  change its time or its target, or pass allow_unfired=True"
-        super().__init__("\n".join([f"{scenario}: every run holds, but not all of the plan was tested", *found, fix]))
+        super().__init__(
+            "\n".join([f"{scenario}: every run holds, but a part of the plan was not tested", *found, fix])
+        )
 
 
 def presets() -> tuple[str, ...]:
-    """The names of the scenarios that come with the package."""
+    """Return the names of the scenarios that come with the package."""
     return tuple(preset.name for preset in _presets())
 
 
 def load(name: str | Path) -> Scenario:
-    """The scenario of a TOML file (a path, or anything that ends with ".toml"), or the preset of this name.
+    """Return the scenario of a TOML file (a path, or a text that ends with ".toml"), or the preset of this name.
 
     Raises:
-        ScenarioError: no such file or preset, or everything that is wrong with it.
+        ScenarioError: An unknown file or preset, or all mistakes in the file.
     """
     return load_scenario(name)
 
 
+def _loaded(scenario: Scenario | str | Path) -> Scenario:
+    return scenario if isinstance(scenario, Scenario) else load(scenario)
+
+
 def run(
-    scenario: Scenario,
+    scenario: Scenario | str | Path,
     *,
     seed: int | None = None,
     profile: str | None = None,
@@ -344,24 +226,25 @@ def run(
     """Run a scenario once.
 
     Args:
-        scenario: what to run.
-        seed: decides everything the scenario leaves open; None is the scenario's own.
-        profile: which release everybody is; None is the scenario's own, else the default.
-        trace: where to write the trace, if anywhere.
-        listeners: rebalance listeners by host ("c1"), instead of the configured ones.
-        applications: by host, what makes the application of each of its lives: your own loop of polls, work, commits,
-            pauses and seeks, instead of the usual one (``PollLoop``).
+        scenario: A scenario, a preset's name or a file.
+        seed: The seed of all draws; None: the scenario's own.
+        profile: The release of brokers and clients; None: the scenario's own, else the default.
+        trace: The file for the trace; None: no trace.
+        listeners: Rebalance listeners by host ("c1"), instead of the configured ones.
+        applications: Factories by host, called at each start of the host. An application is your own loop of polls,
+            work, commits, pauses and seeks, instead of ``PollLoop``.
 
     Raises:
-        ScenarioError: an unknown profile or host.
+        ScenarioError: An unknown preset, profile or host.
     """
+    scenario = _loaded(scenario)
     hosts = [host for host, _, _ in scenario.member_names()]
     grows = any(isinstance(entry.action, AddMembers) for entry in scenario.plan)
     given = [("listeners", host) for host in listeners or {}] + [("applications", host) for host in applications or {}]
-    unknown = [] if grows else [(what, host) for what, host in given if host not in hosts]
+    unknown = [] if grows else [(kind, host) for kind, host in given if host not in hosts]
     if unknown:
         raise ScenarioError(
-            [Problem((what, host), f'"{host}" is no member{nearest(host, hosts)}') for what, host in unknown]
+            [Problem((kind, host), f'"{host}" is no member{nearest(host, hosts)}') for kind, host in unknown]
         )
     return _run(
         scenario,
@@ -375,7 +258,7 @@ def run(
 
 
 def check(
-    scenario: Scenario,
+    scenario: Scenario | str | Path,
     *,
     seeds: Iterable[int] = range(1, 6),
     profile: str | None = None,
@@ -383,29 +266,31 @@ def check(
     applications: Mapping[str, ApplicationFactory] | None = None,
     allow_unfired: bool = False,
 ) -> tuple[Outcome, ...]:
-    """Run a scenario with each of these seeds; all must hold. For tests: the failure says how to repeat it.
+    """Run a scenario with each seed and require that all rules hold. A failure has the call that repeats it.
 
     Args:
-        scenario: what is run.
-        seeds: at least one.
-        profile: which release everybody is; None is the scenario's own.
-        listeners: rebalance listeners by host; applications: likewise.
-        allow_unfired: entries of the plan may take effect in none of the runs.
+        scenario: A scenario, a preset's name or a file.
+        seeds: At least one seed.
+        profile: The release of brokers and clients; None: the scenario's own.
+        listeners: As for ``run``.
+        applications: As for ``run``.
+        allow_unfired: Entries of the plan may have no effect in all runs.
 
     Raises:
-        NotHeld: the first run that does not hold.
-        NeverFired: all hold, and an entry of the plan took effect in none of the runs.
-        ScenarioError: an unknown profile or host.
-        ValueError: there are no seeds.
+        NotHeld: A run broke a rule.
+        NeverFired: All rules held, but an entry of the plan had no effect in any run.
+        ScenarioError: An unknown preset, profile or host.
+        ValueError: There are no seeds.
     """
+    scenario, chosen = _loaded(scenario), tuple(seeds)
+    if not chosen:
+        raise ValueError("seeds is empty: nothing would be run, so nothing would be checked; give at least one seed")
     outcomes: list[Outcome] = []
-    for seed in seeds:
+    for seed in chosen:
         outcome = run(scenario, seed=seed, profile=profile, listeners=listeners, applications=applications)
         if outcome.verdict != "holds":
             raise NotHeld(outcome)
         outcomes.append(outcome)
-    if not outcomes:
-        raise ValueError("seeds is empty: nothing was run, so nothing was checked; give at least one seed")
     unfired = unfired_in_all([outcome.faults for outcome in outcomes])
     if unfired and not allow_unfired:
         raise NeverFired(scenario.name, unfired)
@@ -413,7 +298,7 @@ def check(
 
 
 def shrink(
-    scenario: Scenario,
+    scenario: Scenario | str | Path,
     *,
     seed: int | None = None,
     profile: str | None = None,
@@ -423,21 +308,23 @@ def shrink(
     listeners: Mapping[str, Listener] | None = None,
     applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> Shrunk:
-    """Make a scenario that does not hold as small as it goes, while the same rule is broken.
+    """Reduce a failing scenario as long as it shows the same violation.
 
     Args:
-        scenario: what fails.
-        seed: with which seed; None is the scenario's own.
-        profile: which release everybody is; None is the scenario's own.
-        keep: "CHECKER" or "CHECKER:KIND", the violation to keep; "" is the one that makes the verdict.
-        runs: how many attempts may be made.
-        tries: with how many seeds each attempt is made before it counts as one that holds.
-        listeners: those the run was given; applications: likewise.
+        scenario: The failing scenario, its preset's name or its file.
+        seed: The seed with which it fails; None: the scenario's own.
+        profile: The release of brokers and clients; None: the scenario's own.
+        keep: The violation to keep, as "CHECKER" or "CHECKER:KIND"; "": the one that decides the verdict.
+        runs: The largest number of attempts.
+        tries: Number of seeds of each attempt; an attempt counts as passed if all of them pass.
+        listeners: The listeners of the failing run.
+        applications: The applications of the failing run.
 
     Raises:
-        NothingToShrink: it holds, or does not show that violation.
-        ScenarioError: an unknown profile, or settings that a machine refuses.
+        NothingToShrink: The scenario does not show the violation.
+        ScenarioError: An unknown profile, or settings that a machine refuses.
     """
+    scenario = _loaded(scenario)
     trials = Trials(profile=profile, listeners=listeners, applications=applications)
     return Shrinker(
         scenario, scenario.seed if seed is None else seed, trials, keep=keep, runs=runs, tries=tries
@@ -445,7 +332,7 @@ def shrink(
 
 
 def explore(
-    scenario: Scenario,
+    scenario: Scenario | str | Path,
     *,
     strategy: str = "delays",
     seeds: Iterable[int] = (),
@@ -456,36 +343,38 @@ def explore(
     listeners: Mapping[str, Listener] | None = None,
     applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> Explored:
-    """Run a scenario in many orders of what happens, until one of them breaks a rule.
+    """Run a scenario with many orders of its events, until one order breaks a rule.
 
     Args:
-        scenario: what is run.
+        scenario: A scenario, a preset's name or a file.
         strategy: "ties", "pct", "delays" or "plain" (``kemu explore --help``).
-        seeds: whose orders are changed, in turns; none: the scenario's own.
-        runs: at most so many.
-        profile: which release everybody is; None is the scenario's own.
-        keep: "CHECKER" or "CHECKER:KIND", what is looked for; "": what makes a verdict.
-        options: what the strategy takes.
-        listeners: those the run is given; applications: likewise.
+        seeds: Seeds whose orders are changed, in turn; empty: the scenario's own seed.
+        runs: The largest number of runs.
+        profile: The release of brokers and clients; None: the scenario's own.
+        keep: The violation to search for, as "CHECKER" or "CHECKER:KIND"; "": any that decides a verdict.
+        options: Options of the strategy.
+        listeners: As for ``run``.
+        applications: As for ``run``.
 
     Returns:
-        What it came to; ``found.scenario`` has the order as the last lines of its plan, and the seed.
+        The result. ``found.scenario`` has the seed, and the order as the last entries of its plan.
 
     Raises:
-        ScenarioError: no such strategy or profile, or settings that a machine refuses.
+        ScenarioError: An unknown strategy or profile, or settings that a machine refuses.
     """
+    scenario = _loaded(scenario)
     trials = Trials(profile=profile, listeners=listeners, applications=applications)
     chosen = tuple(seeds) or (scenario.seed,)
     return Explorer(scenario, strategy, chosen, trials, options=options, keep=keep).explore(runs)
 
 
 def toml_of(scenario: Scenario) -> str:
-    """A scenario as a TOML file that ``load`` reads back to an equal one."""
+    """Return a scenario as the text of a TOML file; ``load`` reads an equal scenario from this file."""
     return toml_text(scenario.to_dict())
 
 
 def python_of(scenario: Scenario) -> str:
-    """A scenario as the expression that builds it: ``kemu.Scenario(...)``."""
+    """Return a scenario as the Python expression that builds it: ``kemu.Scenario(...)``."""
     return python_text(scenario)
 
 
@@ -496,17 +385,16 @@ def replay(
     listeners: Mapping[str, Listener] | None = None,
     applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> Replayed:
-    """Feed what a trace recorded to today's machines, up to the first difference.
+    """Feed the recorded events of a trace to today's machines, up to the first difference.
 
     Args:
-        trace: a file that ``run`` wrote.
-        profile: replay under another release than the recorded one.
-        listeners: those the run was given: code is not in a trace.
-        applications: those the run was given.
+        trace: A file that ``run`` wrote.
+        profile: The release of the replay; None: the recorded one.
+        listeners: The listeners of the recorded run; a trace contains no code.
+        applications: The applications of the recorded run.
 
     Raises:
-        TraceError: the file is damaged, of a scenario that cannot be read, or of a run with listeners or applications
-            that are not given here.
-        OSError: the file cannot be read.
+        TraceError: The file is damaged, its scenario cannot be read, or listeners or applications are missing.
+        OSError: The file cannot be read.
     """
     return _replay(read_trace(trace), profile=profile, listeners=listeners, applications=applications)

@@ -51,13 +51,13 @@ TABLES = (
 """Files without mutants: settings, values of past bugs, offline commands, and texts of reasons."""
 FAULTS = (
     "fail_child",
-    "child_is_back",
+    "restart_child",
     "_fault",
     "_loss",
     "_one_less",
     "_release",
     "_freeze",
-    "_thaw",
+    "_unfreeze",
     "_end_fault",
 )
 """Functions without mutants: they apply injected faults, about which Kafka has no rule."""

@@ -45,6 +45,8 @@ RETIRED = {
 """Pattern of a retired word -> the word to use. Matched as whole words, without regard to case, in prose alone."""
 
 KEPT = re.compile(r"linger\.ms|linger_ms|append\.linger|linger")
+LAYOUT = re.compile(r"(?ms)^ *=====.*=====$|(?<=::\n)\n(?: {4}[^\n]*\n|\n)*")
+"""Tables, and indented blocks after a double colon, of a docstring."""
 SUBJECT = re.compile(r"^(What|Who|Whose|Whom|Whoever|Whatever|Which)\b")
 PRIVATE = re.compile(r"\b[Ss]pec \d|\bB\d+(?:\.\.|\b)(?! ?[,)]? ?broker)|\btable of bugs\b")
 
@@ -58,14 +60,24 @@ class Sentence:
     text: str
 
     @property
-    def faults(self) -> list[str]:
-        """The rules that this sentence breaks, each with the remedy; empty for a sound sentence."""
-        plain = re.sub(r"``[^`]*``|`[^`]*`|\"[^\"]*\"|\([^)]*\)|\[[^]]*\]", "_", self.text)
-        found = [
+    def retired(self) -> list[str]:
+        """The retired words of this sentence, each with the word to use."""
+        plain = self.without_quotes
+        return [
             f"{match.group()!r} is retired: {better}"
             for pattern, better in RETIRED.items()
             if (match := re.search(rf"\b(?:{pattern})\b", plain, re.IGNORECASE)) and not KEPT.search(match.group())
         ]
+
+    @property
+    def without_quotes(self) -> str:
+        """The sentence with a placeholder for code, quotations and remarks in brackets."""
+        return re.sub(r"``[^`]*``|`[^`]*`|\"[^\"]*\"|\([^)]*\)|\[[^]]*\]", "_", self.text)
+
+    @property
+    def faults(self) -> list[str]:
+        """The rules that this sentence breaks, each with the remedy; empty for a sound sentence."""
+        plain, found = self.without_quotes, self.retired
         if SUBJECT.match(plain) and not plain.rstrip().endswith("?"):
             found.append("a clause is the subject: name the thing")
         if len(plain.split()) > MOST_WORDS:
@@ -76,13 +88,13 @@ class Sentence:
 
 
 def sentences_of(text: str, file: str, line: int) -> Iterator[Sentence]:
-    """The sentences of one piece of prose; paragraphs, list items and table cells end a sentence."""
-    parts = re.split(r"\n\s*\n|\n\s*(?=[*-] |\d+\. |\||>)|\n(?=\S[^\n]*:\n)|\n\s*(?=\w+: )", text)
+    """The sentences of one piece of prose; paragraphs, list items, arguments and table cells end a sentence."""
+    parts = re.split(r"\n\s*\n|\n\s*(?=[*-] |\d+\. |\||>|[\w*]+(?:, [\w*]+)*: )|\n(?=\S[^\n]*:\n)", text)
     at = line
     for part in parts:
         flat = " ".join(part.split())
         for cell in flat.strip("|").split(" | ") if flat.startswith("|") else [flat]:
-            for each in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"(])", cell.strip(" *-#>|")):
+            for each in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"(*[]|kemu )", cell.strip(" *-#>|")):
                 if len(each.split()) > 2 and re.search(r"[a-z]{3}", each):
                     yield Sentence(file, at, each)
         at = line + text[: text.find(part) + len(part)].count("\n")
@@ -94,6 +106,7 @@ def of_python(path: Path) -> Iterator[Sentence]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = re.sub(r"(?m)^\s*(Args|Returns|Raises|Source|In|Out|Yields):", "\n", node.value.value)
+            text = re.sub(LAYOUT, lambda match: "\n" * match.group().count("\n"), text)
             yield from sentences_of(text, file, node.lineno)
         elif isinstance(node, ast.keyword) and node.arg in ("help", "summary", "meaning", "story", "short_help"):
             value = node.value.value if isinstance(node.value, ast.Constant) else None
@@ -109,6 +122,23 @@ def of_python(path: Path) -> Iterator[Sentence]:
             began = began if block else token.start[0]
             block, last = [*block, token.string.lstrip("# ")], token.start[0]
     yield from sentences_of("\n".join(block), file, began)
+
+
+def printed(path: Path) -> Iterator[Sentence]:
+    """Texts that the code may print: string constants of at least three words that are no docstrings."""
+    source, file = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
+    tree = ast.parse(source)
+    aside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            aside |= {id(part) for part in node.values}
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "_" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in aside:
+            text = node.value
+        else:
+            continue
+        if len(text.split()) > 2 and re.search(r"[a-z]{3}", text):
+            yield Sentence(file, node.lineno, text)
 
 
 def of_markdown(path: Path) -> Iterator[Sentence]:

@@ -27,7 +27,7 @@ from unittest.mock import patch
 from attrs import evolve
 
 from kemu.actors.broker import replica_fetchers
-from kemu.actors.broker.leader_epochs import Cut, EpochEndOffset, LeaderEpochs, cut_for
+from kemu.actors.broker.leader_epochs import EpochEndOffset, LeaderEpochs, TruncationPoint, truncation_for
 from kemu.actors.streams import thread
 from kemu.emulator.cluster import cluster
 from kemu.emulator.past_bugs import applying
@@ -112,15 +112,15 @@ class Asked:
 
     def cut(
         self, answer: EpochEndOffset, own: LeaderEpochs, end_offset: int, high_watermark: int, mode: Truncation
-    ) -> Cut:
+    ) -> TruncationPoint:
         """A follower's cut by its leader's answer, and those of the past."""
-        found = cut_for(answer, own, end_offset, high_watermark, mode)
+        found = truncation_for(answer, own, end_offset, high_watermark, mode)
         for bug in self.bugs:
             then = bug.past.replica.get("truncation", mode)
             if then is Truncation.HIGH_WATERMARK:
                 differs = min(high_watermark, end_offset) != found.end_offset
             else:
-                differs = then is not mode and cut_for(answer, own, end_offset, high_watermark, then) != found
+                differs = then is not mode and truncation_for(answer, own, end_offset, high_watermark, then) != found
             if differs:
                 self.differ.add(("truncation", bug.issue))
         if found.end_offset < end_offset:
@@ -213,7 +213,7 @@ def asking(bugs: Iterable[PastBug]) -> Iterator[Asked]:
             (applying, "controller_rules", lambda *given: asked.rules(of_controllers(*given))),
             (cluster, "group_rules", lambda *given: asked.rules(of_groups(*given))),
             (cluster, "release_with", release_with),
-            (replica_fetchers, "cut_for", asked.cut),
+            (replica_fetchers, "truncation_for", asked.cut),
             (LeaderEpochs, "end_offset_for", lambda *given: asked.end_offset(*given)),
             (thread, "evolve", asked.evolved),
         ):

@@ -1,7 +1,7 @@
 """Does exploring find past bugs of order that seeds alone do not? The same number of runs for each way to choose them.
 
 ``python -m tests.evaluate_exploring --out found.jsonl`` runs, ``--table found.jsonl`` prints what came of it
-(``docs/past-bugs.md`` has it). What is done was fixed before anything was run:
+(``docs/explanation/past-bugs.md`` has it). What is done was fixed before anything was run:
 
 * Bugs: the exhibits of the past bug whose plan holds messages other than fetches back, without these lines. (To hold
   fetches back for seconds makes a follower slow; that is no matter of order.) All the rest of the plan stays.

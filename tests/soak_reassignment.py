@@ -4,9 +4,9 @@
 should be: all checkers on (no committed record lost, no replica left where it does not belong), and in the end every
 partition has arrived, or waits for what the controller named (nobody to go to, a replica that is not in sync). Four of
 five seeds run a cheaper form of the preset (an append a second, no longer than a minute), so that 300 seeds of all take
-some twenty minutes on one core; a verdict says whether nobody died, because the moment that was drawn never came, and
-what did not get well for reasons that are Kafka's own (``kemu.emulator.findings.STAYS_SO``); what stands still for such
-a reason (``STANDS_STILL``) has a line of its own.
+some twenty minutes on one core. A verdict says whether no host crashed, because the drawn moment never came. It also
+lists what did not recover for reasons of Kafka's own (``kemu.emulator.findings.STAYS_DEGRADED``); what stays blocked
+for such a reason (``STAYS_BLOCKED``) has a line of its own.
 ``tests/emulator/cluster/test_reassignment_soak.py`` runs the same over a few seeds.
 """
 

@@ -11,7 +11,7 @@ MOST_LINES_OF_TESTS = 1_000
 MOST_LINES_OF_A_FUNCTION = 80
 CODE = sources(*PACKAGES)
 TESTS = sources("tests")
-DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 ALLOWED_AT_ROOT = {
     "pyproject.toml", "MANIFEST.in", "bootstrap.py", "kemu", "lab", "tests",
     "docs", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", ".ci",

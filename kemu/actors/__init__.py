@@ -1,4 +1,4 @@
-"""Who acts: each role a pure machine, ``step(now_us, event) -> effects``.
+"""The actors: each role is a pure machine, ``step(now_us, event) -> effects``.
 
-Internal: the public names are those of ``kemu.api``.
+Internal: ``kemu.api`` has the public names.
 """

@@ -1,8 +1,8 @@
-"""Requests in flight, their time-outs, broken connections and back-off: once, for everything that asks others.
+"""Requests in flight, timeouts, broken connections and backoff: one implementation for all machines with requests.
 
-Requests are hot (a heartbeat or a fetch is one), so a request costs a dictionary entry and no timer: one timer watches
-the earliest deadline. A request that is not answered in time closes its connection, and a connection that breaks fails
-all requests in flight on it. Source: Kafka's ``NetworkClient``.
+Requests are frequent (heartbeats, fetches), so a request costs a dictionary entry and no timer. One timer watches the
+earliest deadline. A request without an answer in time closes its connection. A broken connection fails all requests in
+flight on it. Source: Kafka's ``NetworkClient``.
 """
 
 from collections.abc import Callable
@@ -19,24 +19,24 @@ DEADLINE: TimerKey = ("deadline",)
 _MAX_EXPONENT = 20
 
 TIMED_OUT = "request timed out"
-"""Why requests fail whose connection was closed since one of them was not answered in time."""
+"""Reason of a failed request: the connection was closed because a request on it timed out."""
 DISCONNECTED = "disconnected"
-"""Why requests fail whose connection broke."""
-NO_VERSION = "the broker has no version of it"
-"""Why requests fail that the broker's release does not have in any form that says the same."""
+"""Reason of a failed request: its connection broke."""
+NO_VERSION = "the broker supports no version of the request"
+"""Reason of a failed request: the broker's release supports no equivalent version of it."""
 
 
 class Backoff(NamedTuple):
     """Exponential waits with a jitter of 20 percent. Source: Kafka's ``ExponentialBackoff``, KIP-580.
 
-    ``most_us`` 0: all waits are ``first_us``, as before that (Kafka 3.7).
+    ``most_us`` 0: every wait is ``first_us``, as in releases before 3.7, which implemented KIP-580.
     """
 
     first_us: int
     most_us: int
 
     def after(self, failures: int, chance: Chance | None) -> int:
-        """How long to wait after this many failures in a row (1 = the first). No chance: without jitter."""
+        """The wait in us after this many failures in a row, from 1 on. Without ``chance`` there is no jitter."""
         if not self.most_us:
             return self.first_us
         wait_us = min(self.first_us << min(failures - 1, _MAX_EXPONENT), self.most_us)
@@ -47,7 +47,7 @@ _new = tuple.__new__
 
 
 class InFlight(NamedTuple):
-    """A request that waits for its answer: whom to tell, and what they want to be reminded of."""
+    """A request that waits for its answer: its callbacks, and the context for them."""
 
     peer: ActorName
     deadline_us: int
@@ -57,9 +57,9 @@ class InFlight(NamedTuple):
 
 
 class Client:
-    """What a machine asks others through. A machine owns one, or one per part that asks; the parts share them.
+    """Sends the requests of a machine. A machine owns one client for all its parts, or several.
 
-    A machine uses it so::
+    Usage::
 
         self.client = Client(self, request_timeout_us=..., reconnect=Backoff(...), chance=chance)
         ...
@@ -70,19 +70,19 @@ class Client:
         case LinkDown(peer=peer):
             self.client.connection_broke(peer, DISCONNECTED)
 
-    and then, anywhere in the machine or its parts, ``client.call(to, message, version, answered, failed, context)``:
-    exactly one of ``answered(reply, context)`` and ``failed(why, context)`` follows, in a later step, unless the client
-    was told to forget the request. Asking again is up to the caller: ``available_at(peer)`` says from when on.
+    The machine and its parts then call ``client.call(to, message, version, answered, failed, context)``. Exactly one of
+    ``answered(reply, context)`` and ``failed(why, context)`` follows in a later step, unless the client is asked to
+    forget the request. Retries are the caller's task: ``available_at(peer)`` gives the earliest time.
 
     Args:
         machine: the machine that steps; requests, hang-ups and the timer are its effects.
-        request_timeout_us: how long to wait for an answer, for calls that do not say.
-        reconnect: how long to stay away from a peer whose connection broke; it grows until the peer answers again.
-        chance: the machine's stream, for the jitter of ``reconnect``; None where Kafka waits a fixed time.
-        link_lost: called as ``link_lost(peer, why)`` before the requests in flight to a broken peer fail.
-        deadline: the key of its timer; several clients of one machine have several. Request ids are the machine's, so
-            each of them can be offered every reply: ``reply_arrived`` says whether it was waited for.
-        negotiates: whether peers are of several releases, so that each is asked first what it speaks.
+        request_timeout_us: timeout of calls that set none.
+        reconnect: wait before a new connection to a peer whose connection broke; it grows until the peer answers.
+        chance: the machine's random stream, for the jitter of ``reconnect``; None where Kafka waits a fixed time.
+        link_lost: called as ``link_lost(peer, why)`` before the requests in flight to a lost peer fail.
+        deadline: the key of its timer; several clients of one machine need different keys. They share the machine's
+            request ids, so each can be offered every reply: ``reply_arrived`` says whether a request matched.
+        negotiates: whether peers are of several releases, so that ApiVersions comes first on each connection.
     """
 
     def __init__(
@@ -105,9 +105,9 @@ class Client:
         self.in_flight: dict[int, InFlight] = {}
         self._watching_until_us = 0
         self._broken: dict[ActorName, tuple[int, int]] = {}
-        """Peer -> (failures in a row, no connection before)."""
+        """Peer -> (failures in a row, earliest time of a new connection)."""
         self._never_sent: list[int] = []
-        """Requests that the peer has no version of, until they are failed."""
+        """Requests without a version that the peer supports, until they fail."""
         self._negotiation = Negotiation(machine, self._ask_versions, self._refused) if negotiates else None
         self._requests = self._negotiation or machine
 
@@ -123,7 +123,7 @@ class Client:
         context: Any = None,
         timeout_us: int = 0,
     ) -> None:
-        """Send a request: ``answered(reply, context)`` or ``failed(why, context)`` is called, exactly once."""
+        """Send a request. Exactly one of ``answered(reply, context)`` and ``failed(why, context)`` is called."""
         machine = self._machine
         deadline_us = machine.now_us + (timeout_us or self._request_timeout_us)
         flight = _new(InFlight, (to, deadline_us, answered, failed, context))
@@ -132,15 +132,15 @@ class Client:
             self._watch(deadline_us)
 
     def tell(self, to: ActorName, message: object, version: int) -> None:
-        """Send a request that is never answered (acks 0)."""
+        """Send a request that has no answer (acks=0)."""
         self._requests.request(to, message, version)
 
     def version_for(self, to: ActorName, message: type[object], version: int) -> int:
-        """What is spoken to a peer of these messages, if it should be this version."""
+        """The version to use with this peer, at most this one."""
         return version if self._negotiation is None else self._negotiation.usable(to, message, version)
 
     def reply_arrived(self, event: Received) -> bool:
-        """Give a reply to whom it is for; False, and dropped, if nobody waits for it (any more)."""
+        """Deliver a reply. False: no request waits for it, and it is dropped."""
         flight = self.in_flight.pop(event.request_id, None)
         if flight is None:
             return False
@@ -154,16 +154,17 @@ class Client:
         return any(flight.peer == peer for flight in self.in_flight.values())
 
     def postpone(self, peer: ActorName, deadline_us: int) -> None:
-        """What is in flight to ``peer`` is overdue then: for connections that are given up after a silence.
+        """Set the deadline of all requests in flight to ``peer``, for connections that end after a period of silence.
 
-        ZooKeeper's are (``ClientCnxn``: nothing was heard for the read timeout, whatever was asked when).
+        Source: ZooKeeper's ``ClientCnxn``, whose read timeout counts from the last answer, whatever the age of a
+        request.
         """
         for request_id, flight in self.in_flight.items():
             if flight.peer == peer:
                 self.in_flight[request_id] = flight._replace(deadline_us=deadline_us)
 
     def deadline_passed(self) -> None:
-        """Its timer fired: close the connections whose requests are overdue, then watch the next deadline."""
+        """Its timer fired: close the connections with overdue requests, then watch the next deadline."""
         self._watching_until_us = 0
         if self._never_sent:
             self._fail_never_sent()
@@ -182,7 +183,7 @@ class Client:
     # --- connections -------------------------------------------------------------------------------------------
 
     def connection_broke(self, peer: ActorName, why: str) -> None:
-        """Fail what was in flight to ``peer`` and stay away from it for a while."""
+        """Fail the requests in flight to ``peer``, and delay the next connection to it."""
         failures = self._broken.get(peer, (0, 0))[0] + 1
         self._broken[peer] = failures, self._machine.now_us + self._reconnect.after(failures, self._chance)
         if self._link_lost is not None:
@@ -190,12 +191,12 @@ class Client:
         self.fail_requests(peer, why)
 
     def drop_connection(self, peer: ActorName, why: str) -> None:
-        """Hang up on purpose; what was in flight fails."""
+        """Close a working connection; its requests in flight fail."""
         self._machine.hang_up(peer)
         self.fail_requests(peer, why)
 
     def fail_requests(self, peer: ActorName, why: str) -> None:
-        """None of the requests in flight to ``peer`` will be answered."""
+        """Fail all requests in flight to ``peer``."""
         if self._negotiation is not None:
             self._negotiation.forget(peer)
         for request_id in [number for number, flight in self.in_flight.items() if flight.peer == peer]:
@@ -204,24 +205,24 @@ class Client:
                 flight.failed(why, flight.context)
 
     def forget(self, peer: ActorName) -> None:
-        """Hang up on purpose; whoever waited for an answer is not told, and nothing keeps us away from it."""
+        """Close a working connection without callbacks; a new connection is allowed at once."""
         self._machine.hang_up(peer)
         self._broken.pop(peer, None)
         self.forget_requests(peer)
 
     def forget_requests(self, peer: ActorName) -> None:
-        """Whoever waits for an answer of ``peer`` is not told; the connection stays."""
+        """Drop the requests in flight to ``peer`` without callbacks; the connection stays."""
         if self._negotiation is not None:
             self._negotiation.forget(peer)
         for request_id in [number for number, flight in self.in_flight.items() if flight.peer == peer]:
             del self.in_flight[request_id]
 
     def available_at(self, peer: ActorName) -> int:
-        """Since when, or from when on, a connection to ``peer`` may be opened (us)."""
+        """The earliest time of a connection to ``peer``, in us."""
         return self._broken[peer][1] if peer in self._broken else 0
 
     def close(self) -> None:
-        """Hang up on everybody that owes an answer; nobody is told. What follows is the machine's to stop."""
+        """Close all connections with requests in flight, without callbacks. The machine stops its timers itself."""
         for peer in dict.fromkeys(flight.peer for flight in self.in_flight.values()):
             self._machine.hang_up(peer)
         self.in_flight.clear()
@@ -232,11 +233,11 @@ class Client:
 
     def _ask_versions(self, peer: ActorName) -> None:
         assert self._negotiation is not None
-        told = self._negotiation.told
-        self.call(peer, ApiVersions(), NEGOTIATION_VERSION, told, _not_told, peer)
+        answered = self._negotiation.versions_answered
+        self.call(peer, ApiVersions(), NEGOTIATION_VERSION, answered, _versions_unanswered, peer)
 
     def _refused(self, request_id: int) -> None:
-        """Fails in the next step, as ``NetworkClient.doSend`` leaves it to its next poll."""
+        """Fail the request in the next step, as ``NetworkClient.doSend`` does in its next poll."""
         self._never_sent.append(request_id)
         self._watch(max(self._machine.now_us, 1))
 
@@ -248,5 +249,5 @@ class Client:
                 flight.failed(NO_VERSION, flight.context)
 
 
-def _not_told(why: str, peer: ActorName) -> None:
-    """The connection is gone; what was held back for it fails with it."""
+def _versions_unanswered(why: str, peer: ActorName) -> None:
+    """The connection failed, and the held requests fail with it."""

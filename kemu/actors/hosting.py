@@ -1,11 +1,12 @@
-"""A machine made of machines: a client library's process with several clients inside, such as a Streams instance.
+"""A machine made of machines: a process with several clients inside, such as a Streams instance.
 
-One step of the outer machine is as many steps of inner ones as it takes. Each inner machine (a *part*) has timers,
-logs, request ids and connections of its own and knows nothing of the others: what it wants done goes out under its
-part's name, what comes in under that name is its own again. Its peers know it as ``c1/main``; in a trace its timers,
-logs and connections read ``main>...``, and its notes are those of ``c1/main``. Parts may themselves be made of parts.
+One step of the outer machine contains the necessary steps of inner machines. Each inner machine (a *part*) has its own
+timers, logs, request ids and connections, and does not know the other parts. The outer machine prefixes a part's
+effects with the part's name, and returns events under that prefix to it. Peers know a part as ``c1/main``. In a trace
+its timers, logs and connections read ``main>...``, and its notes are those of ``c1/main``. A part may itself have
+parts.
 
-Only clients: a part asks others and is answered, nobody can address it with a request.
+Parts are clients only: they send requests and receive answers, and no peer can send them a request.
 """
 
 from kemu.actors.machine import (
@@ -31,7 +32,7 @@ from kemu.protocol.names import ActorName, part_and_rest, part_on, through
 
 
 class _Part:
-    """An inner machine and what it has outside: peers it spoke to and timers that may run, both in order of use."""
+    """An inner machine, the peers it has sent to and the timers that may run, both in order of use."""
 
     def __init__(self, name: str, machine: Machine) -> None:
         self.name = name
@@ -47,19 +48,19 @@ class HostingMachine(Machine):
         super().__init__(name)
         self._parts: dict[str, _Part] = {}
         self._asked: dict[int, tuple[_Part, int, ActorName]] = {}
-        """Our request id -> (part, its request id, whom it asked)."""
+        """Request id of this machine -> (part, the part's request id, the peer)."""
         self._writing: dict[int, tuple[_Part, int]] = {}
-        """Our token -> (part, its token)."""
+        """Token of this machine -> (part, the part's token)."""
         self._last_token = 0
         self._loaded: dict[str, list[Loaded]] = {}
-        """What the disk held of logs of parts that are not there yet."""
+        """Records on disk of logs whose parts do not exist yet."""
 
     # --- verbs -------------------------------------------------------------------------------------------------
 
     def admit(self, part: str, machine: Machine) -> None:
-        """Take an inner machine in; it is told at once what the disk held of its logs, and nothing else.
+        """Add an inner machine. It gets the records of its logs on disk at once, and no other event.
 
-        Its name must be ``part_on(self.name, part)``: what peers know it by.
+        Its name must be ``part_on(self.name, part)``, by which peers know it.
         """
         assert part not in self._parts, f"{self.name} has a part {part}"
         assert machine.name == part_on(self.name, part), f"{machine.name} is no part {part} of {self.name}"
@@ -69,25 +70,25 @@ class HostingMachine(Machine):
             self.step_part(part, loaded)
 
     def dismiss(self, part: str) -> None:
-        """Let an inner machine go: its connections close, its timers end, what is still on its way to it is dropped."""
-        gone = self._parts.pop(part)
-        for peer in gone.peers:
-            self._forget_asked(gone, peer)
+        """Remove an inner machine: close its connections, stop its timers, drop pending events for it."""
+        dismissed = self._parts.pop(part)
+        for peer in dismissed.peers:
+            self._forget_asked(dismissed, peer)
             self.hang_up(through(part, peer))
-        for key in gone.timers:
+        for key in dismissed.timers:
             self.stop_timer((through(part, key[0]), *key[1:]))
 
     def tell_part(self, part: str, command: object) -> None:
-        """Tell an inner machine a command, now, within this step."""
+        """Give an inner machine a command, within this step."""
         self.step_part(part, Told(command))
 
     def part(self, part: str) -> Machine | None:
-        """The inner machine of this name, if it is there."""
+        """The inner machine of this name; None: there is none."""
         found = self._parts.get(part)
         return found.machine if found is not None else None
 
     def step_part(self, part: str, event: Event) -> None:
-        """One step of an inner machine within ours; its effects are ours, in their order."""
+        """Let an inner machine step within this step; its effects join the outer machine's, in order."""
         inside = self._parts[part]
         effects = inside.machine.step(self.now_us, event)
         for effect in effects:
@@ -99,16 +100,16 @@ class HostingMachine(Machine):
             self.dismiss(part)
             self.part_finished(part)
 
-    # --- for subclasses ----------------------------------------------------------------------------------------
+    # --- hooks for subclasses ----------------------------------------------------------------------------------
 
     def part_noted(self, part: str, fact: object) -> None:
-        """An inner machine reported a fact; its step is whole."""
+        """An inner machine reported a fact; its step is complete."""
 
     def part_finished(self, part: str) -> None:
-        """An inner machine ended by itself, and is dismissed."""
+        """An inner machine ended by itself and was dismissed."""
 
     def passed_on(self, event: Event) -> bool:
-        """Whether an event is not ours but a part's; then the part, if it is still there, has had its step."""
+        """Whether an event belongs to a part. An existing part has handled it."""
         match event:
             case Received(request_id=number, connection=connection, version=version, message=message, peer=peer):
                 if number not in self._asked:
@@ -146,13 +147,13 @@ class HostingMachine(Machine):
             case _:
                 return False
 
-    # --- outward -----------------------------------------------------------------------------------------------
+    # --- effects of parts --------------------------------------------------------------------------------------
 
     def _outward(self, inside: _Part, effect: Effect) -> Effect:
         part = inside.name
         match effect:
             case Send(to=to, request_id=number, version=version, message=message):
-                assert not effect.connection, f"{self.name}: part {part} was asked nothing and answers {message}"
+                assert not effect.connection, f"{self.name}: part {part} answers {message} without a request"
                 self._last_request_id += 1
                 self._asked[self._last_request_id] = inside, number, to
                 inside.peers[to] = None
@@ -180,10 +181,10 @@ class HostingMachine(Machine):
             case Note(fact=fact, part=of):
                 return Note(fact, part_on(part, of))
             case _:
-                raise AssertionError(f"{effect!r} is no effect")
+                raise AssertionError(f"{effect!r} is an unknown effect")
 
     def _forget_asked(self, inside: _Part, peer: ActorName) -> None:
-        """What was asked over a connection that is gone is not answered any more."""
-        gone = [number for number, asked in self._asked.items() if asked[0] is inside and asked[2] == peer]
-        for number in gone:
+        """Forget the requests of a part over a lost connection."""
+        lost = [number for number, asked in self._asked.items() if asked[0] is inside and asked[2] == peer]
+        for number in lost:
             del self._asked[number]

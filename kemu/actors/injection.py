@@ -1,7 +1,7 @@
-"""Errors a server is told to answer with: "answer the 2nd SyncGroup of c3 with REBALANCE_IN_PROGRESS".
+"""Injected errors in a server's answers: "answer the 2nd SyncGroup of c3 with REBALANCE_IN_PROGRESS".
 
-A part of every server machine. The request that is answered so is not executed. Whoever told it learns from the note
-``AnswerInjected`` that the fault fired.
+A part of every server machine. The server does not execute such a request. The note ``AnswerInjected`` reports the
+fault.
 """
 
 from kemu.actors.machine import Machine
@@ -12,21 +12,21 @@ from kemu.protocol.notes.groups import AnswerInjected
 
 
 class Injections:
-    """What is still to be answered with an error. Costs one test of an empty dict per request when there is nothing."""
+    """Pending error answers. Without any, a request costs one test of an empty dict."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._waiting: dict[str, list[_Waiting]] = {}
 
-    def told(self, command: AnswerNext) -> None:
-        """Remember a command; only requests from now on count."""
+    def arm(self, command: AnswerNext) -> None:
+        """Take a command; only later requests count."""
         self._waiting.setdefault(command.api, []).append(_Waiting(command.sender, max(1, command.nth), command.error))
 
     def take(self, api: str, sender: ActorName) -> ErrorCode | None:
         """The error to answer this request with, or None to execute it. Call it once per request.
 
-        Every waiting command that the request matches counts it. When several are due at once, the oldest answers and
-        the others wait for the next request.
+        Each matching command counts the request. If several are due at once, the oldest one answers, and the others
+        wait for the next request.
         """
         if not self._waiting or api not in self._waiting:
             return None

@@ -1,10 +1,10 @@
-"""What every actor is: a state machine without clock, chance or I/O.
+"""The contract of every actor: a state machine without clock, randomness or I/O.
 
-The contract: ``step(now_us, event)`` with the same events in the same order gives the same effects, on any machine, in
-any process. A machine is told the time, never asks for it; what it wants done it returns as effects, in order; the
-world performs them after the step, all or (when the host loses power) none.
+``step(now_us, event)`` with the same events in the same order gives the same effects, on any computer, in any process.
+The caller passes the time. The machine returns its effects in order. The emulator performs them after the step: all of
+them, or none if the host loses power.
 
-Times are integer microseconds of the actor's own host's clock, which may drift from the others'.
+Times are integer microseconds of the actor's own host's clock, which may drift from other clocks.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName
 
 TimerKey: TypeAlias = tuple[str, ...]
-"""("session", group, member id) and the like. Starting a key that runs replaces it."""
+"""("session", group, member id) and the like. A running timer with the same key is replaced."""
 
 US_PER_MS = 1_000
 
 
 def at_least_1_ms(ms: int) -> int:
-    """A client's interval in us; 0 ms is 1 ms, the step of the clock that Kafka's clients read.
+    """A client's interval in us; 0 ms counts as 1 ms, the resolution of the clock that Kafka's clients read.
 
-    Kafka permits 0: the timer has expired whenever the client's loop looks at it. Source: ``Timer``,
+    Kafka permits 0: such a timer has expired at each check by the client's loop. Source: ``Timer``,
     ``ConsumerCoordinator.maybeAutoCommitOffsetsAsync``, ``AbstractCoordinator.HeartbeatThread`` (3.4).
     """
     return max(1, ms) * US_PER_MS
@@ -32,16 +32,16 @@ def at_least_1_ms(ms: int) -> int:
 US_PER_S = 1_000_000
 
 Record: TypeAlias = tuple[bytes, bytes | None]
-"""A (key, value) of a log; a None value is a tombstone."""
+"""A (key, value) of a log; a value of None is a tombstone."""
 
 
 # --- events --------------------------------------------------------------------------------------------------------
 
 
 class Received(NamedTuple):
-    """A request, or the reply to one of ours (then ``request_id`` is ours).
+    """A request, or the reply to a request of this machine (then ``request_id`` is that request's).
 
-    ``connection`` and ``version`` are what a reply to it must carry; see ``Caller``.
+    A reply to a request carries the same ``connection`` and ``version``; see ``Caller``.
     """
 
     peer: ActorName
@@ -52,19 +52,21 @@ class Received(NamedTuple):
 
 
 class LinkDown(NamedTuple):
-    """The connection to ``peer`` broke: of our requests in flight to it, none will be answered any more."""
+    """The connection to ``peer`` broke: no request in flight to it will be answered."""
 
     peer: ActorName
 
 
 class TimerFired(NamedTuple):
-    """A timer we started is due. Never one that was stopped or replaced."""
+    """A timer of this machine is due. Stopped or replaced timers never fire."""
 
     key: TimerKey
 
 
 class Appended(NamedTuple):
-    """The append with this token is durable, or the write is done (error NONE), or failed; where its records stand."""
+    """The append with this token is durable, the write is done (both: error NONE), or either failed; ``base_offset`` is
+    the first record's offset.
+    """
 
     token: int
     error: ErrorCode
@@ -72,7 +74,7 @@ class Appended(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What the disk held of one log when the process started (before ``Start``)."""
+    """Records of one log on disk at the start of the process (before ``Start``)."""
 
     log: str
     records: tuple[Record, ...]
@@ -91,7 +93,7 @@ Event: TypeAlias = Received | LinkDown | TimerFired | Appended | Loaded | Told
 
 
 class Send(NamedTuple):
-    """A request (``connection`` 0: over our connection to ``to``, opened if there is none) or a reply."""
+    """A request or a reply. ``connection`` is 0 for a request: the connection to ``to`` is opened if needed."""
 
     to: ActorName
     connection: int
@@ -101,26 +103,26 @@ class Send(NamedTuple):
 
 
 class Hangup(NamedTuple):
-    """Close our connection to ``peer`` (Kafka's client does so when a request times out). No LinkDown follows here."""
+    """Close the connection to ``peer``, as Kafka's client does after a request timeout. No LinkDown follows here."""
 
     peer: ActorName
 
 
 class StartTimer(NamedTuple):
-    """Fire ``key`` after this long by this host's clock, unless stopped or started again."""
+    """Fire ``key`` after this long by this host's clock, unless the timer is stopped or started again."""
 
     key: TimerKey
     after_us: int
 
 
 class StopTimer(NamedTuple):
-    """Forget ``key``; no harm if it does not run."""
+    """Stop the timer ``key``, if it runs."""
 
     key: TimerKey
 
 
 class Append(NamedTuple):
-    """Write records to the end of a log and flush it; ``Appended(token, ...)`` tells when all of it is on the disk."""
+    """Append records to a log and flush it. ``Appended(token, ...)`` follows when all of them are on disk."""
 
     log: str
     records: tuple[Record, ...]
@@ -128,9 +130,10 @@ class Append(NamedTuple):
 
 
 class WriteOnly(NamedTuple):
-    """Write records to the end of a log, into the page cache; ``Appended(token, ...)`` tells when that is done.
+    """Append records to a log, in the page cache. ``Appended(token, ...)`` follows when they are written.
 
-    A process that dies loses none of them; a power cut those that neither a flush nor the system has written back.
+    A crash of the process loses none of them. A power failure loses records that neither a flush nor the system has
+    written back.
     """
 
     log: str
@@ -139,13 +142,16 @@ class WriteOnly(NamedTuple):
 
 
 class Flush(NamedTuple):
-    """Put on the disk what a log's writes left in the page cache. Nobody waits for it."""
+    """Write a log's records from the page cache to disk. No event follows."""
 
     log: str
 
 
 class Note(NamedTuple):
-    """A fact for those who watch (``protocol.notes``); ``part``: of which machine inside this one, "" = its own."""
+    """A fact for observers (``protocol.notes``).
+
+    ``part``: the part of this machine that reports it; "": the machine itself.
+    """
 
     fact: Any
     part: str = ""
@@ -155,7 +161,7 @@ Effect: TypeAlias = Send | Hangup | StartTimer | StopTimer | Append | Note | Wri
 
 
 class Caller(NamedTuple):
-    """Whom a parked request will be answered to."""
+    """The address of the reply to a parked request."""
 
     actor: ActorName
     connection: int
@@ -164,7 +170,7 @@ class Caller(NamedTuple):
 
 
 class Chance(Protocol):
-    """A machine's own stream of chance, handed in at construction (rarely needed: backoff jitter)."""
+    """A machine's own random stream, passed to its constructor (used for backoff jitter and little else)."""
 
     def below(self, bound: int) -> int:
         """A whole number from 0 to ``bound - 1``."""
@@ -172,33 +178,36 @@ class Chance(Protocol):
 
 
 class Timers(Protocol):
-    """Whose timers can be started and stopped: a machine, or how its parts see it."""
+    """The timers of a machine, as its parts see them."""
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
         """(Re)start a timer."""
         ...
 
     def stop_timer(self, key: TimerKey) -> None:
-        """Forget a timer."""
+        """Stop a timer."""
         ...
 
 
 class Draws(Protocol):
-    """A life's own draws of what differs in production (``protocol.draws``), handed in at construction."""
+    """Drawn durations of one process, which vary as in production (``protocol.draws``); passed to the constructor."""
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
-        """The next span of this name (of a share: so much of ``of_us``); ``calm_us`` where it is not drawn."""
+        """The next duration of this name; a drawn share is a share of ``of_us``.
+
+        ``calm_us`` if the name is not drawn.
+        """
         ...
 
 
 _new = tuple.__new__
-"""Makes a named tuple without the call of a Python function: several are made in every step."""
+"""Makes a named tuple without a call of a Python function: every step makes several."""
 
 
 class Machine:
-    """Base of all actors: collects the effects of a step. Subclasses implement ``handle`` and use the verbs.
+    """Base of all actors: collects the effects of a step. Subclasses implement ``handle`` and call the verbs.
 
-    A machine's parts (a group, a fetcher) get the machine as the place to speak through; only the machine steps.
+    A machine's parts (a group, a fetcher) call the verbs of their machine; only the machine has steps.
     """
 
     def __init__(self, name: ActorName) -> None:
@@ -210,7 +219,7 @@ class Machine:
         """Set by a machine that ended by itself (a clean close): its process ends with this step."""
 
     def step(self, now_us: int, event: Event) -> Sequence[Effect]:
-        """Take one event; the effects, in the order they are to be performed. ``now_us`` never goes back."""
+        """Handle one event and return its effects in order. ``now_us`` never decreases."""
         assert now_us >= self.now_us, f"{self.name}: time went from {self.now_us} back to {now_us}"
         self.now_us = now_us
         effects: list[Effect] = []
@@ -219,13 +228,13 @@ class Machine:
         return effects
 
     def handle(self, event: Event) -> None:
-        """One flat ``match`` over the events: the decisions of this role."""
+        """Handle an event: one flat ``match`` with the decisions of this role."""
         raise NotImplementedError
 
     # --- verbs -------------------------------------------------------------------------------------------------
 
     def request(self, to: ActorName, message: object, version: int) -> int:
-        """Send a request over our connection to ``to``; its id, which the reply will carry."""
+        """Send a request to ``to``. Returns the request's id, which the reply will carry."""
         self._last_request_id = request_id = self._last_request_id + 1
         self._effects.append(_new(Send, (to, 0, request_id, version, message)))
         return request_id
@@ -236,32 +245,32 @@ class Machine:
         return self._last_request_id
 
     def request_as(self, request_id: int, to: ActorName, message: object, version: int) -> None:
-        """Send a request whose id was given before."""
+        """Send a request under an id from ``new_request_id``."""
         self._effects.append(Send(to, 0, request_id, version, message))
 
     def reply(self, caller: Caller | Received, message: object) -> None:
-        """Answer a request, in the version it came in."""
+        """Answer a request, in the version of that request."""
         peer, connection, request_id, version = caller[:4]
         self._effects.append(_new(Send, (peer, connection, request_id, version, message)))
 
     def hang_up(self, peer: ActorName) -> None:
-        """Close our connection to ``peer``."""
+        """Close the connection to ``peer``."""
         self._effects.append(Hangup(peer))
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
-        """(Re)start a timer; 0 or less fires at once, as an event of its own."""
+        """(Re)start a timer. A delay of 0 or less fires at once, as a separate event."""
         self._effects.append(_new(StartTimer, (key, after_us if after_us > 0 else 0)))
 
     def stop_timer(self, key: TimerKey) -> None:
-        """Forget a timer."""
+        """Stop a timer."""
         self._effects.append(_new(StopTimer, (key,)))
 
     def append(self, log: str, records: tuple[Record, ...], token: int) -> None:
-        """Write to a log of this host, flush it, and hear of it."""
+        """Append to a log of this host and flush it; ``Appended`` follows."""
         self._effects.append(_new(Append, (log, records, token)))
 
     def write_only(self, log: str, records: tuple[Record, ...], token: int) -> None:
-        """Write to a log of this host, and hear of it; it is flushed some time."""
+        """Append to a log of this host; ``Appended`` follows. A later flush makes the records durable."""
         self._effects.append(_new(WriteOnly, (log, records, token)))
 
     def flush(self, log: str) -> None:
@@ -274,5 +283,5 @@ class Machine:
 
 
 def caller_of(event: Received) -> Caller:
-    """What to keep of a request that is answered later."""
+    """The address for a later reply to this request."""
     return _new(Caller, event[:4])

@@ -1,7 +1,7 @@
-"""Asking brokers of several releases: what each speaks is asked first, on every connection.
+"""Clients of brokers of several releases: ApiVersions is the first request on every connection.
 
-Source: ``NetworkClient.handleConnections``, ``handleInitiateApiVersionRequests``, ``handleApiVersionsResponse``: until
-the broker has said what it speaks nothing else is sent to it, and with the connection that knowledge goes.
+Source: ``NetworkClient.handleConnections``, ``handleInitiateApiVersionRequests``, ``handleApiVersionsResponse``. No
+other request is sent before the broker's answer, and the answer is valid for that connection only.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,14 +20,15 @@ class _Held(NamedTuple):
 
 
 class Negotiation:
-    """Where a client's requests wait until the broker said which versions it speaks; then they go in none higher.
+    """Holds a client's requests until the broker has listed its versions; then sends each in the highest common
+    version.
 
-    Those that wait are in flight for the client as all are: they time out, and fail with the connection.
+    The client counts held requests as in flight: they time out, and fail with the connection.
 
     Args:
         machine: requests are its effects.
-        ask: called as ``ask(peer)`` to send ``ApiVersions``; the answer is for ``told``.
-        refused: called as ``refused(request_id)`` for what the broker has no version of: it is never sent.
+        ask: called as ``ask(peer)`` to send ``ApiVersions``; pass the answer to ``versions_answered``.
+        refused: called as ``refused(request_id)`` for a request without a common version; it is never sent.
     """
 
     def __init__(self, machine: Machine, ask: Callable[[ActorName], None], refused: Callable[[int], None]) -> None:
@@ -35,12 +36,12 @@ class Negotiation:
         self._ask = ask
         self._refused = refused
         self._spoken: dict[ActorName, Mapping[int, int]] = {}
-        """Broker -> what it said, while the connection lasts."""
+        """Broker -> its versions, while the connection lasts."""
         self._held: dict[ActorName, list[_Held]] = {}
-        """Broker that was asked -> what waits for its answer, in order."""
+        """Broker with ApiVersions in flight -> the requests held for it, in order."""
 
     def request(self, to: ActorName, message: object, version: int) -> int:
-        """Send a request, or hold it back; its id."""
+        """Send a request, or hold it. Returns the request's id."""
         if isinstance(message, ApiVersions):
             return self._machine.request(to, message, version)
         held = _Held(self._machine.new_request_id(), message, version)
@@ -53,23 +54,26 @@ class Negotiation:
             self._ask(to)
         return held.request_id
 
-    def told(self, reply: ApiVersionsReply, peer: ActorName) -> None:
-        """What a broker speaks."""
+    def versions_answered(self, reply: ApiVersionsReply, peer: ActorName) -> None:
+        """A broker listed its versions: send the held requests."""
         self._spoken[peer] = highest_of(reply)
         for held in self._held.pop(peer, ()):
             self._send(peer, held)
 
     def usable(self, peer: ActorName, message: type[object], version: int) -> int:
-        """The highest version of these messages that both have. Source: ``NodeApiVersions.latestUsableVersion``."""
+        """The highest common version of this message, at most ``version``.
+
+        Source: ``NodeApiVersions.latestUsableVersion``.
+        """
         return min(version, self._spoken.get(peer, {}).get(SPECS[message].api_key, version))
 
     def forget(self, peer: ActorName) -> None:
-        """The connection is gone, or nobody waits for what the broker says any more; nothing held is ever sent."""
+        """Forget a broker's versions and drop its held requests, after its connection ended."""
         self._spoken.pop(peer, None)
         self._held.pop(peer, None)
 
     def close(self) -> None:
-        """Nothing that is held back is ever sent."""
+        """Drop all held requests."""
         self._held.clear()
 
     def _send(self, to: ActorName, held: _Held) -> None:

@@ -1,8 +1,8 @@
-"""Requests that a machine holds and answers later: each exactly once, or never if a later one takes its place.
+"""Requests that a machine holds for a later answer: exactly one, or none for a request that another one replaces.
 
-A coordinator parks joins and syncs until the group moves on; a broker parks fetches until there is enough and produces
-until all in-sync replicas have the records. Source: Kafka's ``DelayedOperationPurgatory``, whose operations are also
-completed exactly once, by what they wait for or by their timer.
+A coordinator parks joins and syncs until the group's next state. A broker parks fetches until there are enough bytes,
+and produce requests until all in-sync replicas have the records. Source: Kafka's ``DelayedOperationPurgatory``, whose
+operations also complete exactly once, by their condition or by their timer.
 """
 
 from collections.abc import Hashable, Iterator
@@ -15,11 +15,11 @@ Held = TypeVar("Held")
 
 
 class Parking(Generic[Key, Held]):
-    """What is held, by key, in the order of arrival.
+    """Held requests by key, in order of arrival.
 
     Args:
-        machine: whose timers end the waits that may not last for ever; None: nothing here has a timer of its own.
-        timer: the first element of those timers' keys; the second is the key of what is held, as text.
+        machine: owner of the timers that limit waits; None: no wait has a timer.
+        timer: first element of those timers' keys; the second is the request's key, as text.
     """
 
     __slots__ = ("_held", "_machine", "_timer")
@@ -43,23 +43,23 @@ class Parking(Generic[Key, Held]):
         return self._held[key]
 
     def get(self, key: Key) -> Held | None:
-        """What is held under a key, and goes on being held."""
+        """The request under this key, which stays held; None: no request."""
         return self._held.get(key)
 
     def hold(self, key: Key, held: Held, wait_us: int | None = None) -> None:
-        """Keep a request, no longer than ``wait_us``; one that is held under this key already is never answered."""
+        """Hold a request for at most ``wait_us``. A request already held under this key is never answered."""
         self._held[key] = held
         if wait_us is not None:
             assert self._machine is not None, "a wait that ends needs a timer"
             self._machine.start_timer((self._timer, str(key)), wait_us)
 
     def release(self, key: Key) -> Held | None:
-        """What is held under a key, to be answered now; its timer, if it has one, goes with it."""
+        """Remove and return the request under this key, to be answered now. Its timer stops."""
         held = self._held.pop(key, None)
         if held is not None and self._machine is not None:
             self._machine.stop_timer((self._timer, str(key)))
         return held
 
     def time_is_over(self, key: Key) -> Held:
-        """As ``release``, for what its own timer ends."""
+        """Remove and return a request whose timer fired."""
         return self._held.pop(key)

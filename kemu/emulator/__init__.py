@@ -1,4 +1,4 @@
-"""The world: time, network, hosts, faults, scenarios, traces, and who watches.
+"""The emulator: time, network, hosts, faults, scenarios, traces, checkers and metrics.
 
 Internal: the public names are those of ``kemu.api``.
 """

@@ -1,10 +1,10 @@
-"""Chance: everything that a scenario leaves open is chosen in one place, one stream per purpose.
+"""Random draws: one named stream per purpose, all of them from one seed.
 
-A stream is named ("net/c1>b0", "ties", "disk/b0"), so that one more draw in one place moves nothing elsewhere. Seeding
-from text goes through SHA-512 inside ``random.Random``: the same on every machine and in every process.
+Streams have names ("net/c1>b0", "ties", "disk/b0"), so that one more draw for one purpose changes no other. A text is
+hashed with SHA-512 inside ``random.Random``, so draws are the same on every machine and in every process.
 
-A world is handed its ``Choices``. ``Seeded`` draws them from a seed; whoever explores or shrinks runs hands in others,
-which give streams of their own and say what comes first of all that is due at one instant.
+A world receives its ``Choices``. ``Seeded`` draws them from a seed. An explorer supplies other choices: its own
+streams, and the order of entries that are due at the same time.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,53 +12,53 @@ from random import Random
 from typing import Any, Protocol, TypeAlias
 
 Entry: TypeAlias = tuple[int, int, int, Callable[[Any], Any], Any]
-"""What the agenda holds: (due_us, tie, seq, action, argument); the action is called with the entry."""
+"""An entry of the agenda: (due_us, tie, seq, action, argument). The action is called with the entry."""
 
 
 class Stream:
-    """Draws for one purpose. Whole numbers only: nothing that orders events is a float."""
+    """The draws for one purpose. They are integers, since floats must not order events."""
 
     __slots__ = ("bits",)
 
     def __init__(self, bits: Callable[[int], int]) -> None:
-        """``bits(n)``: the next n random bits, as a whole number."""
+        """Take ``bits(n)``, which returns the next n random bits as an integer."""
         self.bits = bits
 
     def below(self, bound: int) -> int:
-        """A whole number from 0 to ``bound - 1`` (the bias of at most 2^-32 does not matter here)."""
+        """Draw an integer from 0 to ``bound - 1``, with a bias of at most 2^-32."""
         return (self.bits(32) * bound) >> 32
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, both included."""
+        """Draw an integer from ``low`` to ``high``, both included."""
         return low + ((self.bits(32) * (high - low + 1)) >> 32)
 
 
 class Choices(Protocol):
-    """All that is left open in a world."""
+    """All random choices of a world."""
 
     def stream(self, purpose: str) -> Stream:
-        """The draws for a purpose, from their beginning; asked for once per purpose."""
+        """Return the stream for a purpose, from its beginning; called once per purpose."""
         ...
 
     @property
     def tie(self) -> Callable[[Sequence[Entry]], int] | None:
-        """Which of the entries due at one instant comes next: an index into them, in the order of their drawn ties.
+        """Function that picks the next of the entries due at one time, as an index in the order of their drawn ties.
 
-        Asked whenever there are two or more; what the world put in order (commands, an operator's acts) comes before
-        them and is no choice. None: their ties decide, at no cost.
+        It is called for two or more entries. Entries that the world has ordered (commands, actions of operators) come
+        first and are not offered. None: the drawn ties decide.
         """
         ...
 
 
 class Seeded:
-    """Every choice is drawn from one seed."""
+    """Choices drawn from one seed."""
 
     tie = None
-    """The drawn ties decide, so that every order some set of delays allows can occur in some run."""
+    """The drawn ties decide, so that every order that is possible under some delays can occur in some run."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def stream(self, purpose: str) -> Stream:
-        """The same draws for the same seed and purpose."""
+        """Return the stream of a purpose; it depends on the seed and the purpose only."""
         return Stream(Random(f"{self.seed}/{purpose}").getrandbits)

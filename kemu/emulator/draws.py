@@ -1,7 +1,7 @@
-"""The draws of a run: which set a scenario chose, what it set otherwise, and a stream for each draw of each life.
+"""The draws of a run: the scenario's set of distributions, and a random stream per draw and host's life.
 
-What can be drawn, and how it is in production, is a table: ``protocol.draws``. Each draw has a stream of its own per
-host's life (or per run), so that one more draw in one place moves nothing elsewhere.
+The table ``protocol.draws`` lists all draws with their distributions. Each draw has a stream of its own per host's life
+or per run, so that one more draw for one purpose changes no other.
 """
 
 from collections.abc import Mapping
@@ -16,25 +16,25 @@ LIFE, CALM_SET = SETS
 
 @frozen
 class DrawSet:
-    """What a scenario says of its draws: a set, and single ones on top of it, by name and text."""
+    """The draws of a scenario: a named set, and single distributions on top of it, by name and text."""
 
     name: str = LIFE
     settings: tuple[tuple[str, str], ...] = ()
 
     def of(self, name: DrawName) -> Distribution | None:
-        """How this is drawn; None: it is not."""
+        """Return the distribution of a draw; None if it is not drawn."""
         given = dict(self.settings).get(name.value)
         if given is not None:
             return distribution(given)
         return distribution(DRAWS[name.value].life) if self.name == LIFE else None
 
     def is_set(self, name: DrawName) -> bool:
-        """Whether the scenario says so itself."""
+        """Whether the scenario sets this draw itself."""
         return name.value in dict(self.settings)
 
     @property
     def calm(self) -> bool:
-        """Whether what is not set keeps its exact rhythm."""
+        """Whether draws that the scenario does not set have exact values."""
         return self.name == CALM_SET
 
 
@@ -42,8 +42,8 @@ class Drawn:
     """The draws of one owner ("c1/life 2", "plan"); see ``actors.machine.Draws``.
 
     Args:
-        without: draws that are not made for this owner, such as those that its configuration decides.
-        scaled: name -> how much of each draw counts, in millionths.
+        without: draws that this owner does not make, such as those that its configuration replaces.
+        scaled: draw -> factor in millionths.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Drawn:
         self._ready: dict[DrawName, tuple[Distribution, Stream] | None] = {}
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
-        """The next span of this name (of a share: so much of ``of_us``); ``calm_us`` where it is not drawn."""
+        """Return the next drawn time in us, for a share as a part of ``of_us``; ``calm_us`` if it is not drawn."""
         try:
             ready = self._ready[name]
         except KeyError:

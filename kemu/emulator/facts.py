@@ -1,7 +1,7 @@
-"""What the world itself reports, beside the machines' notes: hosts, faults, the phases of a run.
+"""The facts that the world reports, besides the machines' notes: hosts, faults, and the phases of a run.
 
-Together with ``protocol.notes`` and the messages that cross the wire (``sent``, ``received``) these are all that
-checkers, metrics and transcripts see of a run, live or recorded.
+Checkers, metrics and transcripts see nothing of a run, live or recorded, but these facts, the notes of
+``protocol.notes``, and the messages on the wire (``sent``, ``received``).
 """
 
 from collections.abc import Callable, Iterable
@@ -13,9 +13,9 @@ from kemu.protocol.wire.values import value
 
 
 class Seen(NamedTuple):
-    """One fact, where and when: ``seq`` is the step it belongs to, ``at_us`` the world's time (not a host's clock).
+    """One fact with its place: ``seq`` is its step, ``at_us`` the world's time (not a host's clock).
 
-    ``actor`` is "" for facts of the world; ``life`` counts the starts of the actor's host (1 = first).
+    ``actor`` is "" for facts of the world. ``life`` counts the starts of the actor's host (1: the first).
     """
 
     seq: int
@@ -33,24 +33,24 @@ Handler: TypeAlias = Callable[[Seen, Any], None]
 
 
 class OnTheWire:
-    """Base of the kinds of facts that ``sent`` and ``received`` make."""
+    """Base of the kinds of facts that ``sent`` and ``received`` return."""
 
 
 _KINDS: dict[tuple[str, type], type] = {}
 
 
 def sent(message: type) -> type:
-    """The kind of fact "an actor sent a message of this class".
+    """The kind of the fact "an actor sent a message of this class".
 
-    The fact is the ``Send``; ``Seen.actor`` is the sender: the part with the connection, if it is a part of an actor.
-    A request's ``connection`` is 0, its reply carries its ``request_id``. A message that the network loses was sent.
-    Fields that its version does not carry are not to be read: what is received has their defaults.
+    The fact is the ``Send``. ``Seen.actor`` is the sender: the part of the actor that has the connection. The
+    ``connection`` of a request is 0; a reply has its ``request_id``. A message that the network loses counts as sent.
+    Do not read fields that the message's version lacks: the receiver gets their defaults.
     """
     return _kind("Sent", message)
 
 
 def received(message: type) -> type:
-    """The kind of fact "an actor received a message of this class": the ``Received``, as ``sent``."""
+    """The kind of the fact "an actor received a message of this class": a ``Received``; see ``sent``."""
     return _kind("Received", message)
 
 
@@ -62,35 +62,35 @@ def _kind(way: str, message: type) -> type:
 
 
 def is_of_the_wire(kind: type) -> bool:
-    """Whether facts of this kind are on the wire: only who asks for them by their kind is shown them."""
+    """Whether facts of this kind are on the wire. Only observers that ask for the kind are shown them."""
     return issubclass(kind, (OnTheWire, Hangup, LinkDown))
 
 
 def of_part(actor: ActorName, said: Any) -> tuple[ActorName, Any]:
-    """Which part of an actor has the connection that a ``Send``, ``Hangup`` or ``LinkDown`` is about, and what it is
-    to that part, which calls its peer by the peer's own name.
+    """The part of an actor that has the connection of a ``Send``, ``Hangup`` or ``LinkDown``, and the fact as that
+    part sees it: with the peer's own name.
     """
     path, peer = path_and_peer(said[0])
     return (part_on(actor, path), said._replace(**{said._fields[0]: peer})) if path else (actor, said)
 
 
 def kind_of(fact: Any) -> type:
-    """The key by which handlers are found: the fact's type; for a message, its direction and its class."""
+    """The key of a fact's handlers: its type or, for a message, direction and class."""
     if isinstance(fact, Send):
         return sent(type(fact.message))
     return received(type(fact.message)) if isinstance(fact, Received) else type(fact)
 
 
 def watches_the_wire(observers: Iterable[Any]) -> bool:
-    """Whether any of these may want facts of the wire (``handlers_of``)."""
+    """Whether any of these observers may want facts of the wire (``handlers_of``)."""
     return any(hasattr(observer, "handlers_of") for observer in observers)
 
 
 def handlers_of(observers: Iterable[Any], kind: type) -> tuple[Handler, ...]:
-    """What takes facts of a kind, in the order of those who watch: asked once a kind, not with every fact.
+    """The handlers of facts of a kind, in the order of the observers. Called once per kind, not for each fact.
 
-    An observer says itself which methods take them (``handlers_of(kind)``), or is shown them whole (``see(seen)``):
-    those of the types it wants (``wants(kind)``), all but messages if it does not say.
+    An observer names its handlers (``handlers_of(kind)``), or is shown whole facts (``see(seen)``): those of the types
+    that it wants (``wants(kind)``), or all but messages.
     """
     found: list[Handler] = []
     for observer in observers:
@@ -111,7 +111,7 @@ def _all(_: type) -> bool:
 
 @value
 class RunStarted:
-    """First fact of a run: what is in it. ``members``: (host, group); ``topics``: (topic, partitions)."""
+    """First fact of a run: its groups and hosts. ``members``: (host, group); ``topics``: (topic, partitions)."""
 
     groups: tuple[str, ...]
     members: tuple[tuple[str, str], ...]
@@ -121,7 +121,7 @@ class RunStarted:
 
 @value
 class MemberHostAdded:
-    """A group gets a member that was not there at the start: this host."""
+    """A group gets a member that was not there at the start, on this host."""
 
     host: str
     group: str
@@ -129,14 +129,14 @@ class MemberHostAdded:
 
 @value
 class BrokerHostAdded:
-    """The cluster gets a broker that was not there at the start: this host, with an empty disk."""
+    """The cluster gets a broker that was not there at the start, on this host, with an empty disk."""
 
     host: str
 
 
 @value
 class MemberReconfigured:
-    """From its next life on a member is another release ("" = its group's), or is set otherwise ("KEY=VALUE")."""
+    """From its next life on a member has another release ("": its group's) or other settings ("KEY=VALUE")."""
 
     host: str
     profile: str
@@ -146,7 +146,7 @@ class MemberReconfigured:
 
 @value
 class BrokerReconfigured:
-    """From its next life on a broker is this release, and speaks this one's protocol to the others."""
+    """From its next life on a broker has this release, and uses this one's protocol between brokers."""
 
     host: str
     profile: str
@@ -155,7 +155,7 @@ class BrokerReconfigured:
 
 @value
 class HostStarted:
-    """A host's process runs (first start or restart); with its disk as it was, or an empty one."""
+    """A host's process started, with its disk as it was or an empty one. ``life``: 1 for the first start."""
 
     host: str
     life: int
@@ -164,7 +164,7 @@ class HostStarted:
 
 @value
 class DiskFound:
-    """What lies on the disk of a broker that starts: all its logs of partitions, as its process will read them.
+    """The logs on the disk of a broker that starts, as its process will read them.
 
     ``logs``: (log, its start, its end, (first offset, leader epoch, life of the leader's process) of each run of it).
     """
@@ -175,7 +175,7 @@ class DiskFound:
 
 @value
 class HostDown:
-    """A host is gone: "power" (silent), "process" (connections reset) or "closed" (it ended by itself)."""
+    """A host stopped: "power" (silent), "process" (connections reset) or "closed" (it ended by itself)."""
 
     host: str
     life: int
@@ -184,7 +184,7 @@ class HostDown:
 
 @value
 class HostClosed:
-    """A host ended that was asked to close, so long after it was asked (``HostDown`` came before)."""
+    """A host ended that was asked to close, so long after the request (``HostDown`` comes first)."""
 
     host: str
     life: int
@@ -193,21 +193,21 @@ class HostClosed:
 
 @value
 class HostPaused:
-    """A host stands still; mail and timers wait."""
+    """A host is paused; its mail and timers wait."""
 
     host: str
 
 
 @value
 class HostResumed:
-    """A paused host goes on with what waited."""
+    """A paused host resumes with the mail and timers that waited."""
 
     host: str
 
 
 @value
 class TopicGrown:
-    """A topic has more partitions now (or exists since now)."""
+    """A topic has more partitions now, or exists now."""
 
     topic: str
     partitions: int
@@ -215,7 +215,7 @@ class TopicGrown:
 
 @value
 class TopicFilled:
-    """Each partition of a topic had so many records in its log, committed and of leader epoch 0, before the run."""
+    """Each partition of a topic had this many records before the run, committed and of leader epoch 0."""
 
     topic: str
     partitions: int
@@ -224,14 +224,14 @@ class TopicFilled:
 
 @value
 class RecordSizes:
-    """How large the records of topics are: (topic, bytes). Said where bytes matter."""
+    """Record sizes by topic: (topic, bytes). Reported where sizes matter."""
 
     topics: tuple[tuple[str, int], ...]
 
 
 @value
 class TopicReplicated:
-    """A topic's replicas by partition, and its promise: min in-sync replicas, with or without unclean elections."""
+    """A topic's replicas by partition, its min.insync.replicas, and whether it allows unclean elections."""
 
     topic: str
     replicas: tuple[tuple[int, ...], ...]
@@ -241,10 +241,10 @@ class TopicReplicated:
 
 @value
 class FaultApplied:
-    """An entry of the plan took effect: its index in the plan, its kind ("crash"), what it did in words.
+    """A plan entry took effect: its index in the plan, its kind ("crash"), and its effect in words.
 
     ``links``: the pairs of hosts whose messages or work it hits ("" = every host; ``emulator.injection.scope``); () if
-    it hits none, or hits hosts whose own facts tell it. ``lasts``: it goes on until ``FaultEnded``.
+    it hits none, or hits hosts that report it themselves. ``lasts``: whether a ``FaultEnded`` will follow.
     """
 
     index: int
@@ -256,7 +256,7 @@ class FaultApplied:
 
 @value
 class FaultEnded:
-    """A fault that lasts is over."""
+    """A lasting fault ended."""
 
     index: int
     kind: str
@@ -264,7 +264,7 @@ class FaultEnded:
 
 @value
 class DiskTailLost:
-    """A log lost its last records, flushed or not; a replica's journal has records up to ``end_offset`` left."""
+    """A log lost its last records, flushed or not. A replica's journal keeps records up to ``end_offset``."""
 
     host: str
     log: str
@@ -274,9 +274,9 @@ class DiskTailLost:
 
 @value
 class UnflushedLost:
-    """A power cut took what was in the page cache only.
+    """A power cut removed records that were only in the page cache.
 
-    ``logs``: (name, how many of its records, the end offset of what is left of a replica's journal; else -1).
+    ``logs``: (name, number of lost records, end offset of the rest of a replica's journal; else -1).
     """
 
     host: str
@@ -285,10 +285,11 @@ class UnflushedLost:
 
 @value
 class CoreHealed:
-    """With ``Healed``, just before it: a core alone is healed; again if that changes. ``core``, ``away``: who.
+    """Only a core of the hosts is healed. Comes just before ``Healed``, and again when the core changes.
 
-    ``how``: they stay away (``AwaySpec``); ``recalled``: brokers that were to stay away and are needed;
-    ``unrecoverable``: why the core cannot get well all the same, a text for each partition; only safety counts then.
+    ``core``, ``away``: the hosts in it, and the others. ``how``: the others' state (``AwaySpec``). ``recalled``:
+    brokers that were to stay away and are needed. ``unrecoverable``: why the core cannot recover all the same, a text
+    for each partition; then only safety counts.
     """
 
     core: tuple[str, ...]
@@ -300,7 +301,7 @@ class CoreHealed:
 
 @value
 class Healed:
-    """The plan is over and every fault with it: from now on the liveness bounds run."""
+    """The plan and all its faults are over. From now on the liveness bounds run."""
 
 
 @value

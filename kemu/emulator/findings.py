@@ -1,5 +1,4 @@
-"""What checkers find in a run: rules that were broken, and what no rule forbids: losses (Kafka's rules), and what did
-not get well again.
+"""The findings of checkers: violations, allowed losses, and conditions that Kafka itself never ends.
 
 Sources of LOSS_REASONS: Kafka's documentation of acks, ``unclean.leader.election.enable`` and flushing; KIP-966 ("last
 replica standing").
@@ -13,7 +12,7 @@ from attrs import frozen
 
 @frozen
 class Violation:
-    """A rule that was broken: when, by whom, and the entities it is about (for grouping and shrinking)."""
+    """A broken rule: time, step, text, and the entities it is about (for grouping and shrinking)."""
 
     checker: str
     at_us: int
@@ -21,9 +20,9 @@ class Violation:
     entities: tuple[str, ...]
     text: str
     liveness: bool = False
-    """False: something bad happened. True: something good did not happen in time."""
+    """False: a forbidden event happened. True: a required event did not happen in time."""
     kind: str = ""
-    """How the rule was broken, in a word of the checker's own: what ``expect`` names."""
+    """The broken part of the rule, in a word of the checker: scenarios name it in ``expect``."""
 
 
 MEMBER_FAILED = "member-failed"
@@ -214,7 +213,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )
-"""Checker -> the ways its rule can be broken."""
+"""Checker -> the kinds of its violations."""
 
 UNCLEAN = "unclean-election"
 UNFLUSHED = "unflushed"
@@ -226,23 +225,23 @@ DIVERGED = "diverged"
 
 LOSS_REASONS: Mapping[str, str] = MappingProxyType(
     {
-        UNCLEAN: "no in-sync replica was left, and the topic allows unclean elections: a replica without them leads",
+        UNCLEAN: "no in-sync replica was left, and the topic allows unclean elections: the new leader lacks them",
         UNFLUSHED: "the last in-sync replica had not flushed them when its power was cut (log.flush.interval.*)",
-        EMPTY_DISK: "the last in-sync replica came back with an empty disk",
-        LOST_TAIL: "the last in-sync replica's disk lost the end of what it was asked to keep",
-        READ_PAST: "the log lost what the group had passed at their offsets, and nobody told the group: the next leader"
-        " knows no later epoch there (KIP-320)",
-        DIVERGED: "they came where a leader had lost its log's end that led on in its epoch, so that nothing told its"
-        " followers; one that still had what was there before leads now",
-        LEADER_ONLY: "only their leader had them: the producer asked for no more (acks=0 or 1), and another leads now",
+        EMPTY_DISK: "the last in-sync replica restarted with an empty disk",
+        LOST_TAIL: "the disk of the last in-sync replica lost the end of its log",
+        READ_PAST: "the log lost the records that the group processed at these offsets, and no leader reported it:"
+        " the next leader has no later epoch there (KIP-320)",
+        DIVERGED: "a leader's disk lost the end of its log, and the leader wrote them in the same epoch, unnoticed by"
+        " its followers; a follower with the earlier records leads now",
+        LEADER_ONLY: "only their leader had them (the producer asked for acks=0 or 1), and another broker leads now",
     }
 )
-"""Reason -> why that is allowed."""
+"""Reason -> why Kafka allows the loss."""
 
 
 @frozen
 class Loss:
-    """Records ``first .. last`` of a partition are gone, for a reason in LOSS_REASONS."""
+    """Lost records ``first .. last`` of a partition, for a reason in LOSS_REASONS."""
 
     at_us: int
     partition: str
@@ -252,7 +251,7 @@ class Loss:
 
     @property
     def records(self) -> int:
-        """How many."""
+        """Number of lost records."""
         return self.last - self.first + 1
 
 
@@ -264,60 +263,63 @@ UNHEARD_ISR = "unheard-isr"
 FORGOTTEN_INSTANCE = "forgotten-instance"
 FORGOTTEN_REBALANCE = "forgotten-rebalance"
 
-STAYS_SO: Mapping[str, str] = MappingProxyType(
+STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
     {
-        LEFT_OVER_LOG: "the order to delete it was lost with its controller or its broker's registration, and no"
-        " controller asks what is on a broker's disk",
-        LOG_OF_ANOTHER_TOPIC: "its log was left over of a deleted topic of that name (INCONSISTENT_TOPIC_ID, KIP-516):"
-        " it is for an operator to remove",
-        EPOCH_OF_ANOTHER_TOPIC: "it takes part in a later leader epoch of a deleted topic of that name, and heeds"
-        " nothing older: before topic ids (KIP-516) nothing else tells one from the other",
-        UNHEARD_ISR: "its leader waits for another leader epoch: the controller does not know the ISR it wrote itself",
+        LEFT_OVER_LOG: "the order to delete the log was lost with its controller or its broker's registration, and no"
+        " controller asks which logs a broker has",
+        LOG_OF_ANOTHER_TOPIC: "the broker has the log of a deleted topic of that name (INCONSISTENT_TOPIC_ID,"
+        " KIP-516); an operator must remove it",
+        EPOCH_OF_ANOTHER_TOPIC: "the broker is in a later leader epoch of a deleted topic of that name, and ignores"
+        " older epochs: without topic ids (KIP-516) it cannot tell the two topics apart",
+        UNHEARD_ISR: "the leader waits for another leader epoch: the controller does not know the ISR that it wrote",
     }
 )
-"""Reason -> why something is not well for good, and no controller sees to it: all works, with less than it should."""
+"""Reason -> why a condition lasts for good, with less redundancy than configured while the rest works."""
 
-STANDS_STILL: Mapping[tuple[str, str], str] = MappingProxyType(
+STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
     {
-        ("liveness", UNTOLD_COORDINATOR): "the order to stop its replica was lost with the controller: the broker still"
-        " takes itself for the leader of the group's log, where nobody follows it, and members ask for another"
-        " coordinator only when theirs says so or goes; restarting that broker ends it",
-        (
-            "liveness",
-            UNHEARD_ISR,
-        ): "the leader of the group's log waits for another leader epoch, with too few in its"
-        " ISR for min.insync.replicas: the controller wrote a larger one, lost the answer, and does not know of it; a"
-        " restart of that leader ends it, or another election",
-        (
-            "duties",
-            LOG_OF_ANOTHER_TOPIC,
-        ): "who is to lead the partition has a log of a deleted topic of that name, and"
-        " refuses (INCONSISTENT_TOPIC_ID, KIP-516): nobody leads it until an operator removes that log",
-        (
-            "liveness",
-            FORGOTTEN_INSTANCE,
-        ): "the group's log has no record with the new id of a static member: it lost that,"
-        " or another broker took the group over before the rebalance was over in which the member got it; the"
-        " coordinator knows the former id and fences the member (FENCED_INSTANCE_ID), which is fatal",
-        (
-            "liveness",
-            FORGOTTEN_REBALANCE,
-        ): "a static member gave partitions up, or led and did not know of them, and came back (started again, or"
-        " without its member id) before the rebalance that would have given them out was over: it is answered the"
-        " generation that stands, and asks for no other; any rebalance of the group ends it",
-        ("duties", EPOCH_OF_ANOTHER_TOPIC): "who is to lead the partition takes part in a later leader epoch of a"
-        " deleted topic of that name, and heeds nothing older (before topic ids, KIP-516)",
+        ("liveness", UNTOLD_COORDINATOR): (
+            "the order to stop the coordinator's replica was lost with the controller: the broker still leads its copy"
+            " of the group's log, without followers, and its members ask for another coordinator only if it refuses"
+            " them or stops; a restart of that broker ends this"
+        ),
+        ("liveness", UNHEARD_ISR): (
+            "the leader of the group's log waits for another leader epoch, with an ISR below min.insync.replicas: the"
+            " controller wrote a larger ISR, lost the answer, and does not know the ISR; a restart of that leader, or"
+            " another election, ends this"
+        ),
+        ("duties", LOG_OF_ANOTHER_TOPIC): (
+            "the store's leader of the partition has the log of a deleted topic of that name, and refuses to lead"
+            " (INCONSISTENT_TOPIC_ID, KIP-516): the partition has no leader until an operator removes that log"
+        ),
+        ("liveness", FORGOTTEN_INSTANCE): (
+            "the group's log has no record with the new id of a static member: the log lost the record, or the"
+            " coordinator changed before the member's rebalance was over; the next coordinator knows the former id and"
+            " fences the member (FENCED_INSTANCE_ID), which is fatal"
+        ),
+        ("liveness", FORGOTTEN_REBALANCE): (
+            "a static member revoked partitions, or led without knowing them, and rejoined (after a restart, or without"
+            " its member id) before the rebalance that would have assigned them was over: it gets the present"
+            " generation, and asks for no rebalance; any rebalance of the group ends this"
+        ),
+        ("duties", EPOCH_OF_ANOTHER_TOPIC): (
+            "the store's leader of the partition is in a later leader epoch of a deleted topic of that name, and"
+            " ignores older epochs (before topic ids, KIP-516)"
+        ),
     }
 )
-"""(checker, kind) -> why something stands still for good as it would in Kafka: a group, a partition.
+"""(checker, kind) -> why a group or a partition stays blocked for good, as it would in Kafka.
 
-No run holds in which that is, unless it is expected; sweeps over random faults do (``expectations.OF_KAFKAS_OWN``).
+A run with such a violation does not hold unless the scenario expects it. Sweeps over random faults expect it
+(``expectations.OF_KAFKAS_OWN``).
 """
 
 
 @frozen
 class Unmended:
-    """Something did not get well after the faults, for a reason of ``STAYS_SO``: what, and for how long it was so."""
+    """A condition that did not end after the faults, for a reason in ``STAYS_DEGRADED``, and the text with its
+    duration.
+    """
 
     at_us: int
     what: str

@@ -1,5 +1,6 @@
-"""What is made of a run's facts: a verdict, violations, losses and figures. The same live, over a trace, inside Spark,
-and over facts that no world produced (recorded from real logs): ``judge`` takes any of them.
+"""Judge the facts of a run: verdict, violations, losses and figures.
+
+``judge`` takes facts of a live run, of a trace, inside Spark, or recorded from real logs.
 """
 
 from collections.abc import Iterable
@@ -21,14 +22,13 @@ from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
 
 @frozen
 class Judgement:
-    """What a run came to.
+    """The judgement of a run.
 
-    ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time),
-    "livelock" (virtual time stood still) or "broken" (a machine, a checker or the user's code raised).
-    ``violations``: in the order of time, the expected ones too,
-    and one for each expectation that did not come true. ``unmended``: what did not get well, for reasons that are
-    Kafka's own. ``reason``: why it does not hold, in a line; "" if it holds.
-    ``did_not_work``: why its figures mean nothing, "" if they do (see ``_did_not_work``).
+    ``verdict``: "holds", "violated" (a forbidden event happened), "liveness" (a required event did not happen in
+    time), "livelock" (virtual time did not advance) or "broken" (a machine, a checker or the user's code raised).
+    ``violations``: by time, with the expected ones and one for each unmet expectation. ``unmended``: conditions that
+    Kafka itself never ends. ``reason``: why the run does not hold, in one line; "" if it holds. ``did_not_work``: why
+    its figures mean nothing; "" if they do (see ``_did_not_work``).
     """
 
     verdict: str
@@ -39,18 +39,18 @@ class Judgement:
     reason: str = ""
     did_not_work: str = ""
     broke: str = ""
-    """What broke, a traceback behind its first line; "" if nothing did."""
+    """The error of a broken run, with its traceback from the second line on; "" if none."""
     waiting: tuple[StillWaiting, ...] = ()
-    """What still waits at the end, and for what."""
+    """Groups, members and partitions that still wait at the end, and for what."""
 
 
 class Judging:
-    """The panel, the checkers and the metrics of one run: show them every fact in order, then ``finish``.
+    """The panel, the checkers and the metrics of one run: show them every fact in order, then call ``finish``.
 
     Args:
-        checkers: fresh ones; they read the panel.
-        expect: violations that make no verdict, and that are missed if they do not come (``scenario.expectations``).
-        panel: one that others read, too; None: a new one.
+        checkers: new ones, which read the panel.
+        expect: expected violations; an expectation that is not met is a violation (``scenario.expectations``).
+        panel: a panel with other readers; None: a new one.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Judging:
 
     @property
     def observers(self) -> "tuple[Panel | Clock | Checker | Metrics | WaitingAtEnd, ...]":
-        """Who sees the facts, in this order."""
+        """The observers of facts, in this order."""
         return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting)
 
     def see(self, seen: Seen) -> None:
@@ -78,7 +78,7 @@ class Judging:
             handler(seen, fact)
 
     def wants(self, kind: type) -> bool:
-        """Whether anybody watches facts of a kind: what ``facts_of`` asks for messages, which are in no note."""
+        """Whether any observer wants facts of a kind. ``facts_of`` asks this for messages, which are in no note."""
         return bool(self._watchers_of(kind))
 
     def _watchers_of(self, kind: type) -> tuple[Handler, ...]:
@@ -88,23 +88,23 @@ class Judging:
         return watching
 
     @property
-    def well(self) -> bool:
-        """Whether no checker still waits for something good; what cannot get well is watched to the end."""
+    def recovered(self) -> bool:
+        """Whether all checkers are satisfied. A run that cannot recover is watched to its end."""
         return not self.panel.unrecoverable and all(checker.satisfied for checker in self.checkers)
 
     def _is_demanded(self, violation: Violation) -> bool:
-        """Whether it counts: what a core cannot have is not asked of it."""
+        """Whether a violation counts. A core that cannot recover is not asked for it."""
         healed_us = self.panel.core_healed_us
         hopeless = self.panel.unrecoverable and healed_us is not None and violation.at_us >= healed_us
         return not (hopeless and violation.liveness)
 
     @property
     def judges_at_us(self) -> int:
-        """When the last of the checkers judges whether what is good came about; 0 where none says."""
+        """Latest time at which a checker judges required events, in us; 0 if none."""
         return max([checker.judges_at_us or 0 for checker in self.checkers], default=0)
 
     def raised(self, error: BaseException, at_us: int) -> str:
-        """Which checker raised this, as ``finish`` takes it; what no checker raised is raised again."""
+        """The text of an error that a checker raised, for ``finish``. Raise the error again if no checker raised it."""
         theirs = (each for each in self.checkers if owner_among(error, (each, *each.parts)) is not None)
         checker = next(theirs, None)
         if checker is None and isinstance(error, Exception):
@@ -113,7 +113,7 @@ class Judging:
         return raised_text(whose, error, at_us)
 
     def finish(self, at_us: int, broke: str = "") -> Judgement:
-        """The run is over at this time of the world; ``broke``: what broke, "" if nothing did."""
+        """End the run at this time of the world. ``broke``: the error that broke the run, "" if none."""
         violations: list[Violation] = []
         for checker in self.checkers:
             try:
@@ -125,7 +125,7 @@ class Judging:
         unexpected, unmet = split(violations, self._expect)
         seq = self.panel.now.seq if self.panel.now is not None else 0
         missed = tuple(
-            Violation(UNMET, at_us, seq, (), f"expected {each.words}: it did not come true", True, "unmet")
+            Violation(UNMET, at_us, seq, (), f"expected {each.words}, which did not happen", True, "unmet")
             for each in unmet
         )
         self.metrics.finish(at_us)
@@ -146,7 +146,7 @@ class Judging:
 
 
 def _verdict(unexpected: tuple[Violation, ...], broke: str) -> tuple[str, str]:
-    """The verdict, and why in a line."""
+    """The verdict, and its reason in one line."""
     if broke:
         return "livelock" if broke.startswith(LIVELOCK) else "broken", broke.splitlines()[0]
     worst = next((each for each in unexpected if not each.liveness), unexpected[0] if unexpected else None)
@@ -156,10 +156,11 @@ def _verdict(unexpected: tuple[Violation, ...], broke: str) -> tuple[str, str]:
 
 
 def _did_not_work(violations: Iterable[Violation], checkers: Iterable[Checker]) -> str:
-    """Why the figures of a run mean nothing, "" if they do: a member died, or a group did nothing of what there was.
+    """Why the figures of a run mean nothing: a member failed, or a group processed no record; "" if they mean
+    something.
 
-    What does not work costs nothing: it has no rebalances, nothing is reprocessed, nothing is down. Whoever compares
-    runs must leave such a run out, whether its violations were expected or not.
+    A group that does no work costs nothing: no rebalances, no reprocessing, no downtime. Comparisons must leave such a
+    run out, whether its violations were expected or not.
     """
     dead = [each for each in violations if each.kind == MEMBER_FAILED]
     if dead:
@@ -170,7 +171,7 @@ def _did_not_work(violations: Iterable[Violation], checkers: Iterable[Checker]) 
     if killed:
         return killed[0]
     idle = [each for checker in liveness for each in checker.idle()]
-    return f"group {idle[0][0]} processed nothing of {idle[0][1]:,} records" if idle else ""
+    return f"group {idle[0][0]} processed none of {idle[0][1]:,} records" if idle else ""
 
 
 def judge(
@@ -181,15 +182,15 @@ def judge(
     expect: str | Iterable[Expected] = (),
     broke: str = "",
 ) -> Judgement:
-    """What checkers and metrics make of facts, wherever these come from.
+    """Judge facts from any source.
 
     Args:
-        facts: in order of time; ``Seen.seq`` rises, ``Seen.life`` counts the starts of the actor's host. The first is
-            a ``RunStarted``, and a ``HostStarted`` tells of each host, or members and hosts are not known as running.
-        ended_us: when the run was over.
-        checkers: fresh ones (``checkers_for`` makes a scenario's); None: all, with their defaults.
-        expect: violations that make no verdict, and that are missed if they do not come (``scenario.expectations``).
-        broke: what broke, "" if nothing did.
+        facts: by time; ``Seen.seq`` rises. ``Seen.life`` counts the starts of the actor's host. A ``RunStarted`` comes
+            first, and a ``HostStarted`` for each host that runs.
+        ended_us: end of the run.
+        checkers: new ones (``checkers_for`` creates a scenario's); None: all, with their defaults.
+        expect: expected violations (``scenario.expectations``).
+        broke: the error that broke the run; "" if none.
     """
     judging = Judging(make_checkers() if checkers is None else checkers, expect=expect)
     for seen in facts:

@@ -1,7 +1,7 @@
-"""Replay: recorded events to fresh machines, effect by effect, up to the first difference.
+"""Replay: feed the recorded events to new machines, and compare their effects up to the first difference.
 
-No network, no clock, no Trio: the trace holds every event of every actor in order, and a machine is a function of its
-events. So a trace of yesterday is tested against the code of today, and a run under the wall clock can be repeated.
+The trace holds every event of every actor in order, and a machine is a function of its events. So a replay needs no
+network, no clock and no Trio. It tests an earlier trace against today's code, and repeats a run under the wall clock.
 """
 
 from collections import deque
@@ -17,6 +17,7 @@ from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Effect, Event, Machine
 from kemu.emulator.chance import Seeded
 from kemu.emulator.cluster.kinds import cluster_class
+from kemu.emulator.cluster.releases import BrokerRelease
 from kemu.emulator.engine.raised import LIVELOCK
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import BrokerHostAdded, BrokerReconfigured, MemberHostAdded, MemberReconfigured
@@ -31,42 +32,42 @@ from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Ste
 from kemu.protocol.profiles import PROFILES
 
 DEEPEST = 8
-"""How far into a machine's parts its state is shown."""
+"""Depth to which a machine's state is shown."""
 CONTEXT = 10
-"""How many steps before a difference are shown."""
+"""Number of steps shown before a difference."""
 
 
 @frozen
 class Difference:
-    """Where a replay parted from its trace: the step, what was recorded and what the machine does now."""
+    """The first difference between a replay and its trace: the step, the recorded effects and today's effects."""
 
     step: Step
     event: Event | None
     recorded: tuple[str, ...]
     made: tuple[str, ...]
     before: tuple[Step, ...]
-    """The last steps that agreed (of all actors), oldest first."""
+    """The last equal steps of all actors, oldest first."""
     why: str
 
 
 @frozen
 class Replayed:
-    """What a replay came to. ``difference`` None: every step that was compared agreed."""
+    """The result of a replay. ``difference`` is None if all compared steps are equal."""
 
     steps: int
-    """Steps compared."""
+    """Number of compared steps."""
     difference: Difference | None
     torn: str = ""
-    """Where the record ends, if it ends early."""
+    """Place at which the trace ends too early, if it does."""
     state: dict[str, Any] | None = None
-    """The fields of the actor asked for, at the instant asked for."""
+    """Fields of the requested actor at the requested time."""
 
 
 def scenario_of(header: Header) -> Scenario:
-    """The scenario a trace was made of.
+    """Return the scenario of a trace.
 
     Raises:
-        TraceError: written by a version whose scenarios this one does not read.
+        TraceError: this version cannot read the scenario.
     """
     try:
         return scenario_from_dict(header.scenario)
@@ -83,19 +84,19 @@ def replay(
     listeners: Mapping[str, Listener] | None = None,
     applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> Replayed:
-    """Feed the recorded events to fresh machines and compare.
+    """Feed the recorded events to new machines, and compare the effects.
 
     Args:
-        trace: the run.
-        profile: replay under another profile than the recorded one ("what would 2.4 have done here").
-        actor: compare only this actor's steps (its machine alone is built).
-        until_us: stop at this time of the world and, with ``actor``, report that actor's fields.
-        listeners: those the run was given.
-        applications: those the run was given.
+        trace: the recorded run.
+        profile: another release than the recorded one.
+        actor: compare only the steps of this actor.
+        until_us: stop at this virtual time and, with ``actor``, report that actor's fields.
+        listeners: the listeners of the recorded run.
+        applications: the applications of the recorded run.
 
     Raises:
-        TraceError: the file is damaged, of a scenario that cannot be read, of a run with listeners or applications of
-            its caller's that are not given here, or of one whose choices were its caller's.
+        TraceError: the file is damaged or its scenario cannot be read; or the run had listeners or applications that
+            are missing here; or its caller made the random choices.
     """
     _same_code(trace, listeners, applications)
     player = _Player(trace.header, profile or trace.header.profile, actor, listeners, applications)
@@ -118,7 +119,7 @@ def _same_code(
     listeners: Mapping[str, Listener] | None = None,
     applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> None:
-    """Code of the caller's is not in the trace: it has to be given for the same members again; chance cannot be."""
+    """Refuse a trace whose listeners, applications or random choices are missing: a trace does not hold them."""
     header = trace.header
     if header.steered:
         raise TraceError(
@@ -138,11 +139,11 @@ def _same_code(
 
 
 def repeatable(trace: Trace) -> Scenario:
-    """The scenario of a trace that can be run again from it and its seed.
+    """Return the scenario of a trace that can be run again from its seed.
 
     Raises:
-        TraceError: a live run (its order was the wall clock's), one that a test acted on, an unreadable scenario, or
-            listeners, applications or choices that the trace does not hold.
+        TraceError: a live run; a run on which a test acted; an unreadable scenario; or a run with listeners,
+            applications or choices that the trace does not hold.
     """
     _same_code(trace)
     if trace.header.live:
@@ -155,7 +156,7 @@ def repeatable(trace: Trace) -> Scenario:
 
 
 def rerun(trace: Trace, *, loop: str | None = None, to: Path | None = None) -> tuple[RunResult, str | None]:
-    """Run the plan of a trace again; the result, and the recorded digest (None when the record is torn).
+    """Run the plan of a trace again; return the result and the recorded digest (None if the trace is torn).
 
     Raises:
         TraceError: see ``repeatable``.
@@ -170,13 +171,13 @@ def rerun(trace: Trace, *, loop: str | None = None, to: Path | None = None) -> t
 
 
 def state_of(machine: Machine) -> dict[str, Any]:
-    """A machine's fields as plain data, for people: nested values by their names, the machine itself left out."""
+    """Return a machine's fields as plain data, without references to the machine itself."""
     shown: dict[str, Any] = _plain(machine, frozenset(), 0)
     return shown
 
 
 class _Player:
-    """Builds machines as lives begin, and steps them with what was recorded."""
+    """Builds machines at the start of lives, and steps them with the recorded events."""
 
     def __init__(
         self,
@@ -189,7 +190,7 @@ class _Player:
         if profile not in PROFILES:
             raise TraceError(f"unknown profile {profile!r} (there are {', '.join(PROFILES)})")
         scenario = scenario_of(header)
-        world = World(Seeded(header.seed), TraceWriter(None, header), latency_us=(0, 0))  # nothing is sent
+        world = World(Seeded(header.seed), TraceWriter(None, header), latency_us=(0, 0))  # a replay sends nothing
         self._cluster = cluster_class(scenario)(
             world, scenario, PROFILES[profile], listeners=listeners, applications=applications
         )
@@ -203,7 +204,7 @@ class _Player:
         self.difference: Difference | None = None
 
     def take(self, record: object) -> None:
-        """One record of the trace."""
+        """Act on one record of the trace."""
         match record:
             case Step():
                 self._step(record)
@@ -213,14 +214,13 @@ class _Player:
                 else:
                     self._packets.lost(packet_id)
             case WorldFact(fact=MemberHostAdded(host=host, group=group)):
-                self._cluster.adopt(host, group)
+                self._cluster.members.add(host, group)
             case WorldFact(fact=BrokerHostAdded(host=host)):
                 self._cluster.adopt_broker(host)
             case WorldFact(fact=MemberReconfigured(host=host, profile=profile, assignors=assignors, settings=settings)):
-                member = upgraded_to(profile, assignors, settings)
-                self._cluster.reconfigure(host, member)
+                self._cluster.members.set_spec(host, upgraded_to(profile, assignors, settings))
             case WorldFact(fact=BrokerReconfigured(host=host, profile=profile, protocol=protocol)):
-                self._cluster.reconfigure_broker(host, profile, protocol)
+                self._cluster.releases.set_broker(host, BrokerRelease(profile, protocol))
             case Broken():
                 self._broken(record)
 
@@ -250,11 +250,11 @@ class _Player:
         self._before.append(step)
 
     def _broken(self, record: Broken) -> None:
-        """The recorded machine broke here; so should this one."""
+        """Check that the machine raises where the recorded one raised."""
         machine = self._machine(record.actor, record.life, record.local_us)
         if machine is None:
             return
-        if record.text.startswith(LIVELOCK):  # the machine was not stepped
+        if record.text.startswith(LIVELOCK):  # the recorded machine did not step
             return
         event = event_from_row(record.event, self._packets)
         step = Step(*record[:6], ())
@@ -262,7 +262,7 @@ class _Player:
             effects = machine.step(record.local_us, event)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # pytest's outcomes are no Exceptions
+        except BaseException:  # pytest's outcomes do not derive from Exception
             return
         self._differs(step, event, tuple(effects), f"the recorded machine broke here ({record.text}); this one did not")
 
@@ -278,7 +278,7 @@ def _time_of(record: object) -> int:
 
 
 def _plain(thing: Any, above: frozenset[int], depth: int) -> Any:
-    """Plain data; ``above`` holds the objects around this one, so that a part's way back to its machine ends."""
+    """Return plain data; ``above`` has the ids of the surrounding objects, to stop at references to them."""
     if isinstance(thing, Enum):
         return thing.name
     if thing is None or isinstance(thing, str | int | bool | bytes):

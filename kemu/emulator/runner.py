@@ -1,8 +1,8 @@
-"""One run: scenario and seed in, verdict out. The same function for the command line, tests and sweeps.
+"""One run: from a scenario and a seed to a verdict. The command line, tests and sweeps use the same function.
 
-A run has two phases, as a safety phase under faults and a liveness phase after them: the plan and the load run until
-the scenario's ``heal_at_us``; then everything that lasts is ended, and all must get well again within the bound. Who
-stays away then by the scenario (``[checks.away]``) is not healed and not waited for.
+A run has two phases. In the safety phase the plan and the load run until the scenario's ``heal_at_us``. Then all faults
+end, and in the liveness phase every group must recover within a bound. Hosts in ``[checks.away]`` stay faulty, and
+recovery does not wait for them.
 """
 
 import gc
@@ -56,21 +56,21 @@ from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 LOOPS = ("trio", "bare")
 CALM_LATENCY_US = (500, 2_000)
-"""How long packets take where neither the scenario nor a draw says so."""
+"""Latency of packets, least and most, if neither the scenario nor a draw gives one."""
 SLICE_US = 1_000_000
-"""How often the liveness phase looks whether all is well."""
+"""Interval of the checks for recovery in the liveness phase."""
 SETTLED_US = 10_000_000
-"""How long after a broker's session and a replica's lag the ISRs are what the core makes of them."""
+"""Time, after a broker's session timeout and a replica's lag timeout, in which ISRs settle."""
 TIME_IS_OVER = "time is over"
 LONGER_US = 3_600_000_000
-"""How much longer than its time a run may last at most, because something disturbed its groups again and again."""
+"""Longest extension of a run whose groups are disturbed repeatedly."""
 
 
 @frozen
 class FaultFired:
-    """An entry of the plan: its index there, its kind ("crash"), what it does in words, how often it took effect.
+    """An entry of the plan: its index, its kind ("crash"), its description, and how often it took effect.
 
-    ``parts``: of what has several (a rolling restart has one per member); ``done`` of them were done at the end.
+    ``parts`` is the number of parts of an action (a rolling restart has one per member), of which ``done`` took effect.
     """
 
     index: int
@@ -82,19 +82,18 @@ class FaultFired:
 
 
 def unfired_in_all(runs: Sequence[Sequence[FaultFired]]) -> list[FaultFired]:
-    """Entries of one plan that took effect in none of these runs."""
+    """Return the entries of one plan that took effect in none of these runs."""
     return [each[0] for each in zip(*runs, strict=True) if not any(fault.fired for fault in each)]
 
 
 @frozen
 class RunResult:
-    """What a run came to.
+    """The result of a run.
 
-    ``verdict``: "holds", "violated" (something bad happened), "liveness" (something good did not happen in time),
-    "livelock" (virtual time stood still) or "broken" (a machine, a checker or the user's code raised).
-    ``faults``: one per entry of the plan. ``losses``: records
-    that are gone as Kafka's rules allows (``emulator.findings``); they are no violations. ``unmended``: what did not
-    get well after the faults, each for a reason that is Kafka's own; no violations either.
+    ``verdict`` is "holds", "violated" (a safety rule was broken), "liveness" (recovery took too long), "livelock"
+    (virtual time made no progress) or "broken" (a machine, a checker or the user's code raised). ``faults`` has one
+    entry per entry of the plan. ``losses`` are records that Kafka's own rules allow to be lost (``emulator.findings``).
+    ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own. Neither is a violation.
     """
 
     scenario: str
@@ -113,19 +112,19 @@ class RunResult:
     losses: tuple[Loss, ...] = ()
     unmended: tuple[Unmended, ...] = ()
     broke: str = ""
-    """What broke, when the verdict is "broken"."""
+    """The error, if the verdict is "broken"."""
     reason: str = ""
-    """Why it does not hold, in a line; "" if it holds."""
+    """Reason of the verdict in one line; "" if the run holds."""
     did_not_work: str = ""
-    """Why its figures are not to be compared with another run's; "" if they may (``emulator.judging``)."""
+    """Reason not to compare the figures with another run's; "" if there is none (``emulator.judging``)."""
     core: facts.CoreHealed | None = None
-    """What was healed, and whether it can get well without the others; None: everything was (``[checks.away]``)."""
+    """The healed core of ``[checks.away]``, and whether it can recover; None if all hosts were healed."""
     waiting: tuple[StillWaiting, ...] = ()
-    """What still waits at the end, since when, and for what."""
+    """Groups and partitions that still wait at the end, with time and reason."""
 
 
 def package_version() -> str:
-    """The version of this package, as traces name it."""
+    """Return the version of this package, for traces."""
     try:
         return version("kemu")
     except PackageNotFoundError:
@@ -133,10 +132,10 @@ def package_version() -> str:
 
 
 def profile_of(scenario: Scenario, profile: str | None) -> str:
-    """The release everybody is: what is asked for, else the scenario's, else the default.
+    """Return the release of a run: ``profile``, else the scenario's, else the default.
 
     Raises:
-        ScenarioError: there is none of this name, or a key is set that its brokers do not know.
+        ScenarioError: the release is unknown, or its brokers do not know a key of the scenario.
     """
     found = profile or scenario.profile or DEFAULT_PROFILE
     if found not in PROFILES:
@@ -147,7 +146,7 @@ def profile_of(scenario: Scenario, profile: str | None) -> str:
 
 
 def _check_gathers(scenario: Scenario, profile: str) -> None:
-    """A key that no broker heeds, now or after an upgrade, is refused: whoever set it believes otherwise."""
+    """Refuse ``group.coordinator.append.linger.ms`` if no broker, now or after an upgrade, would use the key."""
     names = dict.fromkeys((profile, *scenario.other_broker_profiles()))
     kinds = [configured(PROFILES[name].broker, scenario.brokers.config).coordinator_kind for name in names]
     if not any(GROUP_RULES[kind].gathers_writes for kind in kinds):
@@ -156,7 +155,7 @@ def _check_gathers(scenario: Scenario, profile: str) -> None:
 
 
 class Run:
-    """A run set up and not yet driven: the world, the cluster in it, and everybody who watches."""
+    """A prepared run: the world, its cluster and all observers."""
 
     def __init__(
         self,
@@ -177,12 +176,12 @@ class Run:
         recorder: Recorder | None = None,
         driven: bool = False,
     ) -> None:
-        """As ``run`` takes it, and for whoever steers or explores runs:
+        """Prepare a run; see ``run`` for the other arguments.
 
         Args:
-            choices: instead of those drawn from the seed; the trace says so, and is not replayed nor run again.
-            recorder: told all that the trace is told.
-            driven: somebody will act on it who is not in its plan; the trace says so, and is not run again.
+            choices: used instead of draws from the seed. The trace says so; it can neither be replayed nor run again.
+            recorder: gets all records of the trace.
+            driven: whether code outside of the plan will act on the run. The trace says so and cannot be run again.
         """
         self.profile = profile = profile_of(scenario, profile)
         header = Header(
@@ -233,35 +232,35 @@ class Run:
             checkers_for(scenario, profile) if checkers is None else checkers, expect=scenario.expect, panel=panel
         )
         self.core: facts.CoreHealed | None = None
-        """What was healed, if not everything was."""
+        """The healed core of ``[checks.away]``; None if all hosts were healed."""
         self._observers = (self.cluster, self.injector, *self.judging.observers, *observers)
         self.world.watch(self._observers)
 
     def watch_also(self, observer: Observer) -> None:
-        """One more sees every fact from now on."""
+        """Add an observer."""
         self._observers = (*self._observers, observer)
         self.world.watch(self._observers)
 
     def begin(self) -> None:
-        """Hosts start, the plan is on the agenda."""
+        """Schedule the first starts and the plan."""
         self.cluster.begin()
         self.injector.arm()
 
     def settle(self, at_us: int) -> None:
-        """At this time everything that lasts is ended; then all must get well."""
+        """Schedule the end of all faults, after which every group must recover."""
         self.world.at(at_us, self._heal)
 
     def run_with(self, take_turns: Callable[[World, int], None]) -> str:
-        """Run both phases; what broke, "" if nothing did."""
+        """Run both phases; return the error, "" if there was none."""
         self.begin()
         self.settle(self.scenario.heal_at_us)
         return self.run_until(take_turns, self.scenario.ends_us + LONGER_US)
 
     def run_until(self, take_turns: Callable[[World, int], None], until_us: int) -> str:
-        """Go on to the end of what was begun and is settled; what broke, "" if nothing did."""
+        """Run until the end, at the latest until ``until_us``; return the error, "" if there was none."""
         world = self.world
         collecting = gc.isenabled()
-        gc.disable()  # a full collection looks at every member: the cost of a step would grow with the cluster
+        gc.disable()  # a full collection visits every member: the cost of a step would grow with the cluster
         try:
             with StepWatch(world, World.take_turn.__code__):
                 take_turns(world, until_us)
@@ -288,7 +287,7 @@ class Run:
         self._look()
 
     def _heal_core(self, away: AwaySpec) -> None:
-        """Who is not to stay away, or cannot be done without, is healed."""
+        """Heal all hosts except those that stay away; also heal hosts that the others cannot do without."""
         world, now = self.world, standings(self.scenario, self.judging.panel)
         decision = decided(now, away.hosts, recalled=away.recalled)
         self.injector.heal_core(decision.away, away.how)
@@ -299,7 +298,7 @@ class Run:
             world.at(again_us, lambda: self._decide_again(away))
 
     def _decide_again(self, away: AwaySpec) -> None:
-        """What faults from before the healing still did to ISRs is done: whoever was last in one may be away."""
+        """Decide about the core once more: earlier faults may have left a host that stays away alone in an ISR."""
         core = self.core
         assert core is not None
         if core.unrecoverable:
@@ -323,9 +322,9 @@ class Run:
         self.world.report(self.core)
 
     def _look(self) -> None:
-        """End the run as soon as the load has run and all is well, or the time for that is over; else look again.
+        """End the run if the load has run and all groups have recovered, or if the time for that is over.
 
-        The time is the scenario's, or longer: a host that starts after the healing has as long from its start on.
+        The time is the scenario's. It counts anew from the start of a host that starts after the end of the faults.
         """
         now_us = self.world.now_us
         if now_us >= self.scenario.runs_us and self.well:
@@ -337,8 +336,8 @@ class Run:
 
     @property
     def well(self) -> bool:
-        """Whether nobody who watches still waits for something good, and nobody is only about to come."""
-        return self.judging.well and not self.cluster.starting
+        """Whether no checker waits for recovery, and no host is starting."""
+        return self.judging.recovered and not self.cluster.starting
 
 
 def run(
@@ -362,22 +361,22 @@ def run(
 
     Args:
         scenario: what to run.
-        seed: decides everything the scenario leaves open; the same seed gives the same trace, byte for byte.
-        profile: a name of ``PROFILES``; None is the scenario's own, else the default.
+        seed: seed of all random draws; the same seed gives the same trace, byte for byte.
+        profile: a name of ``PROFILES``; None takes the scenario's, else the default.
         loop: "trio" (every actor a task) or "bare" (a loop); the traces are equal.
-        trace: where to write the trace, if anywhere; an old one there stays whole until the new one is.
-        live: under the wall clock (Trio loop only).
-        observers: whoever else wants to see every fact.
+        trace: file for the trace; an earlier file is replaced only by a complete one.
+        live: whether the run follows the wall clock (Trio loop only).
+        observers: further observers of facts.
         listeners: rebalance listeners by host, instead of the configured ones.
-        applications: by host, what makes the application of each of its lives, instead of the usual poll loop.
+        applications: by host, factory of the application of each life, instead of the usual poll loop.
         assignors: instead of the profile's.
-        checkers: instead of all that apply.
-        panel: the one that observers read, too; it takes each fact before they do. None: a new one.
-        recorder: told all that the trace is told.
-        control: where a live run listens for orders (``emulator.injection.orders``).
+        checkers: used instead of all that apply.
+        panel: a panel that observers read, too; it sees each fact before them. None creates one.
+        recorder: gets all records of the trace.
+        control: path of the control socket of a live run (``emulator.injection.orders``).
 
     Raises:
-        OSError: the trace cannot be written, or there can be no socket at ``control``; it names the file.
+        OSError: the trace cannot be written, or no socket can be created at ``control``; names the file.
         ScenarioError: an unknown profile, or a configuration that a machine refuses.
     """
     assert loop in LOOPS, loop
@@ -407,13 +406,13 @@ def run(
             else:
                 broke = one.run_with(lambda world, until_us: run_trio(world, until_us, live=live))
         except KeyboardInterrupt:
-            one.writer.flush()  # the trace holds all that happened, and no footer
+            one.writer.flush()  # the trace holds all records so far, and no footer
             raise
         return result_of(one, seed, profile, loop, broke, began_s)
 
 
 def _run_with_orders(one: Run, path: Path, live: bool) -> str:
-    """As a live run is driven, while others tell it what to do."""
+    """Run with a control socket for orders."""
     orders = Orders(one.scenario, one.injector)
     one.watch_also(orders)
     try:
@@ -427,7 +426,7 @@ def _run_with_orders(one: Run, path: Path, live: bool) -> str:
 
 
 def result_of(one: Run, seed: int, profile: str, loop: str, broke: str, began_s: float) -> RunResult:
-    """What a run came to that was driven to its end; ``began_s``: by ``time.perf_counter``."""
+    """Return the result of a finished run; ``began_s`` is its start by ``time.perf_counter``."""
     world = one.world
     judgement = one.judging.finish(world.now_us, broke)
     for violation in judgement.violations:

@@ -1,4 +1,4 @@
-"""The language and the decisions: what may be said, and pure functions that decide. Nothing here has a life.
+"""The messages, and pure functions for decisions. Nothing here has state that changes.
 
 Internal: the public names are those of ``kemu.api``.
 """

@@ -1,10 +1,11 @@
-"""The parallel catch-up of KIP-333, decided: what is skipped after a crash, who works it off, and what is committed.
+"""Decisions of KIP-333's parallel catch-up: the range skipped after a crash, its consumer, and the commits.
 
-A partition of a group has two commit logs. The primary, the user's consumer, goes on at the end of the log after every
-recovery; what it skipped is a range, stored as a token in the second log, and a secondary consumer works off the open
-ranges, oldest first. Offsets are the next to be read; ranges are half open. Where the page is silent, the rules taken
-keep what it promises: at least once, disjoint ranges, strictly increasing commits in each log, and nothing below
-``committed()`` that was not delivered.
+A partition of a group has two commit logs. The primary (the user's consumer) resumes at the end of the partition's log
+after every recovery. The skipped part is a range, stored as a token in the second log. A secondary consumer processes
+the open ranges, oldest first. Offsets are the next to be read; ranges are half open.
+
+The KIP's page leaves some cases open. The rules chosen here keep its promises: at-least-once delivery, disjoint ranges,
+strictly increasing commits in each log, and no undelivered record below ``committed()``.
 """
 
 from enum import Enum
@@ -22,21 +23,21 @@ class OffsetRange(NamedTuple):
 
 @frozen
 class OpenRange:
-    """To the second log: a token, the range that the secondary has to work off."""
+    """Write to the second log: a token, the range for the secondary to process."""
 
     range: OffsetRange
 
 
 @frozen
 class CommitPrimary:
-    """To the first log: the primary's commit."""
+    """Write to the first log: the primary's commit."""
 
     offset: int
 
 
 @frozen
 class CommitSecondary:
-    """To the second log: how far the secondary came."""
+    """Write to the second log: the secondary's commit."""
 
     offset: int
 
@@ -46,7 +47,7 @@ LogWrite: TypeAlias = OpenRange | CommitPrimary | CommitSecondary
 
 @frozen
 class CommitLogs:
-    """Both logs of one partition, as far as they count: the last commits, and every token."""
+    """The relevant content of both logs of one partition: the last commits, and every token."""
 
     primary: int | None = None
     tokens: tuple[OffsetRange, ...] = ()
@@ -54,23 +55,23 @@ class CommitLogs:
 
     @property
     def last_end(self) -> int | None:
-        """Where the last range ends; what comes later is the primary's."""
+        """The end of the last range. Later offsets belong to the primary."""
         return self.tokens[-1].end if self.tokens else None
 
     @property
     def open_ranges(self) -> tuple[OffsetRange, ...]:
-        """What is still to be worked off, oldest first. A commit in a later range closes all earlier ones."""
+        """The unprocessed ranges, oldest first. A commit in a later range closes all earlier ones."""
         done = -1 if self.secondary is None else self.secondary
         return tuple(OffsetRange(max(each.start, done), each.end) for each in self.tokens if each.end > done)
 
     @property
     def committed(self) -> int | None:
-        """What ``committed()`` answers: everything below it is committed in one of the logs."""
+        """The answer to ``committed()``: one of the logs has a commit for everything below it."""
         still = self.open_ranges
         return still[0].start if still else self.primary
 
     def after(self, write: LogWrite) -> "CommitLogs":
-        """With one more record. Commits only rise, ranges follow each other: what breaks that is our own mistake."""
+        """The logs with one more record. Asserts that commits increase and that ranges do not overlap."""
         match write:
             case OpenRange(range=new):
                 assert new.start < new.end, new
@@ -84,28 +85,28 @@ class CommitLogs:
                 return evolve(self, secondary=offset)
 
     def clipped(self, log_end: int) -> "CommitLogs":
-        """After an unclean election: what lies beyond the log's end is no more."""
+        """The logs after an unclean election, without ranges beyond the log's end."""
         kept = (OffsetRange(each.start, min(each.end, log_end)) for each in self.tokens if each.start < log_end)
         return evolve(self, tokens=tuple(kept))
 
 
 class Recovery(NamedTuple):
-    """How a member begins with a partition: the writes, in order, each durable before the next; then the seek."""
+    """A member's first steps with a partition: the writes, in order, each durable before the next; then the seek."""
 
     writes: tuple[LogWrite, ...]
     position: int
 
 
 def recover(logs: CommitLogs, log_end: int) -> Recovery | None:
-    """A member owns the partition anew: a first start, a restart, a rejoin, a rebalance.
+    """The first steps of a member that owns the partition anew after a start, a restart, a rejoin or a rebalance.
 
     Args:
         logs: as stored by the group.
         log_end: the high watermark, or the last stable offset under ``read_committed``; read once.
 
     Returns:
-        None: nothing was ever committed, so ``auto.offset.reset`` decides and there is no range. A crash before the
-        first write leaves all as it was; one after the token is repaired by the next recovery.
+        None if there is no commit yet: ``auto.offset.reset`` decides and there is no range. A crash before the
+        first write changes nothing; the next recovery repairs a crash after the token.
     """
     if logs.primary is None and not logs.tokens:
         return None
@@ -118,20 +119,20 @@ def recover(logs: CommitLogs, log_end: int) -> Recovery | None:
 
 
 class Route(Enum):
-    """Where an explicit ``commitSync(offset)`` goes."""
+    """The log for an explicit ``commitSync(offset)``."""
 
     PRIMARY = "primary"
     SECONDARY = "secondary"
     NOTHING = "noop"
     """Committed already."""
     REFUSED = "rejected"
-    """Not delivered yet, or no range holds it."""
+    """Not delivered yet, or outside every range."""
 
 
 def route_commit(logs: CommitLogs, offset: int, primary_position: int, secondary_position: int) -> Route:
-    """Split one offset of ``commitSync`` / ``commitAsync``: an offset belongs to the range whose end it does not pass.
+    """Choose the log for one offset of ``commitSync`` / ``commitAsync``.
 
-    A range's end itself is the secondary's: committing it finishes the range.
+    An offset belongs to the range with ``start < offset <= end``. Committing the end of a range therefore finishes it.
     """
     for each in logs.open_ranges:
         if each.start < offset <= each.end:

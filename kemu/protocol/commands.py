@@ -1,30 +1,30 @@
-"""What an actor is told from outside the protocol: by its host's start, a workload, a test or a tool."""
+"""Orders to an actor from outside the protocol: by its host's start, a workload, a test or a tool."""
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.wire.values import value
 
 ENFORCED = "rebalance enforced by user"
-"""What ``enforceRebalance()`` says when it is not told why. Source: ``KafkaConsumer``, KIP-800."""
+"""The reason in ``enforceRebalance()`` without one. Source: ``KafkaConsumer``, KIP-800."""
 
 
 @value
 class Start:
-    """The process starts. First event of every life; ``Loaded`` events with what its disk holds came before it."""
+    """The process starts. First event of every life; the ``Loaded`` events with the content of its disk precede it."""
 
 
 @value
 class HoursPass:
-    """All has run undisturbed for hours: what is done at intervals is now at any moment of its interval."""
+    """The cluster has run undisturbed for hours, so that periodic work is at a random point of its interval."""
 
 
 @value
 class Close:
-    """Close cleanly (``consumer.close()``): commit, callbacks, LeaveGroup for dynamic members, then be silent."""
+    """Close cleanly (``consumer.close()``): commit, callbacks, LeaveGroup for dynamic members; then stay silent."""
 
 
 @value
 class Subscribe:
-    """Consumer: the subscription is now these topics (sorted or not), or all that this pattern matches."""
+    """Consumer: subscribe to these topics (sorted or not), or to all topics that match the pattern."""
 
     topics: tuple[str, ...]
     pattern: str = ""
@@ -37,14 +37,14 @@ class Unsubscribe:
 
 @value
 class PausePartitions:
-    """Consumer: ``pause()`` of those of these partitions that it is assigned."""
+    """Consumer: ``pause()`` those of these partitions that are assigned to it."""
 
     partitions: tuple[tuple[str, int], ...]
 
 
 @value
 class ResumePartitions:
-    """Consumer: ``resume()`` of those of these partitions that it is assigned."""
+    """Consumer: ``resume()`` those of these partitions that are assigned to it."""
 
     partitions: tuple[tuple[str, int], ...]
 
@@ -60,22 +60,22 @@ class Seek:
 
 @value
 class EnforceRebalance:
-    """Consumer: ``enforceRebalance(reason)``, if it is subscribed (KIP-800); by default what Kafka says without one."""
+    """Consumer: ``enforceRebalance(reason)``, if subscribed (KIP-800); by default with Kafka's standard reason."""
 
     reason: str = ENFORCED
 
 
 @value
 class AssignNow:
-    """Consumer: its assignor has what it waited for as leader; it is asked again, if it still leads."""
+    """Consumer: its assignor has received the missing data; if it is still the leader, run the assignor again."""
 
 
 @value
 class ReadPartitions:
     """Consumer without a subscription: ``assign()`` exactly these (topic, partition, offset to read from).
 
-    One that is read already and has this offset before it goes on where it is; others ``seek()`` there. Its poll()
-    returns, with nothing.
+    A partition that is already read up to at least this offset continues from its position; others ``seek()`` to the
+    offset. A running poll() returns no records.
     """
 
     partitions: tuple[tuple[str, int, int], ...]
@@ -83,7 +83,7 @@ class ReadPartitions:
 
 @value
 class ProduceRecords:
-    """Producer: its application sends so many records to these partitions: (partition, count).
+    """Producer: its application sends records to these partitions: (partition, count).
 
     ``topic``: "" is its only one.
     """
@@ -94,39 +94,36 @@ class ProduceRecords:
 
 @value
 class FlushRecords:
-    """Producer: its application calls flush(): nothing lingers any more."""
+    """Producer: its application calls flush(): batches no longer wait for linger.ms."""
 
 
 @value
 class GoOn:
-    """Consumer: what its application waits for is there."""
+    """Consumer: the awaited result is available to its application."""
 
 
 @value
 class PollReturns:
-    """Consumer: its application has something else to do: poll() returns, with nothing."""
+    """Consumer: its application has other work: poll() returns no records."""
 
 
 @value
 class LeaveGradually:
-    """Streams instance: hand all tasks over to others, then close; or (``leaving`` false) stay after all."""
+    """Streams instance: move all tasks to other instances, then close; ``leaving`` false: cancel this and stay."""
 
     leaving: bool
 
 
 @value
 class StopPolling:
-    """Consumer: its application is busy elsewhere and does not call poll() for so long; heartbeats go on."""
+    """Consumer: its application is busy and does not call poll() for so long; heartbeats continue."""
 
     for_us: int
 
 
 @value
 class RaiseInListener:
-    """Consumer: the next call of this callback of its rebalance listener raises, when it would have returned.
-
-    ``callback``: ``onPartitionsRevoked``, ``onPartitionsLost`` or ``onPartitionsAssigned``.
-    """
+    """Consumer: the next call of this callback of its rebalance listener raises when it would have returned."""
 
     callback: str
     why: str
@@ -134,26 +131,26 @@ class RaiseInListener:
 
 @value
 class FailChild:
-    """Consumer (KIP-333): its second consumer dies, if it has one, and is back after so long."""
+    """Consumer (KIP-333): its second consumer, if it has one, crashes and restarts after so long."""
 
     for_us: int
 
 
 @value
 class LeadOffsets:
-    """Coordinator: you lead this partition of ``__consumer_offsets``; this is its log, oldest record first.
+    """Coordinator: lead this partition of ``__consumer_offsets``, with this log, oldest record first.
 
     Records are (key, value) in Kafka's binary layout (``protocol.messages.records``); a None value is a
-    tombstone. ``leader_epoch`` rises with every move.
+    tombstone. ``leader_epoch`` rises with every change of leader.
     """
 
     partition: int
     leader_epoch: int
     records: tuple[tuple[bytes, bytes | None], ...]
     load_us: int = 0
-    """How long the load takes; requests meanwhile are answered COORDINATOR_LOAD_IN_PROGRESS."""
+    """Duration of the load; requests meanwhile are answered COORDINATOR_LOAD_IN_PROGRESS."""
     wait_us: int = 0
-    """How long it waits for the loads of other partitions before."""
+    """Wait before it, for the loads of other partitions."""
 
 
 @value
@@ -166,7 +163,7 @@ class ResignOffsets:
 
 @value
 class HostPartition:
-    """Broker: you lead this partition of a topic (created or grown, or loaded at start)."""
+    """Broker: lead this partition of a topic (created or grown, or loaded at start)."""
 
     topic: str
     partition: int
@@ -176,7 +173,7 @@ class HostPartition:
 
 @value
 class ConfigureTopic:
-    """Broker without replication: a topic's own settings (Kafka's keys), as a store would have them."""
+    """Broker without replication: a topic's own settings (Kafka's keys), as in a metadata store."""
 
     topic: str
     settings: tuple[tuple[str, str], ...]
@@ -184,7 +181,7 @@ class ConfigureTopic:
 
 @value
 class ClusterView:
-    """Broker: what the cluster looks like now; what it answers to Metadata and FindCoordinator.
+    """Broker: the current state of the cluster, for its answers to Metadata and FindCoordinator.
 
     ``brokers``: (node id, rack or ""); ``topics``: (topic, leader's node id per partition, leader epoch per partition);
     ``offsets_leaders``: node id per partition of ``__consumer_offsets`` (-1 = none at the moment).
@@ -219,12 +216,12 @@ class DescribeGroup:
 
 @value
 class ListAllGroups:
-    """Admin: ask every broker which groups it coordinates."""
+    """Admin: ask every broker for the groups that it coordinates."""
 
 
 @value
 class DeleteOffsets:
-    """Admin: forget the group's offsets of a topic (KIP-496)."""
+    """Admin: delete the group's offsets of a topic (KIP-496)."""
 
     group: str
     topic: str
@@ -247,7 +244,7 @@ class ResetOffsets:
 class DeleteRecordsOf:
     """Admin: delete the records of a topic's partitions below an offset (-1: below the high watermark; KIP-107).
 
-    ``partition`` -1: of all of them.
+    ``partition`` -1: all partitions.
     """
 
     topic: str
@@ -286,7 +283,7 @@ class RemoveTopic:
 
 @value
 class ElectLeadersOf:
-    """Admin: elect leaders of topics' partitions: the preferred ones, or any replica that is alive (KIP-460).
+    """Admin: elect leaders of topics' partitions: the preferred ones, or any live replica (KIP-460).
 
     ``topics``: () = all of the cluster.
     """
@@ -299,8 +296,9 @@ class ElectLeadersOf:
 class ReassignPartitions:
     """Admin: move a topic's partitions (KIP-455).
 
-    ``targets``: (partition, replicas). ``brokers``: or all of its partitions to these, each beginning with the next of
-    them. Neither: cancel whatever of the topic is on its way.
+    ``targets``: (partition, replicas). ``brokers``: spread all partitions over these brokers, each beginning with the
+    next
+    of them. Neither: cancel the topic's ongoing reassignments.
     """
 
     topic: str
@@ -310,12 +308,12 @@ class ReassignPartitions:
 
 @value
 class ListReassignments:
-    """Admin: which partitions are being reassigned (KIP-455)."""
+    """Admin: list the partitions being reassigned (KIP-455)."""
 
 
 @value
 class AlterConfigs:
-    """Admin: set a setting of a topic, or (topic "") of all brokers or one; or remove it ("") (KIP-339).
+    """Admin: change a setting of a topic, or (topic "") of all brokers or one; value "": remove the setting (KIP-339).
 
     ``broker``: its id; -1: all.
     """
@@ -337,8 +335,8 @@ class SetRate:
 class AnswerNext:
     """Any server: answer the ``nth`` request (1 = next) of this API from this actor with an error.
 
-    ``api`` is Kafka's API name ("SyncGroup"), ``sender`` an actor (its parts are meant, too) or "" for anyone. The
-    request is not executed.
+    ``api`` is Kafka's API name ("SyncGroup"), ``sender`` an actor (with its parts) or "" for anyone. The request is not
+    executed.
     """
 
     api: str
@@ -352,26 +350,31 @@ class AnswerNext:
 
 @value
 class FailLogDir:
-    """Broker: this log directory (0 = the first) cannot be written or read any more. Its controller part: say so."""
+    """Broker: this log directory (0 = the first) fails. The broker's controller part: report the failure."""
 
     log_dir: int
 
 
 @value
 class SeedNodes:
-    """Store: these persistent nodes exist (parents included) before anybody looks: how a cluster begins with topics."""
+    """Store: create these persistent nodes (and parents) before any client connects, so that a cluster begins with
+    topics.
+    """
 
     nodes: tuple[tuple[str, bytes], ...]
 
 
 @value
 class LoseStoreAnswer:
-    """Store: execute the ``nth`` operation request (1 = next) of this client, then let its connection go dead.
+    """Store: execute the ``nth`` operation request (1 = next) of this client, then lose its connection silently.
 
-    The client hears nothing more on this connection: neither the answer nor a watch. It gives up after its read
-    timeout and comes back not knowing what happened. ``client``: an actor, or "" for anyone. ``executed`` False: the
-    connection goes dead before, and nothing happened. ``writes_only``: requests that only read do not count.
-    ``number``, here and below: what ``StoreFaultHit`` and ``EndStoreFault`` call this fault; -1: nobody asks.
+    The client receives nothing more on this connection: neither the answer nor a watch. It gives up after its read
+    timeout
+    and reconnects without knowing the result. ``client``: an actor, or "" for anyone. ``executed`` False: the
+    connection
+    is lost before the operation is executed. ``writes_only``: requests that only read do not count. ``number``, here
+    and
+    below: the number of this fault in ``StoreFaultHit`` and ``EndStoreFault``; -1: not needed.
     """
 
     client: str
@@ -383,9 +386,10 @@ class LoseStoreAnswer:
 
 @value
 class FreezeSession:
-    """Store: neither hear nor answer the session of this client (an actor) for a while; it may expire meanwhile.
+    """Store: ignore the session of this client (an actor) for a while; the session may expire meanwhile.
 
-    What it sent is executed afterwards, in order, if the session still lives. ``for_us`` 0: until it is ended.
+    If the session is still alive afterwards, the store executes its requests in order. ``for_us`` 0: until
+    ``EndStoreFault``.
     """
 
     client: str
@@ -395,9 +399,9 @@ class FreezeSession:
 
 @value
 class DelayWatches:
-    """Store: keep the next fired watch of this client back for so long, and all that is said to it after (order).
+    """Store: delay the next fired watch of this client for so long, and all later messages to it (order).
 
-    ``for_us`` 0: until it is ended.
+    ``for_us`` 0: until ``EndStoreFault``.
     """
 
     client: str
@@ -407,7 +411,7 @@ class DelayWatches:
 
 @value
 class ExpireSession:
-    """Store: end the session of this client (an actor) now. It learns so when it speaks to the store again.
+    """Store: end the session of this client (an actor) now. The client learns this with its next request.
 
     ``linger_us``: its ephemeral nodes stay for so long, as when the ensemble is slow to remove them (KAFKA-7165).
     """
@@ -419,9 +423,11 @@ class ExpireSession:
 
 @value
 class EndStoreFault:
-    """Store: the fault of this number is over.
+    """Store: end the fault of this number.
 
-    What has not hit yet will not, a frozen session is heard again, what was kept back is said, lingering nodes go.
+    A fault that has not hit yet is cancelled, a frozen session is served again, delayed messages are sent, and
+    remaining
+    ephemeral nodes are removed.
     """
 
     number: int

@@ -10,9 +10,10 @@ import attrs
 
 AT_LEAST_ONCE = "at_least_once"
 EXACTLY_ONCE = "exactly_once"
-"""Of Streams' ``processing.guarantee``; the others are KIP-447's ``exactly_once_beta`` and ``exactly_once_v2``."""
+"""Values of Streams' ``processing.guarantee``; the others are KIP-447's ``exactly_once_beta`` and ``exactly_once_v2``.
+"""
 NEVER = (1 << 63) - 1
-"""Kafka's ``Long.MaxValue``: so many records or milliseconds never come."""
+"""Kafka's ``Long.MaxValue``: a limit that is never reached."""
 _SOURCE = "kemu.source"
 _KEY = "kemu.key"
 
@@ -28,7 +29,7 @@ def key_of(field: "attrs.Attribute[Any]") -> str:
 
 
 def source_of(field: "attrs.Attribute[Any]") -> str:
-    """Where a field's default comes from."""
+    """The source of a field's default."""
     return str(field.metadata.get(_SOURCE, ""))
 
 
@@ -65,14 +66,14 @@ class ConsumerConfig:
     internal_leave_group_on_close: bool = key(True, "Kafka 3.9: internal; Streams sets it to false")
     rebalance_protocol: str = key("eager", "KIP-429 page v99: eager or cooperative; never shipped, Kafka ignores it")
     enable_parallel_rebalance: bool = key(
-        False, "KIP-333 page: a second consumer works off what was missed; not shipped"
+        False, "KIP-333 page: a second consumer processes the missed records; not shipped"
     )
-    emulated_process_us_per_record: int = key(200, "emulated: how long the application works on a record")
+    emulated_process_us_per_record: int = key(200, "emulated: time of the application for a record")
     emulated_poll_timeout_ms: int = key(100, "emulated: poll(Duration) of the application's loop")
     emulated_commit_after_poll: bool = key(False, "emulated: the application calls commitSync() after each batch")
-    emulated_on_revoked_ms: int = key(0, "emulated: how long onPartitionsRevoked takes")
-    emulated_on_lost_ms: int = key(0, "emulated: how long onPartitionsLost takes")
-    emulated_on_assigned_ms: int = key(0, "emulated: how long onPartitionsAssigned takes")
+    emulated_on_revoked_ms: int = key(0, "emulated: duration of onPartitionsRevoked")
+    emulated_on_lost_ms: int = key(0, "emulated: duration of onPartitionsLost")
+    emulated_on_assigned_ms: int = key(0, "emulated: duration of onPartitionsAssigned")
     emulated_bytecode: str = key("new", "emulated, KIP-429 page: old = a consumer that does not know the KIP")
     emulated_mixed_policy: str = key("page", "emulated, KIP-429 page: page or safe_fill, when V0 and V1 members meet")
     emulated_incompatible_rejoin: str = key("once", "emulated, KIP-429 page: once or at-once, when V0 and V1 meet")
@@ -93,26 +94,26 @@ class BrokerConfig:
     offsets_topic_num_partitions: int = key(50, "Kafka 3.9")
     message_max_bytes: int = key(1_048_588, "KAFKA-4203, Kafka 2.5; 1,000,012 before; a group's record counts, too")
     socket_request_max_bytes: int = key(104_857_600, "Kafka 3.9")
-    log_retention_ms: int = key(604_800_000, "Kafka 3.9 (log.retention.hours 168); a topic's own setting goes first")
-    log_retention_bytes: int = key(-1, "Kafka 3.9; per partition; a topic's own setting goes first")
-    log_segment_bytes: int = key(1_073_741_824, "Kafka 3.9; a topic's own setting goes first")
-    log_roll_ms: int = key(604_800_000, "Kafka 3.9 (log.roll.hours 168); a topic's own setting goes first")
+    log_retention_ms: int = key(604_800_000, "Kafka 3.9 (log.retention.hours 168); a topic's setting overrides it")
+    log_retention_bytes: int = key(-1, "Kafka 3.9; per partition; a topic's setting overrides it")
+    log_segment_bytes: int = key(1_073_741_824, "Kafka 3.9; a topic's setting overrides it")
+    log_roll_ms: int = key(604_800_000, "Kafka 3.9 (log.roll.hours 168); a topic's setting overrides it")
     log_retention_check_interval_ms: int = key(300_000, "Kafka 3.9")
-    log_flush_interval_messages: int = key(NEVER, "Kafka 2.8; 1 = a record counts once it is on the disk")
+    log_flush_interval_messages: int = key(NEVER, "Kafka 2.8; 1 = fsync each append before it counts")
     log_flush_interval_ms: int | None = key(None, "Kafka 2.8: unset = log.flush.scheduler.interval.ms")
-    log_flush_scheduler_interval_ms: int = key(NEVER, "Kafka 2.8: how often logs are looked at, the first time at 30 s")
-    emulated_append_us: int = key(500, "emulated: how long a flushed append takes")
-    emulated_dirty_expire_ms: int = key(30_000, "Linux vm.dirty_expire_centisecs: so old pages are written back")
-    emulated_dirty_writeback_ms: int = key(5_000, "Linux vm.dirty_writeback_centisecs: how often that is looked at")
-    emulated_first_flush_check_ms: int = key(30_000, "Kafka: fixed delay before the first look of the flush scheduler")
-    emulated_load_us: int = key(50_000, "emulated: how long a coordinator reads a partition of its log")
+    log_flush_scheduler_interval_ms: int = key(NEVER, "Kafka 2.8: interval of the flush check; the first one at 30 s")
+    emulated_append_us: int = key(500, "emulated: duration of a flushed append")
+    emulated_dirty_expire_ms: int = key(30_000, "Linux vm.dirty_expire_centisecs: age of pages to write back")
+    emulated_dirty_writeback_ms: int = key(5_000, "Linux vm.dirty_writeback_centisecs: interval of that check")
+    emulated_first_flush_check_ms: int = key(30_000, "Kafka: fixed delay before the first flush check")
+    emulated_load_us: int = key(50_000, "emulated: time of a coordinator to load a partition of its log")
     emulated_new_member_timeout_ms: int = key(300_000, "Kafka: a new member's join may take 5 minutes (fixed)")
-    coordinator_kind: str = key("java", "whose warts: java (4.0), scala (3.2 on), scala-2.8, -2.6, -2.4; spec 1.16")
+    coordinator_kind: str = key("java", "past bugs of: java (4.0), scala (3.2 on), scala-2.8, -2.6, -2.4")
 
 
 @attrs.frozen(kw_only=True)
 class ProducerConfig:
-    """A producer of a topic: how much it appends, and how surely."""
+    """A producer of a topic: its rate and its delivery guarantees."""
 
     acks: int = key(-1, "Kafka 3.0: all")
     request_timeout_ms: int = key(30_000, "Kafka 3.9")
@@ -124,15 +125,15 @@ class ProducerConfig:
     reconnect_backoff_max_ms: int = key(1_000, "Kafka 3.9")
     enable_idempotence: bool = key(True, "KIP-679, Kafka 3.0")
     metadata_max_age_ms: int = key(300_000, "Kafka 3.9")
-    emulated_records_per_s: int = key(100, "emulated: records appended per second, over all partitions")
-    emulated_batch_interval_ms: int = key(100, "emulated: how often a batch is sent")
+    emulated_records_per_s: int = key(100, "emulated: records per second, over all partitions")
+    emulated_batch_interval_ms: int = key(100, "emulated: interval between batches")
 
 
 @attrs.frozen(kw_only=True)
 class StreamsConfig:
-    """One instance of a Kafka Streams application; what its threads' consumers are told stands in ``ConsumerConfig``.
+    """One instance of a Kafka Streams application. ``ConsumerConfig`` holds the settings of its threads' consumers.
 
-    Keys of KIP-429's page that never shipped are named as the page names them.
+    Keys of KIP-429's page that never shipped keep the page's names.
     """
 
     num_stream_threads: int = key(1, "Kafka 2.3")
@@ -144,43 +145,43 @@ class StreamsConfig:
     processing_guarantee: str = key(
         AT_LEAST_ONCE, "Kafka 2.3: at_least_once or exactly_once; exactly_once_beta (2.6), exactly_once_v2 (3.0)"
     )
-    application_server: str = key("", "Kafka 2.3: host:port of queries, {host} = its name; told to everybody")
+    application_server: str = key("", "Kafka 2.3: host:port for queries, {host} = its name; sent to all members")
     stream_rebalancing_mode: str = key(
-        "incremental", 'KIP-429 page: protocol type "stream"; upgrading: "consumer"; heeded by its learners only'
+        "incremental", 'KIP-429 page: protocol type "stream"; upgrading: "consumer"; read by the learner assignor only'
     )
     scale_down_timeout_ms: int = key(-1, "KIP-429 page: infinity, here -1; 0 = at once")
-    learner_partial_rebalance: bool = key(True, "KIP-429 page: rejoin for each task that is ready, not for all")
+    learner_partial_rebalance: bool = key(True, "KIP-429 page: rejoin for each ready task, not for all")
     stream_imbalance_percentage: str = key("0.2", "KIP-429 page: a fraction, stage 4; empty = as even as can be")
     emulated_task_assignor: str = key("learner", "emulated: learner, sticky, ha, prior, module:Class; by profile")
     emulated_assignor_stage: int = key(4, "emulated: the stage of KIP-429's page, 1 to 4")
-    emulated_learner_pick: str = key("lowest", "emulated: lowest or highest, which task of the fullest is learned")
-    emulated_learner_ready_lag: int = key(0, "emulated: records behind the end at which a learner is ready")
-    emulated_prefer_caught_up: bool = key(False, "emulated: a task without owner goes to the copy least behind")
+    emulated_learner_pick: str = key("lowest", "emulated: lowest or highest, the task that moves first")
+    emulated_learner_ready_lag: int = key(0, "emulated: lag in records at which a learner is ready")
+    emulated_prefer_caught_up: bool = key(False, "emulated: a task without owner goes to its most caught-up copy")
     emulated_uncaught_exception: str = key(
         "shutdown-client", "KIP-671, Kafka 2.8: shutdown-client or replace-thread; before, thread-dies"
     )
-    emulated_weight: int = key(0, "emulated: an instance's capacity; 0 = its number of threads")
-    emulated_restore_us_per_record: int = key(20, "emulated: how long a thread applies a record of a changelog")
-    emulated_changelog_per_record: int = key(1, "emulated: changelog records written for a record processed")
+    emulated_weight: int = key(0, "emulated: capacity of an instance; 0 = its number of threads")
+    emulated_restore_us_per_record: int = key(20, "emulated: time to apply a changelog record")
+    emulated_changelog_per_record: int = key(1, "emulated: changelog records written per processed record")
 
     @property
     def exactly_once(self) -> bool:
-        """Whether state that was not closed cleanly is of no use."""
+        """Whether state is discarded after an unclean close."""
         return self.processing_guarantee != AT_LEAST_ONCE
 
     @property
     def producer_per_task(self) -> bool:
-        """The first way to exactly once: a transactional producer for each task, not for each thread (KIP-447)."""
+        """Whether each task, not each thread, has its own transactional producer (exactly once before KIP-447)."""
         return self.processing_guarantee == EXACTLY_ONCE
 
 
 @attrs.frozen(kw_only=True)
 class ControllerConfig:
-    """The control plane of one broker: its session in the metadata store, and what it does when it controls."""
+    """The control plane of one broker: its session in the metadata store, and its behaviour as controller."""
 
     zookeeper_session_timeout_ms: int = key(18_000, "KIP-537, Kafka 2.5; 6,000 before")
     zookeeper_max_in_flight_requests: int = key(10, "Kafka 2.8")
-    unclean_leader_election_enable: bool = key(False, "KIP-106, Kafka 0.11; a topic's own setting goes first")
+    unclean_leader_election_enable: bool = key(False, "KIP-106, Kafka 0.11; a topic's setting overrides it")
     auto_leader_rebalance_enable: bool = key(True, "Kafka 2.8")
     leader_imbalance_check_interval_seconds: int = key(300, "Kafka 2.8")
     leader_imbalance_per_broker_percentage: int = key(10, "Kafka 2.8")
@@ -209,15 +210,17 @@ class ReplicaConfig:
     replica_fetch_backoff_ms: int = key(1_000, "Kafka 2.8")
     replica_socket_timeout_ms: int = key(30_000, "Kafka 2.8")
     replica_high_watermark_checkpoint_interval_ms: int = key(5_000, "Kafka 2.8")
-    min_insync_replicas: int = key(1, "Kafka 2.8; a topic's own setting goes first")
+    min_insync_replicas: int = key(1, "Kafka 2.8; a topic's setting overrides it")
     offsets_commit_timeout_ms: int = key(5_000, "Kafka 2.8")
     offsets_topic_replication_factor: int = key(3, "Kafka 2.8")
-    emulated_log_create_us: int = key(0, "emulated: how long a broker takes to make a log it is to have")
+    emulated_log_create_us: int = key(0, "emulated: time of a broker to create a log")
     controlled_shutdown_enable: bool = key(True, "Kafka 2.8")
     controlled_shutdown_max_retries: int = key(3, "Kafka 2.8")
     controlled_shutdown_retry_backoff_ms: int = key(5_000, "Kafka 2.8")
     reconnect_backoff_ms: int = key(50, "Kafka 2.8")
     reconnect_backoff_max_ms: int = key(1_000, "Kafka 2.8")
-    emulated_isr_notification_tick_ms: int = key(2_500, "Kafka: fixed; ISR changes are announced by this tick")
-    emulated_isr_notification_delay_ms: int = key(5_000, "Kafka: fixed; ... when the last change is this old")
-    emulated_isr_notification_most_ms: int = key(60_000, "Kafka: fixed; ... or the last announcement is this old")
+    emulated_isr_notification_tick_ms: int = key(
+        2_500, "Kafka: fixed; interval of the check for unannounced ISR changes"
+    )
+    emulated_isr_notification_delay_ms: int = key(5_000, "Kafka: fixed; they wait for this age of the last")
+    emulated_isr_notification_most_ms: int = key(60_000, "Kafka: fixed; or when the last announcement is this old")

@@ -1,11 +1,12 @@
-"""What life leaves to chance: a table of draws, each with its distribution, and distributions as values.
+"""Random variation of a run: a table of draws, each with its distribution.
 
-A draw is a span of time (or a share of one) that differs from host to host and from time to time: how late a heartbeat
-thread wakes, how long a poll's records take, how long a process starts. ``DRAWS`` says what each is like in production
-(the set ``life``) and where that is known from. The set ``calm`` draws none of them: everything keeps its exact rhythm.
+A draw is a duration, or a share of one, that varies between hosts and over time. Examples: the delay of a heartbeat
+thread, the processing time of a poll, the start time of a process. ``DRAWS`` gives the distribution of each in
+production
+(the set ``life``) and its source. The set ``calm`` draws nothing: all periods are exact.
 
-Distributions are written as texts: ``"2s"`` (always), ``"uniform 200ms 2s"``, ``"lognormal median=200ms p99=2s"``,
-``"quantiles 0=300us 99=1ms 99.9=20ms 100=200ms"`` (straight lines between); or the same with shares (``"40%"``). Each
+Distributions are written as text: ``"2s"`` (constant), ``"uniform 200ms 2s"``, ``"lognormal median=200ms p99=2s"``,
+``"quantiles 0=300us 99=1ms 99.9=20ms 100=200ms"`` (linear in between). Shares work likewise (``"40%"``). Each text
 becomes a table of quantiles in whole numbers, so that a draw is the same on every machine.
 """
 
@@ -18,10 +19,10 @@ from functools import cache
 from attrs import frozen
 
 SETS = ("life", "calm")
-"""What a scenario can choose; the first is the default."""
+"""Sets that a scenario can choose; the first is the default."""
 
 ONE = 1 << 32
-"""Draws are made of 32 bits."""
+"""Number of values of a 32-bit draw."""
 MILLION = 1_000_000
 MOST_US = 24 * 3_600 * MILLION
 
@@ -74,9 +75,9 @@ class DrawName(StrEnum):
 
 @frozen
 class Distribution:
-    """Quantiles, straight lines between them: ``at[i]`` of 2^32 draws are at most ``values[i]``.
+    """Quantiles with linear interpolation: ``at[i]`` of 2^32 draws are at most ``values[i]``.
 
-    ``shares``: values are millionths of something, not microseconds.
+    ``shares``: values are millionths of a base duration, not microseconds.
     """
 
     text: str
@@ -85,7 +86,7 @@ class Distribution:
     shares: bool
 
     def of(self, bits: int) -> int:
-        """The value that 32 random bits stand for: microseconds, or millionths."""
+        """The value for 32 random bits: microseconds, or millionths."""
         place = bisect_right(self.at, bits)
         below, above = self.at[place - 1], self.at[place]
         low, high = self.values[place - 1], self.values[place]
@@ -99,16 +100,16 @@ class Distribution:
 
     @property
     def most(self) -> int:
-        """No draw is larger."""
+        """The largest possible draw."""
         return self.values[-1]
 
 
 @cache
 def distribution(text: str) -> Distribution:
-    """The distribution a text describes.
+    """Parse the text of a distribution.
 
     Raises:
-        ValueError: it describes none; the text says why.
+        ValueError: the text is not a distribution; the message gives the reason.
     """
     words = text.split()
     kind = words[0] if words else ""
@@ -126,7 +127,7 @@ def distribution(text: str) -> Distribution:
             return _made(text, list(zip(map(_quantile, names), values, strict=True)), shares)
         if names == ["median", "p99"]:
             return _made(text, _lognormal(*values), shares)
-    raise ValueError(f"{text!r} is no distribution; {HOW}")
+    raise ValueError(f"{text!r} is not a distribution; {HOW}")
 
 
 HOW = (
@@ -140,9 +141,9 @@ def _made(text: str, points: list[tuple[int, int]], shares: bool) -> Distributio
     if list(at) != sorted(set(at)) or at[0] != 0 or at[-1] != ONE:
         raise ValueError(f"{text!r} must go from the 0th to the 100th percentile, upwards")
     if list(values) != sorted(values):
-        raise ValueError(f"{text!r} goes down: the least first, then the most")
+        raise ValueError(f"{text!r} decreases: write the smallest value first")
     if values[-1] > MOST_US:
-        raise ValueError(f"{text!r} goes beyond a day")
+        raise ValueError(f"{text!r} exceeds a day")
     return Distribution(" ".join(text.split()), at, values, shares)
 
 
@@ -168,7 +169,7 @@ def _span(word: str) -> int:
         if word.endswith(longer):
             unit = longer
     if not unit:
-        raise ValueError(f"{word!r} is no duration; write it like 250ms or 20s")
+        raise ValueError(f"{word!r} is not a duration; write it like 250ms or 20s")
     return int(_number(word.removesuffix(unit), word) * _UNITS[unit])
 
 
@@ -181,7 +182,7 @@ def _number(digits: str, word: str) -> Decimal:
 def _quantile(word: str) -> int:
     percent = _number(word, word)
     if percent > 100:
-        raise ValueError(f"{word!r} is no percentile")
+        raise ValueError(f"{word!r} is not a percentile")
     return int(percent * ONE / 100)
 
 
@@ -191,11 +192,11 @@ _TAIL = 12
 
 
 def _lognormal(median: int, p99: int) -> list[tuple[int, int]]:
-    """Quantiles at 256 steps, the last of which is halved again and again; beyond 1 in 2^20 it is cut."""
+    """Quantiles at 256 steps, with the last step halved 12 times. The tail beyond 1 in 2^20 is dropped."""
     from statistics import NormalDist  # only whoever draws needs it
 
     if not 0 < median <= p99:
-        raise ValueError("a lognormal has a median above 0 and a p99 that is not less")
+        raise ValueError("a lognormal needs a median above 0 and a p99 of at least the median")
     normal = NormalDist()
     shares = [(1, 4 * _STEPS)] + [(number, _STEPS) for number in range(1, _STEPS)]
     shares += [((_STEPS << halved) - 1, _STEPS << halved) for halved in range(1, _TAIL + 1)]
@@ -208,7 +209,7 @@ def _lognormal(median: int, p99: int) -> list[tuple[int, int]]:
 
 
 def _z(deviations: float) -> Decimal:
-    """Rounded so far that it is the same whatever the machine's logarithm does with the last bit."""
+    """Rounded, so that differences between machines' logarithms in the last bit do not matter."""
     return Decimal(f"{deviations:.9f}")
 
 
@@ -217,7 +218,7 @@ def _z(deviations: float) -> Decimal:
 
 @frozen(kw_only=True)
 class DrawRow:
-    """One row: what is drawn, how in life, what it is instead in the set ``calm``, and why so."""
+    """One draw: its distribution in the set ``life``, the behaviour in the set ``calm``, its meaning and its source."""
 
     name: DrawName
     life: str
@@ -231,7 +232,7 @@ _ROWS = (
         name=DrawName.HEARTBEAT_WAIT,
         life="quantiles 0=10us 50=25us 90=50us 98=150us 99=2ms 99.6=11ms 99.85=18ms 99.95=40ms 100=80ms",
         calm="each heartbeat is sent exactly when it is due",
-        what="how much longer than retry.backoff.ms each wait of a heartbeat thread takes; it looks after each"
+        what="delay of a heartbeat thread beyond each wait of retry.backoff.ms; the thread checks after each"
         " wait whether a heartbeat is due",
         source="AbstractCoordinator.HeartbeatThread; 336 intervals of kafka-clients 3.4.1 (3 s): median 3.001 s, p75"
         " 3.005, p90 3.015, p95 3.022, p99 3.065",
@@ -239,170 +240,170 @@ _ROWS = (
     DrawRow(
         name=DrawName.HEARTBEAT_PHASE,
         life="uniform 0% 100%",
-        calm="as the last rebalance left it: all members beat in step",
-        what="when in heartbeat.interval.ms a member's next heartbeat is due, once the group has settled",
-        source="lateness adds up: after an hour without a rebalance nothing is left of the common start",
+        calm="unchanged since the last rebalance: all members send heartbeats in step",
+        what="position of a member's next heartbeat in heartbeat.interval.ms, once the group is stable",
+        source="delays add up: after an hour without a rebalance, members no longer share a rhythm",
     ),
     DrawRow(
         name=DrawName.COMMIT_PHASE,
         life="uniform 0% 100%",
-        calm="as the start left it",
-        what="when in auto.commit.interval.ms a member's next auto-commit is due, once the group has settled",
+        calm="unchanged since the start",
+        what="position of a member's next auto-commit in auto.commit.interval.ms, once the group is stable",
         source="as heartbeat.phase",
     ),
     DrawRow(
         name=DrawName.HAND_OVER,
         life="quantiles 0=0us 10=430us 25=1.5ms 50=3.7ms 75=8.6ms 90=16.5ms 95=30ms 97=42.2ms 99=51.6ms 100=112.1ms",
         calm="nothing",
-        what="how long a member's polling thread takes to go on with a rebalance: after an answer to a heartbeat or to"
-        " SyncGroup, as leader also to JoinGroup, and after onPartitionsRevoked; times machine.busy",
-        source="322 such spans of kafka-clients 3.4.1 on a loaded machine with two cores, from what the broker sent to"
-        " what it got next or to the callback, each beside its recording's mean",
+        what="delay of a member's polling thread before the next step of a rebalance: after the answer to Heartbeat or"
+        " to SyncGroup, for a leader also to JoinGroup, and after onPartitionsRevoked; times machine.busy",
+        source="322 delays of kafka-clients 3.4.1 on a loaded machine with two cores, from the broker's answer to the"
+        " member's next request or callback, each relative to the mean of its recording",
     ),
     DrawRow(
         name=DrawName.FOLLOWER_SYNC,
         life="quantiles 0=0us 10=0us 25=1.1ms 50=3.4ms 75=8.9ms 90=16.1ms 95=20.5ms 97=26.2ms 100=41.5ms",
         calm="nothing",
-        what="how long a follower's polling thread takes from the answer to JoinGroup to its SyncGroup (a leader's:"
+        what="delay of a follower's polling thread from the answer to JoinGroup to its SyncGroup (for a leader:"
         " hand.over); times machine.busy",
-        source="169 such spans of kafka-clients 3.4.1 in three runs of seven plans, after first generations, from a"
-        " generation's first answer to what the broker got, each beside the mean of its run's leaders, less the 1.1 ms"
-        " that these took longer than hand.over: 41 % of followers came later than their leaders",
+        source="169 such delays of kafka-clients 3.4.1 in three runs of seven plans, after first generations, from the"
+        " generation's first answer to the SyncGroup at the broker, relative to the mean of its run's leaders, less the"
+        " 1.1 ms by which these exceed hand.over; 41 % of followers were later than their leaders",
     ),
     DrawRow(
         name=DrawName.MACHINE_BUSY,
         life="lognormal median=100% p99=400%",
-        calm="as those draws say",
-        what="how busy a machine is, all the time: hand.over, follower.sync and first.join take so much of what is"
-        " drawn, on a broker offsets.append (members of one process are on one machine)",
-        source="mean of hand.over in each of eight recordings beside the mean of all, 44 to 380 %: the logarithms"
-        " spread by 0.70, of which few spans a recording explain 0.35; medians of offsets.append in ten: 57 to 170 %",
+        calm="factor 1",
+        what="load of a machine, constant over a run: it multiplies the draws hand.over, follower.sync and first.join,"
+        " on a broker offsets.append (members of one process share a machine)",
+        source="mean of hand.over in each of eight recordings relative to the mean of all, 44 to 380 %; the logarithms"
+        " spread by 0.70, of which the small samples explain 0.35; medians of offsets.append in ten: 57 to 170 %",
     ),
     DrawRow(
         name=DrawName.FIRST_JOIN,
         life="quantiles 0=0us 5=1.6ms 10=3.4ms 25=7.3ms 50=16.4ms 75=23.9ms 90=57.8ms 95=108.2ms 99=110.8ms"
         " 100=247.5ms",
         calm="nothing",
-        what="the same after the answers to JoinGroup and SyncGroup, until a process has its first assignment",
-        source="111 such spans of first generations, as hand.over: classes are loaded, nothing is compiled yet",
+        what="delay like hand.over after JoinGroup's and SyncGroup's answers, until a process has its first assignment",
+        source="111 such delays of first generations, as hand.over; the JVM loads classes and has compiled nothing yet",
     ),
     DrawRow(
         name=DrawName.CLOSE_NOTICE,
         life="quantiles 0=6ms 25=19ms 50=44ms 75=70ms 90=91ms 100=156ms",
-        calm="nothing: poll() is woken up",
-        what="from the order to close until the polling thread closes",
-        source="a loop of poll(100 ms) that looks at a flag; 14 closes of kafka-clients 3.4.1: 6 to 156 ms, median 44",
+        calm="nothing: poll() wakes up",
+        what="time from the request to close until the polling thread closes",
+        source="a loop of poll(100 ms) that checks a flag; 14 closes of kafka-clients 3.4.1: 6 to 156 ms, median 44",
     ),
     DrawRow(
         name=DrawName.POLL_WORK,
         life="lognormal median=200ms p99=2s",
         calm="nothing",
-        what="what the application does for each poll that returned records, besides record.work; less where that"
-        " would be more than group.load, nothing where emulated.process.us.per.record is set",
+        what="work of the application per poll that returned records, in addition to record.work; scaled down to"
+        " group.load, nothing where emulated.process.us.per.record is set",
         source="chosen: a call or two to a database or a service per poll",
     ),
     DrawRow(
         name=DrawName.RECORD_WORK,
         life="1ms",
         calm="emulated.process.us.per.record",
-        what="what the application does for each record; less where that alone would be more than group.load",
+        what="work of the application per record; scaled down where it alone exceeds group.load",
         source="chosen",
     ),
     DrawRow(
         name=DrawName.GROUP_LOAD,
         life="40%",
         calm="poll.work is not drawn",
-        what="how much of its time a member works at most, on average, when every member has its share of the load:"
-        " record.work and poll.work are scaled down to it (not where they are set)",
+        what="largest average share of its time that a member works, when every member has its share of the load:"
+        " record.work and poll.work are scaled down to it, unless the scenario sets them",
         source="chosen: a group sized with some reserve runs at 30 to 50 percent",
     ),
     DrawRow(
         name=DrawName.CALLBACK_REVOKED,
         life="lognormal median=100ms p99=1s",
         calm="emulated.on.revoked.ms",
-        what="onPartitionsRevoked with partitions",
-        source="chosen: a commit and a flush of what is buffered",
+        what="duration of onPartitionsRevoked with partitions",
+        source="chosen: a commit and a flush of buffers",
     ),
     DrawRow(
         name=DrawName.CALLBACK_LOST,
         life="lognormal median=100ms p99=1s",
         calm="emulated.on.lost.ms",
-        what="onPartitionsLost with partitions",
+        what="duration of onPartitionsLost with partitions",
         source="chosen, as callback.revoked",
     ),
     DrawRow(
         name=DrawName.CALLBACK_ASSIGNED,
         life="lognormal median=300ms p99=3s",
         calm="emulated.on.assigned.ms",
-        what="onPartitionsAssigned with partitions",
-        source="chosen: state or positions are read from elsewhere",
+        what="duration of onPartitionsAssigned with partitions",
+        source="chosen: reading state or positions from another system",
     ),
     DrawRow(
         name=DrawName.PRODUCER_PHASE,
         life="uniform 0% 100%",
         calm="nothing: all producers send in step",
-        what="when in emulated.batch.interval.ms a producer sends its first batch",
-        source="producers start when they start",
+        what="position of a producer's first batch in emulated.batch.interval.ms",
+        source="producers start independently of each other",
     ),
     DrawRow(
         name=DrawName.NETWORK_LATENCY,
         life="quantiles 0=300us 99=1ms 99.9=20ms 100=200ms",
         calm="uniform 500us 2ms",
-        what="a packet's way between two hosts, where the scenario gives no latency",
-        source="a data centre; the tail ends where Linux retransmits what is lost (least time-out 200 ms)",
+        what="latency of a packet between two hosts, where the scenario gives none",
+        source="a data centre; the tail ends at Linux's smallest retransmission timeout (200 ms)",
     ),
     DrawRow(
         name=DrawName.NETWORK_RETRANSMIT,
         life="200ms",
-        calm="connections to a former life stay silent; what a split held arrives at once when it heals",
-        what="when TCP sends again what was not acknowledged; it doubles each time",
+        calm="connections to a restarted process stay silent; packets held by a split arrive when it heals",
+        what="first retransmission timeout of TCP; it doubles each time",
         source="RFC 6298; Linux: at least 200 ms, at most 120 s",
     ),
     DrawRow(
         name=DrawName.MEMBER_START,
         life="uniform 200ms 2s",
         calm="nothing",
-        what="from the order to start a member's or producer's process to its first request",
+        what="time from the request to start a member's or producer's process to its first request",
         source="ten consumers of 3.4.1 started within 57 ms joined over 0.85 s; plus the start of the JVM",
     ),
     DrawRow(
         name=DrawName.BROKER_START,
         life="uniform 2s 6s",
         calm="nothing",
-        what="from the order to start a broker to its registration, besides broker.recovery",
+        what="time from the request to start a broker to its registration, in addition to broker.recovery",
         source="Kafka 3.4.1 on one host: 1.6 to 4 s; more with many logs",
     ),
     DrawRow(
         name=DrawName.BROKER_WINDOW,
         life="uniform 1.6s 4.2s",
-        calm="nothing: it knows all at once",
-        what="how long a broker that comes back, while no other lives, answers requests and knows no topic and no"
+        calm="nothing: the broker knows its metadata at once",
+        what="how long a restarted broker, while no other is up, answers requests without knowing any topic or"
         " coordinator, where brokers do not replicate",
-        source="two restarts of a single broker, Kafka 3.4.1: from its first answer to a member (0.7 and 1.3 s after it"
-        " started) to the first with the topic (KafkaController.onControllerFailover)",
+        source="two restarts of a single broker, Kafka 3.4.1: from its first answer to a member (0.7 and 1.3 s after"
+        " its start) to the first with the topic (KafkaController.onControllerFailover)",
     ),
     DrawRow(
         name=DrawName.BROKER_RECOVERY,
         life="uniform 5ms 20ms",
         calm="nothing",
-        what="what a broker's start takes longer for each MB of its logs, when it was not closed cleanly",
-        source="LogManager.loadLogs reads segments again, at 50 to 200 MB/s",
+        what="extra start time of a broker per MB of its logs after an unclean shutdown",
+        source="LogManager.loadLogs recovers segments at 50 to 200 MB/s",
     ),
     DrawRow(
         name=DrawName.CONTROLLER_START,
         life="lognormal median=1.3s p99=5.2s",
-        calm="nothing: it takes what its reads and writes of the store take",
-        what="how much longer a broker that was elected as controller takes to read the cluster and tell all who lives,"
-        " and once more until it elects leaders; not the first controller of a run",
+        calm="nothing beyond its reads and writes of the store",
+        what="extra time of a newly elected controller until it has read the cluster and sent UpdateMetadata,"
+        " and as much again until it elects leaders; not for the first controller of a run",
         source="four elections of Kafka 3.4.1 on a loaded machine with two cores: 0.45 to 2.8 s from elected to"
-        " UpdateMetadata, then 0.9 to 2.7 s to ready (KafkaController.onControllerFailover: classes are loaded, each"
-        " broker gets a thread and a connection, every transition is logged); sessions of the dead come on top",
+        " UpdateMetadata, then 0.9 to 2.7 s to ready (KafkaController.onControllerFailover: classes are loaded, one"
+        " broker gets a thread and a connection, every transition is logged); session timeouts of failed brokers add",
     ),
     DrawRow(
         name=DrawName.BROKER_STOP,
         life="uniform 200ms 1s",
         calm="nothing",
-        what="from the end of the controlled shutdown to the end of the process: logs are flushed and closed",
+        what="time from the end of the controlled shutdown to the end of the process: logs are flushed and closed",
         source="KafkaServer.shutdown; chosen",
     ),
     DrawRow(
@@ -410,17 +411,17 @@ _ROWS = (
         life="quantiles 0=700us 10=1.4ms 25=1.9ms 50=2.7ms 75=4.6ms 90=12.5ms 95=19.8ms 97=36ms 98=47ms 99=140ms"
         " 99.5=243ms 100=293ms",
         calm="emulated.append.us",
-        what="how long a coordinator's write of a commit or of a generation takes, where brokers do not replicate;"
+        what="duration of a coordinator's write of a commit or a generation, where brokers do not replicate;"
         " times machine.busy",
         source="401 OffsetCommits of Kafka 3.4.1 on a loaded machine with two cores, from arrival to answer, each"
-        " beside its recording's median",
+        " relative to its recording's median",
     ),
     DrawRow(
         name=DrawName.OFFSETS_WAIT,
         life="quantiles 0=2ms 10=145ms 25=198ms 50=475ms 75=2564ms 90=3143ms 100=3145ms",
         calm="nothing",
-        what="how long a partition of __consumer_offsets that a broker begins to lead, and that is not empty, waits for"
-        " the thread that reads one after the other",
+        what="how long a non-empty partition of __consumer_offsets waits, once a broker leads it, for"
+        " the thread that loads such partitions one after the other",
         source='104 loads of Kafka 3.4.1 ("Finished loading offsets and group metadata": "was spent in the scheduler"),'
         " most by brokers that had just started, with 50 partitions",
     ),
@@ -428,108 +429,108 @@ _ROWS = (
         name=DrawName.OFFSETS_LOAD,
         life="quantiles 0=100us 50=1ms 75=10ms 90=120ms 95=165ms 100=1926ms",
         calm="emulated.load.us",
-        what="how long a coordinator then reads it",
-        source="the same loads; few of these partitions held much",
+        what="time of a coordinator to load that partition",
+        source="the same loads; few of these partitions held much data",
     ),
     DrawRow(
         name=DrawName.BROKER_BEAT,
         life="uniform 0s 2s",
-        calm="nothing: the last one came with the end",
-        what="how long before a broker's end its last sign of life was, where brokers do not replicate",
+        calm="nothing: the last heartbeat coincides with the crash",
+        what="age of a broker's last heartbeat when the broker crashes, where brokers do not replicate",
         source="broker.heartbeat.interval.ms 2000, Kafka 3.9",
     ),
     DrawRow(
         name=DrawName.DOWN_TIME,
         life="uniform 90% 130%",
-        calm="exactly what the plan says, from the order to close on",
-        what="how long something is down, of what the plan says (for of crashes, down of rolling restarts: from the end"
-        " of the process on)",
-        source="chosen: people and schedulers are rather late than early",
+        calm="exactly the plan's time, counted from the request to close",
+        what="downtime as a share of the plan's (for of crashes, down of rolling restarts: counted from the end"
+        " of the process)",
+        source="chosen: people and schedulers are late more often than early",
     ),
     DrawRow(
         name=DrawName.PLAN_JITTER,
         life="0s",
         calm="nothing",
-        what="how much later than at a plan's line is done; jitter on the line draws from nothing to that",
-        source="with phases drawn an exact moment is a fair sample; set it for another",
+        what="upper limit of an action's delay after its at; jitter on the plan's line draws between 0 and this",
+        source="random phases already make an exact time a fair sample",
     ),
     DrawRow(
         name=DrawName.STORE_PING_PHASE,
         life="uniform 0% 100%",
-        calm="as the start left it",
-        what="when in a third of its session's timeout a process pings the metadata store next, once all has settled",
+        calm="unchanged since the start",
+        what="position of a process's next ping of the metadata store in a third of its session timeout, once stable",
         source="as heartbeat.phase",
     ),
     DrawRow(
         name=DrawName.STORE_TICK,
         life="2s",
         calm="sessions expire to the microsecond",
-        what="the grid on which the metadata store expires sessions, at the first point after their timeout",
+        what="period of the metadata store's expiry check: sessions expire at the first check after their timeout",
         source="ZooKeeper: tickTime 2000; ExpiryQueue.roundToNextInterval",
     ),
     DrawRow(
         name=DrawName.STORE_GRID_PHASE,
         life="uniform 0% 100%",
-        calm="there is no grid",
-        what="where that grid begins",
-        source="the store started when it started",
+        calm="there is no periodic check",
+        what="phase of that expiry check",
+        source="the store starts independently of its clients",
     ),
     DrawRow(
         name=DrawName.STORE_ELECTION,
         life="uniform 1s 4s",
         calm="2s",
-        what="how long the metadata store serves nobody while it elects a leader, where the plan does not say",
-        source="chosen: FastLeaderElection waits 200 ms for better votes, then a quorum copies what it lacks; a leader"
-        " that dies silently is noticed after syncLimit ticks only (10 s): say for = there",
+        what="how long the metadata store serves no client while it elects a leader, where the plan does not say",
+        source="chosen: FastLeaderElection waits 200 ms for better votes, then a quorum syncs; a leader"
+        " that fails silently is noticed after syncLimit ticks only (10 s): set for = there",
     ),
     DrawRow(
         name=DrawName.STORE_RECONNECT,
         life="uniform 0s 1s",
         calm="500ms",
-        what="how long a client of the metadata store waits before it connects again",
+        what="how long a client of the metadata store waits before it reconnects",
         source="ZooKeeper 3.5: ClientCnxn.SendThread.startConnect, random below a second",
     ),
     DrawRow(
         name=DrawName.FOLLOWER_FETCH_PHASE,
         life="uniform 0% 100%",
-        calm="as the start left it",
-        what="how much of replica.fetch.wait.max.ms a follower's next fetch is later, once all has settled",
+        calm="unchanged since the start",
+        what="delay of a follower's next fetch as a share of replica.fetch.wait.max.ms, once stable",
         source="as heartbeat.phase",
     ),
     DrawRow(
         name=DrawName.ISR_CHECK_PHASE,
         life="uniform 0% 100%",
-        calm="as the start left it",
-        what="when in half of replica.lag.time.max.ms a leader looks next who fell behind, once all has settled",
+        calm="unchanged since the start",
+        what="position of a leader's next check for lagging replicas in half of replica.lag.time.max.ms, once stable",
         source="as heartbeat.phase",
     ),
     DrawRow(
         name=DrawName.RETENTION_CHECK_PHASE,
         life="uniform 0% 100%",
-        calm="as the start left it",
-        what="when in log.retention.check.interval.ms a broker looks next what in its logs has expired, once all has"
-        " settled, where anything can",
+        calm="unchanged since the start",
+        what="position of a broker's next retention check in log.retention.check.interval.ms, once stable, where"
+        " anything can expire",
         source="as heartbeat.phase",
     ),
     DrawRow(
         name=DrawName.IMBALANCE_CHECK_PHASE,
         life="uniform 0% 100%",
-        calm="as the start left it",
-        what="when in leader.imbalance.check.interval.seconds the controller looks next for leaders out of place, once"
-        " all has settled",
+        calm="unchanged since the start",
+        what="position of the controller's next check for non-preferred leaders in"
+        " leader.imbalance.check.interval.seconds, once stable",
         source="as heartbeat.phase",
     ),
 )
 
 DRAWS: Mapping[str, DrawRow] = {row.name.value: row for row in _ROWS}
-"""Every draw by its name, in the order they are told in."""
+"""Every draw by its name, in display order."""
 
 
 # --- what a machine is handed --------------------------------------------------------------------------------------
 
 
 class Calm:
-    """Nothing is drawn: every span is what it is without life."""
+    """No draw has an effect: every duration has its fixed value."""
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
         """``calm_us``."""

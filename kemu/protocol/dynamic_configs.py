@@ -1,7 +1,7 @@
-"""Settings that change while a cluster runs: which there are, what their values may be, what they are without one.
+"""Settings that change while a cluster runs: their keys, allowed values and defaults.
 
-A topic's own setting goes before the brokers' (cluster-wide) one, and that before the configuration a broker started
-with. Keys that Kafka calls read-only (``leader.imbalance.*``, ``auto.leader.rebalance.enable``) are none of these.
+A topic's own setting overrides the cluster-wide one of the brokers. The latter overrides a broker's start
+configuration. Kafka's read-only keys (``leader.imbalance.*``, ``auto.leader.rebalance.enable``) are not among them.
 Source: Kafka 2.8 ``LogConfig``, ``DynamicBrokerConfig``; KIP-226, KIP-339. The limits of reassignments are KIP-435's.
 """
 
@@ -28,17 +28,17 @@ _MOST = {"int": (1 << 31) - 1, "long": (1 << 63) - 1}
 
 
 class ConfigResource(IntEnum):
-    """Whose settings. Source: Kafka's ``ConfigResource.Type``."""
+    """The kind of a setting's owner. Source: Kafka's ``ConfigResource.Type``."""
 
     TOPIC = 2
     BROKER = 4
 
 
 ALL_BROKERS = ""
-"""The name of the resource BROKER whose settings are all brokers'."""
+"""The name of the resource BROKER for settings of all brokers."""
 
 _Check = Callable[[str], str]
-"""Value -> what it must be; "" if it is."""
+"""Value -> the broken requirement; "" for a valid value."""
 
 
 def _whole(least: int, kind: str) -> _Check:
@@ -92,19 +92,19 @@ SETTINGS: Mapping[ConfigResource, Mapping[str, _Check]] = MappingProxyType(
 OF_ONE_BROKER: Mapping[str, _Check] = MappingProxyType(
     {LEADER_THROTTLED_RATE: _whole(0, "long"), FOLLOWER_THROTTLED_RATE: _whole(0, "long")}
 )
-"""Settings of one broker by its id. Source: Kafka 2.8 ``DynamicConfig.Broker``; all brokers' are not heeded there."""
+"""Settings of one broker by its id. Source: Kafka 2.8 ``DynamicConfig.Broker``, which ignores them for all brokers."""
 
 
 def settings_of(resource: ConfigResource, *, one: bool = False) -> Mapping[str, _Check]:
-    """What can be changed of a topic, of all brokers, or (``one``) of a broker by its id."""
+    """The settings that can be changed of a topic, of all brokers, or (``one``) of a broker by its id."""
     return OF_ONE_BROKER if one else SETTINGS[resource]
 
 
 def bad_setting(resource: ConfigResource, name: str, value: str | None, *, one: bool = False) -> str:
-    """What is wrong with a setting (None: it is removed) of a topic, all brokers, or one; "" if nothing is."""
+    """The reason why a setting of a topic, all brokers or one is invalid; "" if it is valid (value None: remove it)."""
     check = settings_of(resource, one=one).get(name)
     if check is None:
         whose = "one broker" if one else f"{resource.name.lower()}s"
-        return f"{name} is no setting of {whose} that can be changed here"
+        return f"{name} is not a setting of {whose} that can be changed here"
     must = check(value) if value is not None else ""
     return f"{name} {must}, not {value!r}" if must else ""

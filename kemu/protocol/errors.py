@@ -1,8 +1,9 @@
-"""Kafka's error codes: their numbers, what they mean, and what a client may conclude from them.
+"""Kafka's error codes: their numbers and meanings, and what a client may conclude from them.
 
 ``retriable``: Kafka's own flag (the exception extends RetriableException): the same request may succeed later.
-``definite``: the request surely had no effect. An indefinite error leaves its sender not knowing (Maelstrom's
-question); only such errors may hide a write that happened.
+``definite``: the request certainly had no effect. After an indefinite error the sender does not know whether the
+request
+took effect, as in Maelstrom; only such errors can hide a write that happened.
 
 Source: Kafka 3.9 ``Errors``.
 """
@@ -14,7 +15,7 @@ from attrs import frozen
 
 @frozen
 class Meaning:
-    """What is known of a code besides its name and number."""
+    """The properties of a code besides its name and number."""
 
     retriable: bool
     definite: bool
@@ -95,7 +96,7 @@ class ErrorCode(IntEnum):
 
     @property
     def definite(self) -> bool:
-        """Whether the request surely had no effect."""
+        """Whether the request certainly had no effect."""
         return MEANING[self].definite
 
 
@@ -104,20 +105,20 @@ _RETRY, _GIVE_UP = True, False
 _NO_EFFECT, _UNKNOWN_EFFECT = True, False
 
 MEANING: dict[ErrorCode, Meaning] = {
-    _E.UNKNOWN_SERVER_ERROR: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "something the server did not expect"),
+    _E.UNKNOWN_SERVER_ERROR: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "an unexpected error of the server"),
     _E.NONE: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "done"),
     _E.OFFSET_OUT_OF_RANGE: Meaning(_GIVE_UP, _NO_EFFECT, "the offset is outside the partition's log"),
     _E.UNKNOWN_TOPIC_OR_PARTITION: Meaning(_RETRY, _NO_EFFECT, "this broker does not host the partition"),
     _E.LEADER_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the partition has no leader at the moment"),
-    _E.NOT_LEADER_OR_FOLLOWER: Meaning(_RETRY, _NO_EFFECT, "the broker leads the partition no more"),
+    _E.NOT_LEADER_OR_FOLLOWER: Meaning(_RETRY, _NO_EFFECT, "the broker is not the partition's leader"),
     _E.REQUEST_TIMED_OUT: Meaning(_RETRY, _UNKNOWN_EFFECT, "no answer in time"),
     _E.BROKER_NOT_AVAILABLE: Meaning(_GIVE_UP, _NO_EFFECT, "the broker is not alive"),
     _E.REPLICA_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the replica is not on this broker"),
     _E.MESSAGE_TOO_LARGE: Meaning(_GIVE_UP, _NO_EFFECT, "larger than the broker accepts"),
-    _E.STALE_CONTROLLER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "a newer controller has spoken"),
+    _E.STALE_CONTROLLER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "a newer controller is active"),
     _E.OFFSET_METADATA_TOO_LARGE: Meaning(_GIVE_UP, _NO_EFFECT, "the commit's metadata is too long"),
     _E.NETWORK_EXCEPTION: Meaning(_RETRY, _UNKNOWN_EFFECT, "the connection broke before the answer"),
-    _E.COORDINATOR_LOAD_IN_PROGRESS: Meaning(_RETRY, _NO_EFFECT, "the coordinator still reads its log"),
+    _E.COORDINATOR_LOAD_IN_PROGRESS: Meaning(_RETRY, _NO_EFFECT, "the coordinator is still loading its log"),
     _E.COORDINATOR_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "there is no coordinator at the moment"),
     _E.NOT_COORDINATOR: Meaning(_RETRY, _NO_EFFECT, "another broker coordinates the group"),
     _E.INVALID_TOPIC_EXCEPTION: Meaning(_GIVE_UP, _NO_EFFECT, "not a legal topic name"),
@@ -130,22 +131,22 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.INVALID_GROUP_ID: Meaning(_GIVE_UP, _NO_EFFECT, "not a legal group id"),
     _E.UNKNOWN_MEMBER_ID: Meaning(_GIVE_UP, _NO_EFFECT, "the coordinator does not know the member"),
     _E.INVALID_SESSION_TIMEOUT: Meaning(_GIVE_UP, _NO_EFFECT, "outside the broker's limits"),
-    _E.REBALANCE_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "the group rebalances: rejoin"),
+    _E.REBALANCE_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "the group is rebalancing: rejoin"),
     _E.INVALID_COMMIT_OFFSET_SIZE: Meaning(_GIVE_UP, _NO_EFFECT, "the commit does not fit into a record"),
     _E.TOPIC_AUTHORIZATION_FAILED: Meaning(_GIVE_UP, _NO_EFFECT, "no access to the topic"),
     _E.GROUP_AUTHORIZATION_FAILED: Meaning(_GIVE_UP, _NO_EFFECT, "no access to the group"),
     _E.UNSUPPORTED_VERSION: Meaning(_GIVE_UP, _NO_EFFECT, "the version of the request is not supported"),
-    _E.TOPIC_ALREADY_EXISTS: Meaning(_GIVE_UP, _NO_EFFECT, "there is a topic of this name"),
-    _E.INVALID_PARTITIONS: Meaning(_GIVE_UP, _NO_EFFECT, "the number of partitions is not possible"),
+    _E.TOPIC_ALREADY_EXISTS: Meaning(_GIVE_UP, _NO_EFFECT, "the topic exists already"),
+    _E.INVALID_PARTITIONS: Meaning(_GIVE_UP, _NO_EFFECT, "the number of partitions is invalid"),
     _E.INVALID_REPLICATION_FACTOR: Meaning(_GIVE_UP, _NO_EFFECT, "more replicas than brokers, or none"),
-    _E.INVALID_REPLICA_ASSIGNMENT: Meaning(_GIVE_UP, _NO_EFFECT, "the replicas named are not possible"),
+    _E.INVALID_REPLICA_ASSIGNMENT: Meaning(_GIVE_UP, _NO_EFFECT, "the replicas named are invalid"),
     _E.NOT_CONTROLLER: Meaning(_RETRY, _NO_EFFECT, "another broker is the controller"),
     _E.INVALID_CONFIG: Meaning(_GIVE_UP, _NO_EFFECT, "a setting is unknown or its value is not allowed"),
-    _E.INVALID_REQUEST: Meaning(_GIVE_UP, _NO_EFFECT, "the request makes no sense"),
+    _E.INVALID_REQUEST: Meaning(_GIVE_UP, _NO_EFFECT, "the request is invalid"),
     _E.OUT_OF_ORDER_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _NO_EFFECT, "a batch is missing before this one"),
     _E.DUPLICATE_SEQUENCE_NUMBER: Meaning(_GIVE_UP, _UNKNOWN_EFFECT, "the batch was appended before"),
     _E.INVALID_PRODUCER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "the producer wrote with a newer epoch already"),
-    _E.OPERATION_NOT_ATTEMPTED: Meaning(_GIVE_UP, _NO_EFFECT, "another operation goes first"),
+    _E.OPERATION_NOT_ATTEMPTED: Meaning(_GIVE_UP, _NO_EFFECT, "another operation must complete first"),
     _E.KAFKA_STORAGE_ERROR: Meaning(_RETRY, _UNKNOWN_EFFECT, "the disk failed"),
     _E.REASSIGNMENT_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "a partition of the topic is being reassigned"),
     _E.NON_EMPTY_GROUP: Meaning(_GIVE_UP, _NO_EFFECT, "the group has members"),
@@ -153,19 +154,19 @@ MEANING: dict[ErrorCode, Meaning] = {
     _E.TOPIC_DELETION_DISABLED: Meaning(_GIVE_UP, _NO_EFFECT, "delete.topic.enable is false"),
     _E.FENCED_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is older than the broker's"),
     _E.UNKNOWN_LEADER_EPOCH: Meaning(_RETRY, _NO_EFFECT, "the leader epoch is newer than the broker's"),
-    _E.STALE_BROKER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "meant for a former life of the broker"),
-    _E.OFFSET_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the new leader does not know yet what is committed"),
-    _E.MEMBER_ID_REQUIRED: Meaning(_GIVE_UP, _NO_EFFECT, "come back with this member id"),
+    _E.STALE_BROKER_EPOCH: Meaning(_GIVE_UP, _NO_EFFECT, "sent to a former registration of the broker"),
+    _E.OFFSET_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the new leader does not know the committed offset yet"),
+    _E.MEMBER_ID_REQUIRED: Meaning(_GIVE_UP, _NO_EFFECT, "rejoin with this member id"),
     _E.PREFERRED_LEADER_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "the preferred replica is not alive and in sync"),
     _E.GROUP_MAX_SIZE_REACHED: Meaning(_GIVE_UP, _NO_EFFECT, "the group is full"),
     _E.FENCED_INSTANCE_ID: Meaning(_GIVE_UP, _NO_EFFECT, "another member took this instance id"),
-    _E.ELIGIBLE_LEADERS_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "no replica may lead"),
-    _E.ELECTION_NOT_NEEDED: Meaning(_RETRY, _NO_EFFECT, "the partition is led as it should be"),
+    _E.ELIGIBLE_LEADERS_NOT_AVAILABLE: Meaning(_RETRY, _NO_EFFECT, "no replica is eligible as leader"),
+    _E.ELECTION_NOT_NEEDED: Meaning(_RETRY, _NO_EFFECT, "the leader is already the wanted one"),
     _E.NO_REASSIGNMENT_IN_PROGRESS: Meaning(_GIVE_UP, _NO_EFFECT, "the partition is not being reassigned"),
     _E.GROUP_SUBSCRIBED_TO_TOPIC: Meaning(_GIVE_UP, _NO_EFFECT, "the group still consumes the topic"),
-    _E.UNSTABLE_OFFSET_COMMIT: Meaning(_RETRY, _NO_EFFECT, "a transaction on the offset is not over"),
-    _E.INVALID_UPDATE_VERSION: Meaning(_GIVE_UP, _NO_EFFECT, "what is changed has another version by now"),
-    _E.INCONSISTENT_TOPIC_ID: Meaning(_RETRY, _NO_EFFECT, "the log is another topic's of this name"),
-    _E.INELIGIBLE_REPLICA: Meaning(_GIVE_UP, _NO_EFFECT, "a replica that cannot be in the ISR"),
+    _E.UNSTABLE_OFFSET_COMMIT: Meaning(_RETRY, _NO_EFFECT, "a transaction on the offset is still open"),
+    _E.INVALID_UPDATE_VERSION: Meaning(_GIVE_UP, _NO_EFFECT, "the version has changed meanwhile"),
+    _E.INCONSISTENT_TOPIC_ID: Meaning(_RETRY, _NO_EFFECT, "the log belongs to another topic of this name"),
+    _E.INELIGIBLE_REPLICA: Meaning(_GIVE_UP, _NO_EFFECT, "a replica is not eligible for the ISR"),
 }
-"""Every code has its row; ``tests/protocol/test_errors.py`` holds the table against the enum."""
+"""Every code has its row; ``tests/protocol/test_errors.py`` compares the table with the enum."""

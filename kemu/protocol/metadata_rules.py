@@ -1,4 +1,4 @@
-"""What clients of a release make of the leader epochs in answers to Metadata, consumers and producers alike.
+"""How the clients of a release use the leader epochs in answers to Metadata; consumers and producers alike.
 
 Source: Kafka's ``Metadata`` at the tags named.
 """
@@ -8,15 +8,18 @@ from attrs import evolve, frozen
 
 @frozen(kw_only=True)
 class MetadataRules:
-    """The decisions of one release's clients; the defaults are today's."""
+    """The decisions of one release's clients; the defaults are those of the newest release."""
 
     epochs_since: int = 9
-    """The first version of Metadata whose leader epochs count: those of brokers before 2.4 may be of any age
-    (``MetadataResponse.hasReliableLeaderEpochs``, KAFKA-9212, 2.4.0); 2.3 takes them from version 7 on."""
+    """The first version of Metadata with reliable leader epochs: epochs from brokers before 2.4 may be stale
+    (``MetadataResponse.hasReliableLeaderEpochs``, KAFKA-9212, 2.4.0). Clients of 2.3 use them from version 7 on.
+    """
     new_topic_ids_reset_epochs: bool = True
-    """A topic of another id begins anew: whatever epoch was last seen of its partitions, the answer's counts. Before
-    2.8.2 and 3.0.0 ids are not looked at, so that a topic that was deleted and created again is passed over until its
-    epochs are higher (``Metadata.updateLatestMetadata``, KAFKA-12257); 3.0.0 does only if it knew the former id."""
+    """Whether a new topic id resets the last seen epochs, so that the answer's epochs count.
+
+    Before 2.8.2 and 3.0.0, clients ignore ids: they skip a topic that was deleted and recreated until its epochs are
+    higher (``Metadata.updateLatestMetadata``, KAFKA-12257). Clients of 3.0.0 reset only if they knew the former id.
+    """
 
 
 METADATA_2_8 = MetadataRules()

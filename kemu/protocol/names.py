@@ -1,9 +1,9 @@
-"""The nouns of the language, and the one address book: how actors and hosts are called is made and read here alone.
+"""Names of actors and hosts, and the functions that build and parse them. No other module does either.
 
-Values are plain strings, ints and tuples so that they cross codecs and sort without help; aliases say what is meant.
+Values are plain strings, ints and tuples, so that codecs and sorting need no help; type aliases document them.
 
 ==========================  ===================================================================================
-name                        who
+name                        actor
 ==========================  ===================================================================================
 ``b0``, ``b1``              brokers; the number is Kafka's broker id
 ``b0/coordinator``          the group coordinator of that broker's process
@@ -12,8 +12,8 @@ name                        who
 ``p1``, ``p2``              producers, one per topic
 ``admin``                   the admin client
 ``zk``                      the metadata store
-``c1/main``                 a machine inside the machine of ``c1``, as its peers know it (``part_on``)
-``main>b0``                 ``b0``, over the own connection of that inner machine, as ``c1`` calls it (``through``)
+``c1/main``                 a machine inside the machine of ``c1``, as its peers address it (``part_on``)
+``main>b0``                 ``b0``, over the inner machine's own connection, as ``c1`` addresses it (``through``)
 ==========================  ===================================================================================
 """
 
@@ -25,14 +25,14 @@ TopicPartition: TypeAlias = tuple[str, int]
 MemberId: TypeAlias = str
 GroupId: TypeAlias = str
 ActorName: TypeAlias = str
-"""``c1`` (a client), ``b0`` (a broker), ``b0/coordinator`` (a part of a host with a mailbox of its own)."""
+"""Name of an actor: ``c1`` (a client), ``b0`` (a broker), ``b0/coordinator`` (part of a host, with its own mailbox)."""
 
 HostName = NewType("HostName", str)
 
 CONSUMER = "consumer"
 """The protocol type of consumers' groups. Source: ``ConsumerProtocol.PROTOCOL_TYPE``."""
 UNKNOWN_MEMBER: MemberId = ""
-"""What a member sends when it has no id yet (JoinGroup), and what errors that took the id away answer with."""
+"""The id in JoinGroup of a member that has no id yet, and in the errors that take a member's id away."""
 
 NO_GENERATION = -1
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -40,7 +40,7 @@ OFFSETS_PARTITIONS = 50
 
 
 SEPARATOR = "/"
-"""Between a host's name and that of an actor which is one of several on it."""
+"""Separates the name of a host from the name of an actor, where the host has several."""
 CONTROLLER_SUFFIX = SEPARATOR + "controller"
 _COORDINATOR_SUFFIX = SEPARATOR + "coordinator"
 STORE = HostName("zk")
@@ -60,7 +60,7 @@ def broker_host(node_id: int) -> HostName:
 def broker_of(host: ActorName) -> int:
     """Kafka's id of the broker of this host; raises ValueError for another host."""
     if not host.startswith("b"):
-        raise ValueError(f"{host} is no broker")
+        raise ValueError(f"{host} is not a broker")
     return int(host[1:])
 
 
@@ -100,32 +100,34 @@ def producer_host(number: int) -> HostName:
 
 
 THROUGH = ">"
-"""Between the part of an actor that speaks and whom it speaks to."""
+"""Separates the speaking part of an actor from its peer."""
 
 
 def part_on(actor: ActorName, part: str) -> ActorName:
-    """How others know a part of an actor: a machine inside its machine, with connections of its own."""
+    """The name by which peers address a part of an actor: an inner machine with its own connections."""
     return f"{actor}{SEPARATOR}{part}" if part else actor
 
 
 def means(named: str, actor: ActorName) -> bool:
-    """Whether somebody who names this host or actor ("" = anyone) means this actor: itself, or a part of it."""
+    """Whether ``named`` covers this actor: the actor itself, its host, its parts, or "" for any actor."""
     return not named or actor == named or actor.startswith(named + SEPARATOR)
 
 
 def through(part: str, peer: str) -> str:
-    """What an actor calls its part's connection to a peer, or a timer or log of its part; parts may have parts."""
+    """An actor's own name for a connection, timer or log of one of its parts. Parts may have parts."""
     return f"{part}{THROUGH}{peer}"
 
 
 def path_and_peer(name: str) -> tuple[str, str]:
-    """The part that a name made by ``through`` speaks of ("" = the actor itself), and the rest of it."""
+    """Split a name made by ``through`` into the part ("" = the actor itself) and the peer."""
     path, _, peer = name.rpartition(THROUGH)
     return path.replace(THROUGH, SEPARATOR), peer
 
 
 def part_and_rest(name: str) -> tuple[str, str]:
-    """The outermost part of a name made by ``through`` ("" if it is none), and what that part itself calls it."""
+    """Split off the outermost part of a name made by ``through`` ("" if there is none); the rest is that part's own
+    name.
+    """
     part, found, rest = name.partition(THROUGH)
     return (part, rest) if found else ("", name)
 
@@ -140,7 +142,7 @@ def java_string_hash(text: str) -> int:
 
 
 def offsets_partition_of(group: GroupId, partitions: int = OFFSETS_PARTITIONS) -> int:
-    """The partition of ``__consumer_offsets`` that holds a group, whose leader is the group's coordinator.
+    """The partition of ``__consumer_offsets`` that stores a group. Its leader is the group's coordinator.
 
     Source: Kafka's ``Utils.abs``: the absolute value, with that of the smallest int taken as 0.
     """
@@ -149,7 +151,7 @@ def offsets_partition_of(group: GroupId, partitions: int = OFFSETS_PARTITIONS) -
 
 
 def role_of(actor: ActorName) -> str:
-    """What an actor is: "coordinator", "controller", "broker", "store", "admin", "producer" or "member"."""
+    """The role of an actor: "coordinator", "controller", "broker", "store", "admin", "producer" or "member"."""
     if is_coordinator(actor):
         return "coordinator"
     if is_controller(actor):

@@ -1,4 +1,4 @@
-"""What stands where in the metadata store: paths, and the contents of nodes as Kafka writes them (JSON).
+"""Paths in the metadata store, and the contents of its nodes as Kafka writes them (JSON).
 
 ============================================  =================  ====================================================
 path                                          kind               written by
@@ -14,7 +14,7 @@ path                                          kind               written by
 /admin/reassign_partitions                    persistent         a tool creates, controller shrinks and deletes
 /config/topics/<t>                            persistent         admin
 /config/brokers/<default>                     persistent         admin; for all brokers
-/config/changes/config_change_<seq>           sequential         admin, after each of them; never removed here
+/config/changes/config_change_<seq>           sequential         admin, after each config change; never removed here
 ============================================  =================  ====================================================
 
 Source: Kafka 2.8 ``ZkData``.
@@ -46,11 +46,11 @@ CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 
 PERSISTENT_ROOTS = (BROKER_IDS, TOPICS, ISR_CHANGES, DELETE_TOPICS, TOPIC_CONFIGS, BROKER_CONFIGS, CONFIG_CHANGES)
-"""What a broker makes sure to exist when it starts; parents are made, too."""
+"""Nodes that a broker creates at its start if they are missing, with their parents."""
 
 
 class BadNode(ValueError):
-    """A node whose content is not what Kafka writes there."""
+    """A node with content that Kafka would not write."""
 
 
 # --- paths ---------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def delete_path(topic: str) -> str:
 
 
 def broker_config_path(broker: int) -> str:
-    """Where a broker's own settings stand."""
+    """The node of a broker's own settings."""
     return f"{BROKER_CONFIGS}/{broker}"
 
 
@@ -115,11 +115,12 @@ def topic_config_path(topic: str) -> str:
 
 @frozen
 class ReplicaAssignment:
-    """A partition's replicas, preferred leader first; those being added, those being removed (KIP-455).
+    """A partition's replicas, preferred leader first, with the replicas being added and removed (KIP-455).
 
-    Only while it is reassigned in batches (KIP-435), whose steps do not tell where they lead and where they began:
-    ``target_replicas``, the list that is asked for; ``original_replicas``, those it began with; ``rolls_back``: the
-    target is what a cancelled reassignment began with.
+    The other fields are set only while a partition is reassigned in batches (KIP-435). A single batch does not show the
+    whole move. ``target_replicas``: the requested list. ``original_replicas``: the list at the start. ``rolls_back``:
+    the
+    target is the original list of a cancelled reassignment.
     """
 
     replicas: tuple[int, ...]
@@ -141,11 +142,11 @@ class ReplicaAssignment:
 
     @property
     def is_being_reassigned(self) -> bool:
-        """Whether replicas are still to come or to go, or to be put in another order."""
+        """Whether replicas are still to be added, removed or reordered."""
         return bool(self.adding or self.removing or self.target_replicas)
 
     def without(self, broker: int) -> "ReplicaAssignment":
-        """The assignment once this replica is gone; what else is being added and removed still is."""
+        """The assignment without this replica; all other additions and removals stay."""
         return evolve(
             self,
             replicas=tuple(each for each in self.replicas if each != broker),
@@ -156,7 +157,7 @@ class ReplicaAssignment:
 
 @frozen
 class PartitionState:
-    """What a state node says. ``leader`` -1: none. ``controller_epoch``: of the election that chose the leader."""
+    """Content of a state node. ``leader`` -1: none. ``controller_epoch``: of the controller that elected the leader."""
 
     leader: int
     leader_epoch: int
@@ -165,7 +166,7 @@ class PartitionState:
 
 
 def controller_data(broker: int, timestamp_ms: int) -> bytes:
-    """Who is the controller."""
+    """The active controller."""
     return _dump({"version": 1, "brokerid": broker, "timestamp": str(timestamp_ms)})
 
 
@@ -184,7 +185,7 @@ def read_epoch(data: bytes) -> int:
     try:
         return int(data)
     except ValueError:
-        raise BadNode(f"no controller epoch: {data!r}") from None
+        raise BadNode(f"not a controller epoch: {data!r}") from None
 
 
 def broker_data(host: str, rack: str | None) -> bytes:
@@ -203,7 +204,8 @@ def read_broker(data: bytes) -> tuple[str, str | None]:
 def topic_data(partitions: dict[int, ReplicaAssignment]) -> bytes:
     """A topic's assignments; additions and removals are written only where there are some.
 
-    What KIP-435 needs besides is ours: the page says that nothing changes in the store, but cannot do without.
+    The keys for KIP-435 are kemu's own. The KIP's page says that nothing changes in the store, but its design needs
+    them.
     """
     ordered = sorted(partitions.items())
     content: dict[str, Any] = {
@@ -276,7 +278,7 @@ def read_partitions(data: bytes) -> tuple[TopicPartition, ...]:
 
 
 def log_dir_event_data(broker: int) -> bytes:
-    """A broker has lost a log directory. Source: ``LogDirEventNotificationSequenceZNode``."""
+    """The event that a broker has lost a log directory. Source: ``LogDirEventNotificationSequenceZNode``."""
     return _dump({"version": 1, "broker": broker, "event": 1})
 
 
@@ -286,7 +288,7 @@ def read_log_dir_event(data: bytes) -> int:
 
 
 def reassignments_data(targets: Mapping[TopicPartition, tuple[int, ...]]) -> bytes:
-    """Partitions that the old tool wants elsewhere: partition -> replicas."""
+    """The old tool's reassignment request: partition -> replicas."""
     rows = [{"topic": topic, "partition": number, "replicas": to} for (topic, number), to in targets.items()]
     return _dump({"version": 1, "partitions": rows})
 
@@ -313,12 +315,12 @@ def read_config(data: bytes) -> dict[str, str]:
 
 
 def config_change_data(path: str) -> bytes:
-    """That the settings at this path were written: the path below ``/config``."""
+    """The notification that the settings at this path changed, with the path below ``/config``."""
     return _dump({"version": 2, "entity_path": path.removeprefix("/config/")})
 
 
 def read_config_change(data: bytes) -> str:
-    """The path whose settings were written; raises BadNode."""
+    """The path of the changed settings; raises BadNode."""
     return f"/config/{_load(data, 'entity_path')}"
 
 

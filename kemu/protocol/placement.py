@@ -1,17 +1,18 @@
-"""Where the replicas of a new topic go.
+"""Placement of the replicas of a new topic.
 
-Leaders go round the brokers; a partition's further replicas follow its leader at a distance that grows by one with
-every round, so that the followers of one broker's partitions are spread over the others. With racks, brokers are taken
-from the racks in turn and a partition's replicas lie in as many racks as there are.
+Leaders rotate over the brokers. A partition's further replicas follow its leader at a distance that grows by one with
+every rotation, so that the followers of one broker's partitions are spread over the others. With racks, brokers are
+taken from the racks in turn, and a partition's replicas lie in as many racks as possible.
 
-Kafka draws the first broker and the distance; here they are arguments. Source: Kafka 2.8 ``AdminUtils``, KIP-36.
+Kafka draws the first broker and the distance at random; here they are arguments. Source: Kafka 2.8 ``AdminUtils``,
+KIP-36.
 """
 
 from collections.abc import Mapping, Sequence
 
 
 class CannotPlace(ValueError):
-    """More replicas than brokers, or none; or racks known of some brokers only."""
+    """The replication factor is larger than the number of brokers or below 1, or only some brokers have a rack."""
 
 
 def place(
@@ -28,13 +29,13 @@ def place(
 
     Args:
         brokers: the live ones, ascending.
-        racks: broker -> rack; None or empty: racks do not matter.
+        racks: broker -> rack; None or empty: ignore racks.
         start: index of the first partition's leader.
         shift: distance of the second replica, before it grows.
         first_partition: the number of the first partition placed (for a topic that grows).
 
     Raises:
-        CannotPlace: the replication factor is not possible, or a broker without a rack among others with one.
+        CannotPlace: the replication factor is not possible, or only some brokers have a rack.
     """
     if replication_factor < 1:
         raise CannotPlace("the replication factor must be at least 1")
@@ -66,7 +67,7 @@ def _follower(first: int, shift: int, index: int, count: int) -> int:
 
 
 def racks_in_turn(brokers: Sequence[int], racks: Mapping[int, str]) -> list[int]:
-    """The brokers, one of each rack after the other, racks in order of name."""
+    """The brokers, one from each rack in turn; racks in order of name."""
     by_rack: dict[str, list[int]] = {rack: [] for rack in sorted(dict.fromkeys(racks[broker] for broker in brokers))}
     for broker in sorted(brokers):
         by_rack[racks[broker]].append(broker)

@@ -1,7 +1,7 @@
-"""Releases as (defaults, message versions, assignors): what a cluster of that release says and how it is set.
+"""Releases as (defaults, message versions, assignors): the behaviour and the settings of a cluster of that release.
 
-A profile changes what machines are given, never what they are: decisions that differ between releases are values in
-it. The KIP pages' own designs are profiles beside the releases.
+A profile changes the values given to machines, never their code: decisions that differ between releases are values in
+the profile. The KIP pages' own designs are profiles beside the releases.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,9 +56,9 @@ class Profile:
     name: str
     summary: str
     release: tuple[int, int]
-    """Kafka's major and minor version: what it is older or newer than."""
+    """Kafka's major and minor version, for comparisons between releases."""
     versions: SpokenVersions = LATEST
-    """What its clients speak, and its brokers understand at most."""
+    """The message versions of its clients, and the newest ones its brokers understand."""
     consumer: ConsumerConfig = field(factory=ConsumerConfig)
     broker: BrokerConfig = field(factory=BrokerConfig)
     producer: ProducerConfig = field(factory=ProducerConfig)
@@ -66,47 +66,53 @@ class Profile:
     rules_of: RulesOf = by_assignors
     """How a member's rebalance rules follow from its configuration."""
     reassignment: ReassignmentAlgorithm = ReassignmentAlgorithm.KIP_435
-    """How controllers move partitions: KIP-435 never shipped, and is KIP-455 as shipped while nothing is limited."""
+    """How controllers move partitions. KIP-435 never shipped; without limits it behaves as KIP-455, which did."""
     isr_path: IsrPath = IsrPath.CONTROLLER
-    """Who decides a new ISR: the controller since inter.broker.protocol.version 2.7 (as all that brokers say to each
-    other, what counts is the protocol they agreed on, not the release each is of)."""
+    """The role that changes an ISR: the controller since inter.broker.protocol.version 2.7, before it the leader.
+
+    For all messages between brokers, the agreed protocol version counts, not the release of each broker.
+    """
     truncation: Truncation = Truncation.ON_FETCH
-    """How new followers find what to cut: told by answers to Fetch since inter.broker.protocol.version 2.7."""
+    """How new followers find the offset to truncate to: from answers to Fetch since inter.broker.protocol.version 2.7.
+    """
     topic_ids: bool = True
-    """Whether a broker knows a log that was left over from that of a topic created again: since 3.0 (KIP-516; 2.8 asks
-    no log that it found at its start)."""
+    """Whether a broker recognizes a leftover log of a deleted and recreated topic: since 3.0 (KIP-516).
+
+    Release 2.8 does not check logs found at the start of a broker.
+    """
     tells_topic_ids: bool = True
-    """Whether clients are told the ids of topics: since inter.broker.protocol.version 2.8 (KIP-516)."""
+    """Whether brokers send the ids of topics to clients: since inter.broker.protocol.version 2.8 (KIP-516)."""
     waits_twice_for_lost_fetches: bool = False
-    """Whether followers wait two back-offs after a fetch without an answer: to 3.0 (KAFKA-8529)."""
+    """Whether followers wait two back-offs after a fetch without an answer: up to 3.0 (KAFKA-8529)."""
     min_isr_holds_watermark: bool = True
-    """Whether high watermarks stand while ISRs are smaller than ``min.insync.replicas``: since 3.7 (KAFKA-15583)."""
+    """Whether high watermarks stop while ISRs are smaller than ``min.insync.replicas``: since 3.7 (KAFKA-15583)."""
     checks_fetch_epoch: bool = True
-    """Whether followers pass over answers to what they fetched in an earlier leader epoch: since 3.9.1 and 4.0.1
-    (KAFKA-18991)."""
+    """Whether followers ignore answers to fetches of an earlier leader epoch: since 3.9.1 and 4.0.1 (KAFKA-18991)."""
     refuses_unassigned: bool = True
-    """Whether leaders refuse the fetches of replicas that are not assigned: since 3.3.0 (KAFKA-13837)."""
+    """Whether leaders refuse fetches from brokers that are not replicas of the partition: since 3.3.0 (KAFKA-13837)."""
     balances_while_reassigning: bool = True
-    """Whether preferred replicas lead again while partitions are reassigned: since 3.4.0 (KAFKA-10149)."""
+    """Whether leadership returns to preferred replicas while partitions are reassigned: since 3.4.0 (KAFKA-10149)."""
     metadata: MetadataRules = METADATA_2_8
-    """Which leader epochs in metadata its clients believe."""
+    """The rules by which its clients trust leader epochs in metadata."""
     streams: StreamsRelease = STREAMS_3_4
-    """What instances of Kafka Streams are like."""
+    """The behaviour of Kafka Streams instances."""
 
 
 def _by_assignors_unprepared(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
-    """KAFKA-12983: a member that is thrown out while it joins does not prepare again, and so keeps what it owned."""
+    """KAFKA-12983: a member that is removed from the group while it joins keeps its partitions instead of revoking
+    them.
+    """
     return evolve(by_assignors(config, assignors), prepare_after_reset=False)
 
 
 DEFAULT_PROFILE = "kafka-3.4"
 
 _FLAT = 0
-"""``retry.backoff.max.ms`` before KIP-580 (3.7): there is none, and every wait is ``retry.backoff.ms``."""
+"""``retry.backoff.max.ms`` before KIP-580 (3.7): no such limit; every wait is ``retry.backoff.ms``."""
 _BEFORE_3_0 = ConsumerConfig(
     session_timeout_ms=10_000, retry_backoff_max_ms=_FLAT, partition_assignment_strategy=("range",)
 )
-"""``ConsumerConfig`` 2.8: sessions of 10 s (KIP-735 made them 45 s), range alone (3.0 added cooperative-sticky)."""
+"""``ConsumerConfig`` 2.8: session timeout 10 s (45 s since KIP-735), range alone (3.0 added cooperative-sticky)."""
 
 
 def _assignors(*own: Assignor) -> Mapping[str, Assignor]:
@@ -114,20 +120,20 @@ def _assignors(*own: Assignor) -> Mapping[str, Assignor]:
 
 
 _OF_3_7 = _assignors(STICKY_3_7, COOPERATIVE_STICKY_3_7)
-"""What a member keeps is what it names first (KAFKA-16277)."""
+"""A member keeps the partitions that it lists first in its claim (KAFKA-16277 sorts them)."""
 _OF_3_4 = _assignors(RANGE_BEFORE_3_5, STICKY_3_4, COOPERATIVE_STICKY_3_4)
-"""Nor do any of them look at racks (KIP-881, 3.5)."""
+"""These assignors also ignore racks (KIP-881, 3.5)."""
 _OF_3_0 = _assignors(RANGE_BEFORE_3_5, STICKY_3_0, COOPERATIVE_STICKY_3_0)
-"""Claims of the highest generation alone count (KAFKA-14639)."""
+"""Only claims of the highest generation count (KAFKA-14639)."""
 _OF_2_8 = _assignors(RANGE_BEFORE_3_5, STICKY_2_8, COOPERATIVE_STICKY_2_8)
-"""Everybody keeps up to the higher share, and gives back what others lack (KAFKA-9987)."""
+"""Members keep partitions up to the higher quota, and give up those that others need (KAFKA-9987)."""
 _OF_2_6 = _assignors(RANGE_BEFORE_3_5, STICKY_2_6, COOPERATIVE_STICKY_2_6)
 _OF_2_4 = _assignors(RANGE_BEFORE_3_5, STICKY_2_4, COOPERATIVE_STICKY_2_4)
-"""Each partition is dealt and moved by itself, also where all subscribe to the same (KAFKA-9987)."""
+"""Each partition is assigned and moved singly, even if all members subscribe to the same topics (KAFKA-9987)."""
 
 _KIP_429_PAGE = Profile(
     "kip-429-v99",
-    "KIP-429 as its page had it before it shipped: rebalance.protocol, V0 and V1 subscriptions, Streams with "
+    "KIP-429 as on its page before it shipped: rebalance.protocol, V0 and V1 subscriptions, Streams with "
     "learners, on Kafka 2.3",
     (2, 3),
     versions=KAFKA_2_3,
@@ -156,7 +162,7 @@ _EAGER_ASSIGNORS: Mapping[str, Assignor] = {
 _KAFKA_2_3 = evolve(
     _KIP_429_PAGE,
     name="kafka-2.3",
-    summary="Kafka 2.3: eager alone, subscription v0; Streams with the sticky task assignor",
+    summary="Kafka 2.3: eager only, subscription v0; Streams with the sticky task assignor",
     assignors=_EAGER_ASSIGNORS,
     rules_of=of_client(CLIENT_2_4),
     streams=STREAMS_2_3,
@@ -209,7 +215,7 @@ PROFILES: Mapping[str, Profile] = {
         evolve(
             _KAFKA_2_4,
             name="kafka-2.4-unfixed",
-            summary="kafka-2.4 with its bug KAFKA-12983: members thrown out while they join keep what they owned",
+            summary="kafka-2.4 with its bug KAFKA-12983: members removed while they join keep their partitions",
             rules_of=of_client(CLIENT_2_4, _by_assignors_unprepared),
         ),
         evolve(
@@ -228,7 +234,7 @@ PROFILES: Mapping[str, Profile] = {
             name="kafka-2.8",
             release=(2, 8),
             summary="Kafka 2.8 (2.8.1 on): polls return records during joins; the coordinator waits for syncs with a "
-            "timer; ISRs through the controller; cooperative-sticky tells the generation in its user data",
+            "timer; ISRs through the controller; cooperative-sticky sends the generation in its user data",
             versions=KAFKA_2_8,
             broker=BrokerConfig(coordinator_kind="scala-2.8"),
             assignors=_OF_2_8,
@@ -260,7 +266,7 @@ PROFILES: Mapping[str, Profile] = {
         evolve(
             _KAFKA_3_4,
             name="kafka-3.4-unfixed",
-            summary="kafka-3.4 with the bug KAFKA-12983 of older clients: what KIP-792 makes of stale claims",
+            summary="kafka-3.4 with the bug KAFKA-12983 of older clients: how KIP-792 treats stale claims",
             rules_of=of_client(CLIENT_3_2, _by_assignors_unprepared),
         ),
         evolve(
@@ -281,11 +287,11 @@ PROFILES: Mapping[str, Profile] = {
         ),
         Profile(
             "kafka-3.9",
-            "Kafka 3.9: sticky assignors sort what a member keeps (KAFKA-16277); still the Scala coordinator",
+            "Kafka 3.9: sticky assignors sort the partitions a member keeps (KAFKA-16277); still the Scala coordinator",
             (3, 9),
             broker=BrokerConfig(coordinator_kind="scala"),
         ),
         Profile("kafka-4.0", "Kafka 4.0's classic groups on the Java coordinator, newest messages", (4, 0)),
     )
 }
-"""By name. The differences of the two coordinators are listed with ``GroupRules``."""
+"""All profiles by name. ``GroupRules`` lists the differences between the two coordinators."""

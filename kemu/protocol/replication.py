@@ -1,5 +1,4 @@
-"""What releases decide otherwise about replicas: how an ISR is changed, what followers cut off, and how a
-partition is moved to other brokers.
+"""Decisions about replicas that differ between releases: ISR changes, truncation of followers, reassignment.
 
 Each is a value that a profile picks (``protocol.profiles``) and a scenario may set.
 """
@@ -11,10 +10,10 @@ class IsrPath(StrEnum):
     """How a leader changes the ISR of a partition."""
 
     STORE = "store"
-    """The leader writes the state node itself, and tells the controller by a node in /isr_change_notification.
+    """The leader writes the state node itself, and informs the controller by a node in /isr_change_notification.
 
-    Brokers with inter.broker.protocol.version 2.6 or lower. A leader that is cut off from the controller, and not from
-    the store, goes on taking followers out and in.
+    Brokers with inter.broker.protocol.version 2.6 or lower. A leader that can reach the store but not the controller
+    still shrinks and expands the ISR.
     """
     CONTROLLER = "controller"
     """The leader asks the controller, which writes the state node (AlterIsr; AlterPartition since 3.2).
@@ -24,17 +23,20 @@ class IsrPath(StrEnum):
 
 
 class Truncation(StrEnum):
-    """How a new follower finds out what to cut off its log."""
+    """How a new follower finds the offset to truncate its log to."""
 
     HIGH_WATERMARK = "high-watermark"
-    """Before KIP-101: everything above its own high watermark, without asking."""
+    """Before KIP-101: truncate to the follower's own high watermark, without asking the leader."""
     SINGLE_ROUND = "epoch-single-round"
-    """KIP-101: one question about its latest epoch; whatever epoch the answer is about, its offset counts."""
+    """KIP-101: one request with the latest epoch; the end offset in the answer counts, whatever its epoch."""
     MULTI_ROUND = "epoch-multi-round"
-    """KIP-279: when the leader does not know the epoch, cut to what both may have and ask about the one before."""
+    """KIP-279: if the leader does not know the epoch, truncate to the common part and ask about the epoch before."""
     ON_FETCH = "on-fetch"
-    """KIP-595, inter.broker.protocol.version 2.7: it fetches at once and says the epoch of its last record; a leader
-    where that epoch ends earlier tells the end instead of records. One without epochs cuts to its high watermark.
+    """KIP-595, inter.broker.protocol.version 2.7: truncation by Fetch. The follower sends the epoch of its last record.
+
+    A leader whose epoch ends earlier answers with that end instead of records. A follower without epochs truncates to
+    its
+    high watermark.
 
     Source: ``AbstractFetcherThread.truncateOnFetchResponse``, ``ReplicaFetcherThread.isTruncationOnFetchSupported``.
     """
@@ -44,11 +46,13 @@ class ReassignmentAlgorithm(StrEnum):
     """How a controller moves a partition to other brokers."""
 
     ALL_AT_ONCE = "all-at-once"
-    """To Kafka 2.3: the node /admin/reassign_partitions asks for it; all new replicas beside all old ones, at once.
+    """Up to Kafka 2.3: the node /admin/reassign_partitions requests the move; all new replicas join the old ones at
+    once.
 
-    Until the node is gone no other can be asked for; nothing is cancelled; the target stands in that node alone.
+    Until the node is deleted, no other move can be requested and none can be cancelled. Only that node stores the
+    target.
     """
     KIP_455 = "kip-455"
-    """Since 2.4: any time, cancelled and overridden by requests; what comes and goes stands in the topic's node."""
+    """Since 2.4: requested at any time, cancelled and overridden by requests; the topic's node stores the changes."""
     KIP_435 = "kip-435"
-    """As KIP-455, in batches where reassignment.max.concurrent.*.movements limit it; without limits it is KIP-455."""
+    """As KIP-455, but in batches if reassignment.max.concurrent.*.movements sets limits."""

@@ -1,4 +1,4 @@
-"""A subscription by pattern: ``subscribe(Pattern)``, matched by each member against all topics it hears of."""
+"""A subscription by pattern: ``subscribe(Pattern)``. Each member matches it against all topics in its metadata."""
 
 import re
 from collections.abc import Iterable
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from kemu.protocol.names import OFFSETS_TOPIC
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
-"""What a broker marks as its own. Source: ``Topic.INTERNAL_TOPICS``."""
+"""Topics that a broker marks as internal. Source: ``Topic.INTERNAL_TOPICS``."""
 
 
 def wrong_pattern(text: str) -> str:
-    """What is wrong with an expression; "" if nothing is."""
+    """The reason why an expression is invalid; "" if it is valid."""
     try:
         TopicPattern(text)
     except ValueError as error:
@@ -19,16 +19,16 @@ def wrong_pattern(text: str) -> str:
 
 
 class TopicPattern:
-    """A regular expression that whole names of topics match.
+    """A regular expression that must match the whole name of a topic.
 
-    Kafka's are Java's, ours Python's; what is used for names of topics means the same in both.
+    Kafka uses Java's expressions and kemu Python's; the usual constructs for names of topics mean the same in both.
 
     Args:
         text: the expression.
-        internal: brokers' own topics match, too (``exclude.internal.topics`` is false).
+        internal: match brokers' internal topics, too (``exclude.internal.topics`` is false).
 
     Raises:
-        ValueError: it is none.
+        ValueError: the expression is invalid.
     """
 
     __slots__ = ("_compiled", "_internal", "text")
@@ -39,12 +39,12 @@ class TopicPattern:
         try:
             self._compiled = re.compile(text)
         except re.error as error:
-            raise ValueError(f"{text!r} is no regular expression: {error}") from error
+            raise ValueError(f"{text!r} is not a regular expression: {error}") from error
 
     def matches(self, topic: str) -> bool:
-        """Whether it is subscribed to, if it is there. Source: ``ConsumerMetadata.retainTopic``."""
+        """Whether a topic of this name belongs to the subscription. Source: ``ConsumerMetadata.retainTopic``."""
         return (self._internal or topic not in INTERNAL_TOPICS) and self._compiled.fullmatch(topic) is not None
 
     def among(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """Those of these that it matches, sorted."""
+        """The matching topics, sorted."""
         return tuple(sorted(filter(self.matches, topics)))

@@ -1,4 +1,4 @@
-"""People's way in: the command line, reports, campaigns, benches, checks.
+"""The command line, reports, campaigns and the test kit.
 
-Internal: the public names are those of ``kemu.api``; what is stable here is the command line.
+Internal, apart from the command line: the public names are those of ``kemu.api``.
 """

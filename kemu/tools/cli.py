@@ -1,4 +1,4 @@
-"""The command ``kemu``: people's way in. Commands live in modules of their own, imported when they are called."""
+"""The command ``kemu``. Each command lives in a module of its own, which is imported when the command is called."""
 
 import sys
 from collections.abc import Mapping
@@ -9,76 +9,67 @@ from typing import Any
 import click
 from attrs import frozen
 
-from kemu.tools.exits import BAD_INPUT
+from kemu.tools.exits import BAD_INPUT, MEANING
+from kemu.tools.progress import QUIET
 
 
 @frozen
 class Row:
-    """One command: where it is, and its line in the help (so that the help imports nothing)."""
+    """One command: its place and its line in the help, so that the help imports no command."""
 
     place: str
     """module:attribute"""
     summary: str
+    progress: bool = False
+    """Whether the command shows its progress, and so takes ``--quiet``."""
 
 
-COMMANDS: Mapping[str, Row] = {
-    "run": Row(
-        "kemu.tools.commands.run:run", "Run a scenario and say what happened, what it cost and what was violated."
-    ),
-    "scale": Row(
-        "kemu.tools.commands.scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."
-    ),
-    "compare": Row(
-        "kemu.tools.commands.compare:compare", "Compare what protocols and assignors cost under the same faults."
-    ),
-    "scenarios": Row("kemu.tools.commands.describe:scenarios", "List the scenarios that come with the package."),
-    "describe": Row(
-        "kemu.tools.commands.describe:describe", "Explain config keys, faults, actions, checkers and exit codes."
-    ),
-    "bugs": Row("kemu.tools.commands.bugs:bugs", "List Kafka's past bugs, and show what one did."),
-    "schema": Row("kemu.tools.commands.schema:schema", "Print a JSON Schema of scenario files, for editors."),
-    "import": Row("kemu.tools.commands.import_:import_", "Turn the output of Kafka's own tools into a scenario."),
-    "replay": Row(
-        "kemu.tools.commands.replay:replay", "Feed a trace to today's machines and stop at the first difference."
-    ),
-    "swarm": Row(
-        "kemu.tools.commands.swarm:swarm",
-        "Draw clusters, loads and faults from seeds, and see whether all that must holds.",
-    ),
-    "explore": Row(
-        "kemu.tools.commands.explore:explore", "Run a scenario in many orders of its messages, and look for a bad one."
-    ),
-    "shrink": Row(
-        "kemu.tools.commands.shrink:shrink", "Make a failing run small: a scenario and a test that fail the same way."
-    ),
-    "history": Row(
-        "kemu.tools.commands.history:history", "Say which of Jepsen's Kafka anomalies a run's history has, and why."
-    ),
-    "explain": Row("kemu.tools.commands.explain:explain", "Print a trace as a transcript people can read."),
-    "assign": Row("kemu.tools.commands.assign:assign", "Compute the assignment of one group, as its leader would."),
-    "compare-assignors": Row(
-        "kemu.tools.commands.assign:compare_assignors", "Compare what assignors do with the same group."
-    ),
-    "assign-tasks": Row(
-        "kemu.tools.commands.assign_tasks:assign_tasks", "Compute who gets which task of a Kafka Streams application."
-    ),
-    "plan-reassignment": Row(
-        "kemu.tools.commands.plan_reassignment:plan_reassignment_command",
-        "Plan a partition reassignment in batches (KIP-435), without running anything.",
-    ),
-    "coverage": Row(
-        "kemu.tools.commands.coverage:coverage", "Say which states, messages, transitions and rare events runs came to."
-    ),
-    "campaign": Row(
-        "kemu.tools.commands.campaign:campaign", "Run many scenarios, profiles, settings and seeds on Spark."
-    ),
-    "analyze": Row("kemu.tools.commands.analyze:analyze", "Turn campaigns and traces into tables and comparisons."),
-    "query": Row("kemu.tools.commands.analyze:query", "Ask analyzed tables in SQL."),
+SECTIONS: Mapping[str, Mapping[str, Row]] = {
+    "Run and compare": {
+        "run": Row("run:run", "Run a scenario; report its events, costs and violations.", progress=True),
+        "compare": Row("compare:compare", "Compare the costs of protocols and assignors under equal faults.", True),
+        "scale": Row("scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."),
+        "import": Row("import_:import_", "Turn the output of Kafka's own tools into a scenario."),
+        "scenarios": Row("describe:scenarios", "List the scenarios that come with the package."),
+    },
+    "Test and explore": {
+        "swarm": Row("swarm:swarm", "Draw clusters, loads and faults from seeds, and check every run.", progress=True),
+        "explore": Row("explore:explore", "Run a scenario in many orders of its messages to find a violation.", True),
+        "shrink": Row("shrink:shrink", "Reduce a failing run to a small scenario and a test.", progress=True),
+        "bugs": Row("bugs:bugs", "List past bugs of Kafka, and show the effect of one.", progress=True),
+    },
+    "Inspect": {
+        "explain": Row("explain:explain", "Print a trace as a transcript."),
+        "replay": Row("replay:replay", "Feed a trace to today's machines up to the first difference."),
+        "history": Row("history:history", "Name the anomalies in a run's history, as Jepsen's Kafka tests do."),
+        "coverage": Row("coverage:coverage", "List the states, messages and rare events that runs reached.", True),
+    },
+    "Groups and plans": {
+        "assign": Row("assign:assign", "Compute the assignment of one group, as its leader would."),
+        "compare-assignors": Row("assign:compare_assignors", "Compare the assignments of several assignors."),
+        "assign-tasks": Row("assign_tasks:assign_tasks", "Assign the tasks of a Kafka Streams application."),
+        "plan-reassignment": Row(
+            "plan_reassignment:plan_reassignment_command", "Plan a partition reassignment in batches (KIP-435)."
+        ),
+    },
+    "Pipeline": {
+        "campaign": Row("campaign:campaign", "Run many scenarios, profiles, settings and seeds on Spark.", True),
+        "analyze": Row("analyze:analyze", "Turn campaigns and traces into tables and comparisons."),
+        "query": Row("analyze:query", "Query analyzed tables in SQL."),
+    },
+    "Reference": {
+        "help": Row("help:help_", "Define a word of the reports, or show the help of a command."),
+        "describe": Row("describe:describe", "Explain config keys, faults, actions, checkers and exit codes."),
+        "schema": Row("schema:schema", "Print a JSON Schema of scenario files, for editors."),
+    },
 }
+"""Every command, by its purpose."""
+
+COMMANDS: Mapping[str, Row] = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
 
 
 class _LazyGroup(click.Group):
-    """Commands by name from a table; ``kemu run`` need not import what ``kemu import`` needs."""
+    """A group whose commands are imported by name, each when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -88,7 +79,9 @@ class _LazyGroup(click.Group):
         if row is None:
             return None
         module, _, attribute = row.place.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(f"kemu.tools.commands.{module}"), attribute)
+        if row.progress and not any(each.name == "quiet" for each in command.params):
+            command.params.append(_quiet_option())
         return command
 
     def resolve_command(
@@ -102,8 +95,31 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row.summary) for name, row in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, rows in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", row.summary) for name, row in rows.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(f"{code:>3}", meaning) for code, meaning in MEANING.items()])
+        formatter.write_paragraph()
+        formatter.write_text('Shell completion: eval "$(_KEMU_COMPLETE=bash_source kemu)", or zsh_source, fish_source.')
+
+
+def _quiet_option() -> click.Option:
+    return click.Option(
+        ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_quiet, help="Show no progress."
+    )
+
+
+def _set_quiet(ctx: click.Context, _: Any, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[QUIET] = True
+
+
+def _set_color(ctx: click.Context, _: Any, wanted: bool | None) -> None:
+    ctx.color = wanted
 
 
 def _version() -> str:
@@ -120,16 +136,25 @@ def _print_version(ctx: click.Context, _: Any, wanted: bool) -> None:
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Say which.")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version."
+)
+@click.option(
+    "--color/--no-color",
+    default=None,
+    expose_value=False,
+    callback=_set_color,
+    help="Colour the output always or never (default: on a terminal).",
+)
 def kemu() -> None:
-    """Whole emulated Kafka consumer groups in one process: real protocol, virtual time, one seed, injected faults.
+    """Emulate whole Kafka clusters in one process: real protocol, virtual time, one seed, injected faults.
 
-    Start with "kemu run steady-group", then "kemu scenarios".
+    Start with "kemu run steady-group", then "kemu scenarios". "kemu help WORD" defines a word of the reports.
     """
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exits with a code of ``tools.exits``. Bad input is one clear message, never a traceback."""
+    """Run the command line; exit with a code of ``tools.exits``. Bad input gives one clear message, no traceback."""
     from kemu.emulator.text.tables import ScenarioError
 
     try:
@@ -139,7 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
             click.echo(f"{click.style('error', fg='red')}: {line}", err=True)
         sys.exit(BAD_INPUT)
     except BrokenPipeError:
-        # Whoever read our output has gone (kemu explain ... | head); what is left is for nobody.
+        # The reader closed the pipe (kemu explain ... | head): the rest of the output has no reader.
         sys.stderr.close()
         sys.exit(0)
 

@@ -1,6 +1,8 @@
-"""What a command's exit code says."""
+"""The declaration of exit codes of commands, and of verdicts of runs."""
 
 from collections.abc import Iterable, Mapping
+
+from attrs import frozen
 
 HOLDS = 0
 NOT_FOUND_AGAIN = 1
@@ -10,27 +12,52 @@ BROKEN = 127
 LIVENESS = 128
 CORRECTNESS = 129
 
-OF_VERDICT: Mapping[str, int] = {
-    "holds": HOLDS,
-    "liveness": LIVENESS,
-    "violated": CORRECTNESS,
-    "livelock": BROKEN,
-    "broken": BROKEN,
-}
-"""A run's verdict as an exit code."""
-
 MEANING: Mapping[int, str] = {
-    HOLDS: "everything held",
-    NOT_FOUND_AGAIN: "a replayed trace differs from today's machines; a past bug was not caught",
+    HOLDS: "every rule holds",
+    NOT_FOUND_AGAIN: "a replayed trace differs from today's machines, or a past bug was not caught",
     BAD_INPUT: "bad input",
-    NONDETERMINISM: "the same run gave two different traces",
-    BROKEN: "the program broke, or did the same again and again while virtual time stood still",
-    LIVENESS: "something good did not happen in time",
-    CORRECTNESS: "something bad happened",
+    NONDETERMINISM: "two runs of the same scenario and seed gave different traces",
+    BROKEN: "the program failed, or made step after step without progress of virtual time",
+    LIVENESS: "a required event did not happen in time",
+    CORRECTNESS: "a forbidden event happened",
 }
+"""Exit code -> meaning: help, ``kemu describe exits`` and docs/words.md print these texts."""
+
+
+@frozen
+class RunVerdict:
+    """The verdict of a run: the exit code of the command, and the meaning in one or two sentences."""
+
+    exit_code: int
+    meaning: str
+
+
+VERDICTS: Mapping[str, RunVerdict] = {
+    "holds": RunVerdict(HOLDS, "No checker found a violation, apart from those that the scenario expects."),
+    "liveness": RunVerdict(
+        LIVENESS,
+        "A required event did not happen in time: for example, a group is not Stable within its bound after the last"
+        " fault.",
+    ),
+    "violated": RunVerdict(
+        CORRECTNESS,
+        "A forbidden event happened: for example, two members owned one partition, or an acknowledged record is lost.",
+    ),
+    "livelock": RunVerdict(
+        BROKEN, "The machines made so many steps at one instant of virtual time that the run was ended."
+    ),
+    "broken": RunVerdict(BROKEN, "An assertion of a machine or a checker failed, or the user's code raised."),
+}
+"""Every verdict of a run."""
+
+OF_VERDICT: Mapping[str, int] = {name: verdict.exit_code for name, verdict in VERDICTS.items()}
+"""Verdict of a run -> exit code."""
 
 
 def worst(verdicts: Iterable[str]) -> int:
-    """The exit code of many runs: a broken program hides everything, a wrong result hides a late one."""
+    """Return the exit code of several runs.
+
+    Precedence: a broken program, then a violation of correctness, then a violation of liveness.
+    """
     codes = {OF_VERDICT[verdict] for verdict in verdicts}
     return next((code for code in (BROKEN, CORRECTNESS, LIVENESS) if code in codes), HOLDS)

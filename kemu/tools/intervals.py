@@ -1,37 +1,30 @@
-"""How sure a median over seeds is: exact intervals of order statistics, with SciPy's binomial distribution.
+"""Exact confidence intervals of medians over seeds, by order statistics.
 
-Of n independent values the median lies between the r-th smallest and the r-th largest with a probability that depends
-on n and r alone, whatever the values' distribution: n values are n throws of a coin. Below six no two values enclose it
-with 95 %, so none are named. A 95th percentile is named from 59 values on: with fewer, their largest may well be below
-it (0.95 ** 59 < 5 %).
-
-SciPy is in the extras ``stats``, ``spark`` and ``dev``, not in the core; it is imported when an interval is asked for.
+Of n independent values, the number below the median is binomial (n, 1/2), for any distribution. So the probability
+that the median lies between the r-th smallest and the r-th largest depends on n and r alone. Below six values no two
+of them enclose the median with 95 %, so there is no interval. A 95th percentile needs 59 values: with
+fewer, the largest may well be below it (0.95 ** 59 < 5 %).
 """
 
+import math
 import statistics
 from collections.abc import Sequence
+from functools import lru_cache
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 CONFIDENCE = 0.95
 FEWEST = 6
-"""Below so many values no interval is claimed."""
+"""Fewest values for an interval of the median."""
 FEWEST_FOR_P95 = 59
-"""Below so many no 95th percentile is."""
-
-
-class ScipyMissing(Exception):
-    """An interval was asked for and SciPy is not installed; the message says how to get it."""
-
-    def __init__(self) -> None:
-        super().__init__("intervals of medians need scipy: pip install 'kemu[stats]'")
+"""Fewest values for a 95th percentile."""
 
 
 @frozen
 class Spread:
-    """Some values over seeds: ``low`` to ``high`` holds their distribution's median with at least 95 %.
+    """Values over seeds; ``low`` to ``high`` holds the median of their distribution with at least 95 %.
 
-    None where there are too few values to say.
+    ``low``, ``high`` and ``p95`` are None where there are too few values.
     """
 
     values: int
@@ -41,29 +34,26 @@ class Spread:
     p95: float | None
     largest: float
 
-    @classmethod
-    def without_interval(cls, values: Sequence[float]) -> "Spread":
-        """What needs no SciPy."""
-        ordered, rank = sorted(values), p95_rank(len(values))
-        p95 = None if rank is None else ordered[rank - 1]
-        return cls(len(ordered), statistics.median(ordered), None, None, p95, ordered[-1])
 
-
+@lru_cache(maxsize=256)
 def median_ranks(count: int) -> tuple[int, int] | None:
-    """The ranks (1 = smallest) of the two of so many values between which the median lies; None: too few values.
-
-    Raises:
-        ScipyMissing: see there.
-    """
+    """The ranks (1 = smallest) of the two values that enclose the median with 95 %; None: too few values."""
     if count < FEWEST:
         return None
-    try:
-        from scipy.stats import binom
-    except ImportError:
-        raise ScipyMissing from None
-    rank = int(binom.ppf((1 - CONFIDENCE) / 2, count, 0.5))
+    rank = _binomial_quantile((1 - CONFIDENCE) / 2, count)
     assert 1 <= rank <= count // 2, f"ranks of {count} values"
     return rank, count + 1 - rank
+
+
+def _binomial_quantile(share: float, count: int) -> int:
+    """The smallest k with P(X <= k) >= ``share``, for X binomial (``count``, 1/2)."""
+    log_all, below = count * math.log(2), 0.0
+    for k in range(count + 1):
+        log_ways = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+        below += math.exp(log_ways - log_all)
+        if below >= share:
+            return k
+    raise AssertionError(f"no quantile of {count} at {share}")
 
 
 def p95_rank(count: int) -> int | None:
@@ -72,23 +62,14 @@ def p95_rank(count: int) -> int | None:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """What values over seeds say.
-
-    Raises:
-        ScipyMissing: see there.
-    """
-    told, ranks = Spread.without_interval(values), median_ranks(len(values))
-    if ranks is None:
-        return told
-    ordered = sorted(values)
-    return evolve(told, low=ordered[ranks[0] - 1], high=ordered[ranks[1] - 1])
+    """The median of values over seeds with its interval, the 95th percentile, and the largest value."""
+    ordered, ranks, rank = sorted(values), median_ranks(len(values)), p95_rank(len(values))
+    low, high = (None, None) if ranks is None else (ordered[ranks[0] - 1], ordered[ranks[1] - 1])
+    p95 = None if rank is None else ordered[rank - 1]
+    return Spread(len(ordered), statistics.median(ordered), low, high, p95, ordered[-1])
 
 
 def differs(differences: Sequence[float]) -> bool | None:
-    """Whether paired differences have a median other than 0, wrongly for at most one in twenty; None: too few.
-
-    Raises:
-        ScipyMissing: see there.
-    """
+    """Whether paired differences have a median other than 0, wrongly for at most one in twenty; None: too few."""
     told = spread(differences)
     return None if told.low is None or told.high is None else told.low > 0 or told.high < 0

@@ -1,4 +1,4 @@
-"""What a run was asked for, as values: by the command line, or by a cell of a campaign."""
+"""The request of a command line or of a campaign's cell: scenario, seeds, profile and output."""
 
 import shlex
 from pathlib import Path
@@ -10,10 +10,10 @@ from kemu.emulator.scenario.scenario import Scenario
 
 @frozen
 class Request:
-    """What was asked for on the command line."""
+    """The arguments of the command line."""
 
     source: str
-    """As given: a preset's name or a file."""
+    """A preset's name or a file, as the user gave it."""
     scenario: Scenario
     seeds: tuple[int, ...]
     profile: str
@@ -23,16 +23,16 @@ class Request:
     trace: Path | None
     live: bool
     control: Path | None = None
-    """Where a live run takes orders."""
+    """The socket at which a live run takes orders."""
 
     def trace_of(self, seed: int) -> Path | None:
-        """Where the trace of one seed goes: the file itself, or with several seeds one file each."""
+        """Return the file for the trace of one seed: the given file, or one file per seed."""
         if self.trace is None or len(self.seeds) == 1:
             return self.trace
         return self.trace.with_name(f"{self.trace.stem}-{seed}{self.trace.suffix}")
 
     def command_for(self, seed: int) -> str:
-        """The one command that repeats a run."""
+        """Return the command that repeats a run."""
         from kemu.protocol.profiles import DEFAULT_PROFILE
 
         words = ["kemu", "run", self.source, "--seed", str(seed)]

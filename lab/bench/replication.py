@@ -23,8 +23,11 @@ from kemu.emulator.engine.network import Packet
 from kemu.emulator.engine.world import World
 from kemu.emulator.facts import Seen
 from kemu.emulator.runner import Run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.protocol.messages.control import UpdateMetadata
 from kemu.protocol.names import TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import RecordsAppended

@@ -29,34 +29,35 @@ DIFFERS = 1
 PREFACE = """\
 # The emulator beside Apache Kafka 3.4.1
 
-Real brokers and clients ran each of these plans once, on loopback, on a loaded machine with two cores; the emulator
+Real brokers and clients ran each of these plans once, on loopback, on a loaded machine with two cores. The emulator
 runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare loop). Both sides are measured alike:
 
-- *rebalance N*: from PreparingRebalance to Stable of generation N, as the group coordinator tells it.
-- *downtime*: a partition is down while no member holds it. It is held from onPartitionsAssigned until
-  onPartitionsRevoked or onPartitionsLost, until its member is killed or closed, and not while its process stands still.
-  The sum is in partition-seconds; the longest is one span of one partition. Records and positions do not enter: the
-  recordings do not tell when a record was processed.
-- *owners N*, *members*: how many runs gave exactly what Kafka gave.
-- errors: how many answers to members carried this code, by request.
-- *answers to*: each member's connections, to its coordinator and to brokers as such; how many answers came in order,
-  with error codes and generations, and how many periodic ones (heartbeats, commits, metadata, lookups) between them;
-  how many runs have exactly this order. Counts of periodic ones may be off by one, or one in twenty.
+- *rebalance N*: from PreparingRebalance to Stable of generation N, in the notes of the group coordinator.
+- *downtime*: a partition is down while no member holds it. A member holds a partition from onPartitionsAssigned until
+  onPartitionsRevoked or onPartitionsLost, or until the member is killed or closed; not while its process is paused. The
+  sum is in partition-seconds; the longest is one interval of one partition. Records and positions do not count, since
+  the recordings do not contain the time at which a record was processed.
+- *owners N*, *members*: the number of runs with exactly Kafka's result.
+- errors: the number of answers to members with this code, by request.
+- *answers to*: each member's connections, to its coordinator and to brokers. The columns give the answers in order,
+  with error codes and generations; the periodic ones between them (heartbeats, commits, metadata, lookups); and the
+  number of runs with exactly this order. Counts of periodic answers may be off by one, or by one in twenty.
 
-Members and brokers start, close, are killed and stand still here at the moments at which those of the recording felt
-it: a member joins when its first JoinGroup came, closes when its polling thread saw that it was to, a lone broker is
-there with its first answer. How long such a broker knew no topic, and how long coordinators loaded, is drawn between
-the recording's least and most, and how busy the machine was as its members tell by what they took to their SyncGroups.
-What else differs from time to time is drawn as measured over all recordings together, so that a range is that
-machine's, not the plan's own: how late heartbeats are, how long threads take to go on, cold processes, writes of
-groups. In the plans in which brokers start (g and n) heartbeats, requests and writes are those of these two. Phases of
-old groups, callbacks that take time and work on records are left out, as in the recordings.
+Members and brokers start, close, die and pause here at the times of the recording. A member joins at the time of its
+first JoinGroup, and closes when its polling thread noticed the order. A lone broker is up from its first answer. Two
+durations are drawn between the recording's minimum and maximum: the time in which such a broker knew no topic, and the
+time in which coordinators loaded. The load of the machine is drawn from the members' times to their SyncGroups.
 
-A figure agrees when Kafka's lies between the emulator's 5 % and 95 % quantile; generation counts must be equal.
-Durations are compared with runs whose generations had Kafka's members. Kafka's side is a sample of one: where both
-are alike one duration in ten lies outside. So one that lies outside of this range and inside that of all runs is put
-down to *chance*, as long as no more lie outside than chance lets in 99 of 100 comparisons. *DIFFERS* with a reason:
-the reason is known and is to be mended, not a licence.
+Other durations are drawn as measured over all recordings together: lateness of heartbeats and threads, cold processes,
+writes of groups. So a range belongs to the machine, not to the plan. In the plans in which brokers start (g and n)
+heartbeats, requests and writes are those of these two. As in the recordings there are no phases of old groups, no slow
+callbacks and no work on records.
+
+A figure agrees when Kafka's value lies between the emulator's 5 % and 95 % quantile; generation counts must be equal.
+Durations are compared with runs whose generations had Kafka's members. Kafka's side is a sample of one. So where both
+are alike, one duration in ten lies outside. A duration outside of this range, but inside the range of all runs, is
+*chance*, if the number of such durations is as small as in 99 of 100 comparisons of equals. *DIFFERS* with a reason:
+the reason is known and should be removed.
 
 Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
 """

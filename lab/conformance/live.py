@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from kemu.emulator.scenario.scenario import GroupSpec
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.text.kafka_keys import texts_of
 from lab.conformance import plans
 from lab.conformance.course import Course

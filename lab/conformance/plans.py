@@ -24,7 +24,7 @@ from lab.conformance.timing import timed
 REPOSITORY = Path(__file__).resolve().parents[2]
 KEPT = REPOSITORY / "tests" / "data" / "kafka-3.4.1"
 """Folder of the recordings' facts; only in a checkout or a source distribution."""
-DOCUMENT = REPOSITORY / "docs" / "beside-kafka-3.4.1.md"
+DOCUMENT = REPOSITORY / "docs" / "explanation" / "beside-kafka-3.4.1.md"
 PROFILE = "kafka-3.4"
 SEEDS = 40
 ALIKE = 20

@@ -26,8 +26,9 @@ from kemu.emulator.plan.actions.operators import (
     StartHost,
 )
 from kemu.emulator.plan.entries import At, Entry
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.draws import DrawName, distribution
 from kemu.protocol.names import broker_host, consumer_host, number_of
 from lab.conformance.course import Course
@@ -205,7 +206,7 @@ class _Timing:
                     action = StartHost(host=self._brokers[whom])
                 case _:
                     continue
-            yield At(at_ms * 1000, action)
+            yield At(at_us=at_ms * 1000, action=action)
 
     def _end_of(self, place: int, what: Effect, whom: str) -> tuple[int, int] | None:
         """Index and time of the row that ends the effect of this one."""

@@ -1,4 +1,4 @@
-"""Producer and brokers together: what lost replies and restarts do to records."""
+"""Producer and brokers together: effects of lost replies and restarts on records."""
 
 from typing import Any
 

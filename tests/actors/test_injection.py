@@ -1,4 +1,4 @@
-"""Errors told from outside: which request they hit."""
+"""Injected errors: the requests that they hit."""
 
 from kemu.actors.injection import Injections
 from kemu.actors.machine import Machine, Note
@@ -16,7 +16,7 @@ class _Server(Machine):
 
 
 def _tell(server: _Server, sender: str, nth: int, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-    server.injections.told(AnswerNext(api="SyncGroup", sender=sender, nth=nth, error=error))
+    server.injections.arm(AnswerNext(api="SyncGroup", sender=sender, nth=nth, error=error))
 
 
 def test_only_the_nth_request_of_that_sender_and_api_is_hit():
@@ -55,7 +55,7 @@ def test_two_commands_due_at_once_hit_two_requests_in_the_order_told():
 
 
 def test_who_names_a_host_means_its_parts():
-    """``c1`` is made of machines with connections of their own, such as ``c1/main``; ``c10`` is somebody else."""
+    """``c1`` has parts with connections of their own, such as ``c1/main``; ``c10`` is another host."""
     server = _Server()
     _tell(server, "c1", 2)
 

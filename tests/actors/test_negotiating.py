@@ -16,7 +16,7 @@ from kemu.protocol.messages.group import (
     LeavingMember,
     OffsetFetch,
 )
-from kemu.protocol.messages.negotiation import ApiVersions, told_of
+from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
 from kemu.protocol.messages.versions import KAFKA_2_3, KAFKA_2_4, LATEST
 
 S = 1_000_000
@@ -65,7 +65,7 @@ class Asker(Machine):
 
 
 FIND, BEAT = FindCoordinator(key="g"), Heartbeat(group="g", generation=1, member_id="m")
-OLD = told_of(KAFKA_2_4)
+OLD = versions_reply(KAFKA_2_4)
 
 
 def test_a_broker_is_asked_what_it_speaks_before_anything_else_is_sent_to_it() -> None:
@@ -88,7 +88,7 @@ def test_the_highest_version_that_both_have_is_spoken_to_each_broker() -> None:
     asker = Asker()
     for to, versions in (("b0", KAFKA_2_4), ("b1", LATEST)):
         (asked,) = asker.ask(Metadata(topics=()), 10, to=to)
-        (sent,) = asker.told(asked, told_of(versions))
+        (sent,) = asker.told(asked, versions_reply(versions))
         assert sent.version == min(10, versions["Metadata"])
 
 
@@ -166,9 +166,9 @@ def test_requests_are_written_as_an_older_broker_reads_them(is_known: bool) -> N
     leave = LeaveGroup(group="g", members=(LeavingMember(member_id="m", reason="it closes"),))
     asker = Asker()
     (asked,) = asker.ask(FIND, 3)
-    sent = asker.told(asked, told_of(KAFKA_2_3)) if is_known else []
+    sent = asker.told(asked, versions_reply(KAFKA_2_3)) if is_known else []
     sent += asker.ask(fetch, 7) + asker.ask(leave, 5)
-    sent += [] if is_known else asker.told(asked, told_of(KAFKA_2_3))
+    sent += [] if is_known else asker.told(asked, versions_reply(KAFKA_2_3))
 
     assert [each.message for each in sent[1:]] == [
         OffsetFetch(group="g", topics=None),
@@ -186,10 +186,10 @@ def test_what_a_broker_has_no_version_for_is_not_sent_and_fails_at_once(is_known
     asker = Asker()
     (asked,) = asker.ask(FIND, 3)
     if is_known:
-        asker.told(asked, told_of(KAFKA_2_3))
+        asker.told(asked, versions_reply(KAFKA_2_3))
     assert asker.ask(leave, 5) == []
     if not is_known:
-        assert [each.message for each in asker.told(asked, told_of(KAFKA_2_3))] == [FIND]
+        assert [each.message for each in asker.told(asked, versions_reply(KAFKA_2_3))] == [FIND]
     asker.step(1, TimerFired(("deadline",)))
 
     assert asker.failures == [(NO_VERSION, leave)]

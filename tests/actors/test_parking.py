@@ -1,4 +1,4 @@
-"""What a machine holds and answers later."""
+"""Requests held for a later answer."""
 
 import pytest
 

@@ -1,5 +1,6 @@
 """The public API, as a user's test has it: ``import kemu`` and nothing else."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,66 @@ def test_a_cooperative_assignor_of_ones_own_asks_who_rightfully_owns_what() -> N
 # --- mistakes --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (
+            lambda: kemu.Scenario(name="x", duration="60s"),
+            'Scenario has no argument "duration"; write duration_us="60s"',
+        ),  # type: ignore[call-arg]
+        (lambda: kemu.TopicSpec(partitions=1, rate="9/s"), 'TopicSpec has no argument "rate"; write records_per_s=100'),  # type: ignore[call-arg]
+        (
+            lambda: kemu.Pause(host="c1", duration="9s"),  # type: ignore[call-arg]
+            'Pause has no argument "duration"; write for_us=kemu.duration_us("9s")',
+        ),
+        (lambda: kemu.Crash(hots="c1"), 'Crash has no argument "hots"; did you mean "host"?'),  # type: ignore[call-arg]
+        (lambda: kemu.At("30s"), 'At takes a time and an action: At("30s", kemu.Heal())'),  # type: ignore[call-overload]
+    ],
+)
+def test_a_key_of_a_file_as_an_argument_is_refused_with_the_argument(made: object, message: str) -> None:
+    """Classes of scenarios, actions and entries of a plan."""
+    with pytest.raises(TypeError) as caught:
+        made()  # type: ignore[operator]
+
+    assert str(caught.value) == message
+
+
+def test_a_bare_number_is_no_time_of_an_entry() -> None:
+    """``At(30, ...)``: its author means seconds."""
+    assert said(lambda: kemu.At(30, kemu.Heal())) == [  # type: ignore[call-overload]
+        'At(30, ...) would be 30 microseconds: write "30s" for seconds, or at_us=30, action=...'
+    ]
+    assert kemu.At(at_us=30, action=kemu.Heal()).at_us == 30
+    assert kemu.At("30s", kemu.Heal()) == kemu.At(at_us=30_000_000, action=kemu.Heal())
+
+
+def test_a_preset_or_a_file_runs_by_its_name(tmp_path: Path) -> None:
+    """Wherever a scenario is taken."""
+    path = tmp_path / "crashed.toml"
+    path.write_text(kemu.toml_of(crashed()), encoding="utf-8")
+
+    assert kemu.run(path, seed=7).digest == kemu.run(str(path), seed=7).digest == kemu.run(crashed(), seed=7).digest
+    assert kemu.check("steady-group", seeds=[2])[0].scenario == "steady-group"
+
+
+def test_a_check_without_seeds_is_refused() -> None:
+    """It would check nothing."""
+    with pytest.raises(ValueError, match="seeds is empty"):
+        kemu.check("steady-group", seeds=[])
+
+
+def test_a_typo_is_a_type_error() -> None:
+    """Type checkers see the names of ``kemu.api`` and no ``__getattr__``, which would give every name the type Any."""
+    tree = ast.parse(Path(kemu.__file__).read_text(encoding="utf-8"))
+    (branch,) = [node for node in tree.body if isinstance(node, ast.If)]
+
+    assert ast.unparse(branch.test) == "TYPE_CHECKING"
+    assert "__getattr__" in ast.unparse(branch.orelse[-2])
+    assert "__getattr__" not in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    with pytest.raises(AttributeError, match="tpyo"):
+        kemu.tpyo()  # type: ignore[attr-defined]
+
+
 def test_every_mistake_of_a_scenario_is_told_at_once_as_of_a_file() -> None:
     """Unknown topic, profile, host and duration, with the nearest name."""
     assert said(
@@ -203,7 +264,7 @@ def test_every_mistake_of_a_part_is_told_when_it_is_made() -> None:
             topics=(), members=10**9, start_us="3q", assignors="rang", config={"sesion.timeout.ms": 3}
         )
     ) == [
-        'topics: needs at least one topic, or "pattern" says what its members subscribe to',
+        'topics: needs at least one topic, or a "pattern" for the names of topics',
         "members: must be at most 10000, not 1000000000",
         'assignors: "rang" is no assignor; did you mean "range"?',
         "start: '3q' is no duration; write it like 250ms, 20s, 1m30s",
@@ -218,7 +279,7 @@ def test_every_mistake_of_a_part_is_told_when_it_is_made() -> None:
         (lambda: kemu.TopicSpec(partitions=10**6), "partitions: must be at most 100000, not 1000000"),
         (lambda: kemu.TopicSpec(partitions=1, records_per_s="5/h"), "rate: '5/h' is no rate; write it like 100/s"),
         (lambda: kemu.NetworkSpec(latency_us=("5ms", "1ms")), "latency: must give the least first, then the most"),
-        (lambda: kemu.ReplicationSpec(min_isr=4), "min_isr: must not be more than the replication factor (3)"),
+        (lambda: kemu.ReplicationSpec(min_isr=4), "min_isr: must not exceed the replication factor (3)"),
         (lambda: kemu.run(crashed(), profile="kafka-3.5"), 'profile: "kafka-3.5" is no profile; did you mean'),
         (
             lambda: kemu.run(kemu.Scenario(name="x", topics=ORDERS, expect="comits")),

@@ -6,8 +6,11 @@ from kemu.emulator.draws import DrawSet
 from kemu.emulator.plan.actions import Action, Crash, Duplicate, Hold
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import DEFAULT_DRAWS, Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.replication import IsrPath
 
@@ -52,15 +55,15 @@ UNDECIDED_EXPAND = _plan(
 
 @pytest.mark.parametrize(("plan", "calm"), [(LOST_ANSWERS, True), (LOST_ANSWERS, False), (UNDECIDED_EXPAND, True)])
 def test_a_lost_answer_to_the_controllers_isr_write_is_kafkas_own_disagreement(plan, calm):
-    """AlterIsr: the controller does not know its write, the leader waits for another epoch (see ``UnheardIsrs``)."""
+    """AlterIsr: the controller does not know its write, the leader waits for another epoch (see ``UnknownIsrs``)."""
     panel = Panel()
     made = scenario(plan, calm=calm)
     result = run(made, seed=1, loop="bare", panel=panel)
 
     assert not result.broke and not result.violations
-    unheard = panel.unheard.of(("orders", 0))
-    assert unheard is not None and unheard.leader_waits
-    assert unheard.told != panel.states["orders", 0].isr
+    unknown = panel.unknown_isrs.of(("orders", 0))
+    assert unknown is not None and unknown.leader_waits
+    assert unknown.believed_isr != panel.states["orders", 0].isr
 
 
 @pytest.mark.parametrize("plan", [LOST_ANSWERS, UNDECIDED_EXPAND])
@@ -71,5 +74,5 @@ def test_a_lost_answer_is_forgotten_with_the_next_election(plan):
     result = run(scenario(faults, calm=True), seed=1, loop="bare", panel=panel)
 
     assert not result.broke and not result.violations
-    assert panel.unheard.of(("orders", 0)) is None
+    assert panel.unknown_isrs.of(("orders", 0)) is None
     assert sorted(panel.states["orders", 0].isr) == [0, 1, 2]

@@ -28,8 +28,11 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import Run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.protocol.messages import control, data, group
 from kemu.protocol.wire.schema import SPECS, Kind
 

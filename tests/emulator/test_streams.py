@@ -198,11 +198,11 @@ def test_the_story_says_who_leaves_what_is_learned_and_who_may_close() -> None:
     assert run.run_with(run_plain) == ""
     lines = [line.text() for line in story.lines]
 
-    assert "c1, c2 told to hand tasks over and leave" in lines
-    assert "c3 is to learn task 0_2 of app" in lines
-    assert "c3 has learned task 0_2 of app" in lines
+    assert "c1, c2 asked to transfer all tasks and leave" in lines
+    assert "c3 is to restore as a learner task 0_2 of app" in lines
+    assert "the learner of task 0_2 of app on c3 is ready" in lines
     assert "tasks 0_0, 0_2 of app: from c1 to c3" in lines
-    assert "c1, c2 handed everything over, closes" in lines
+    assert "c1, c2 transferred all tasks, closing" in lines
 
 
 def test_a_percentage_is_what_stays_and_the_least_loaded_go_first() -> None:

@@ -10,9 +10,12 @@ from kemu.emulator.findings import KINDS, Violation
 from kemu.emulator.plan.actions import Action, ErrorReply, ListenerFailure
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.expectations import Expectation, split
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
-from kemu.emulator.scenario.scenario import BrokersSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
 
@@ -141,7 +144,7 @@ def test_an_expectation_that_does_not_come_true_is_a_failure() -> None:
     result = group_of_three(expect=(expected,))
     assert result.verdict == "liveness"
     assert [violation.kind for violation in result.violations] == ["unmet"]
-    assert result.reason == "expectations: expected commits went-back of group billing: it did not come true"
+    assert result.reason == "expectations: expected commits went-back of group billing, which did not happen"
     assert group_of_three(expect=(attrs.evolve(expected, may=True),)).verdict == "holds"
 
 
@@ -205,5 +208,5 @@ def test_a_group_that_does_nothing_of_what_there_is_did_not_work() -> None:
 
     result = run(scenario, seed=1, loop="bare")
     assert result.figures.records.processed == 0
-    assert result.did_not_work == f"group g processed nothing of {result.figures.records.appended:,} records"
+    assert result.did_not_work == f"group g processed none of {result.figures.records.appended:,} records"
     assert not run(load_scenario("steady-group"), seed=1, loop="bare").did_not_work

@@ -116,9 +116,10 @@ def test_the_first_timeline_of_the_page() -> None:
     ids=lambda fault: fault.words(),
 )
 def test_a_jump_whose_requests_fail_ends_where_it_would_have(fault: Action) -> None:
-    """What the token, the commit, or the question for both logs is answered with, or an answer that is lost: it is
-    asked again as the client does with any commit (ConsumerCoordinator.OffsetCommitResponseHandler), and a token that
-    stands in the log already is one token.
+    """Errors or lost answers for the token, the commit, or the read of both logs.
+
+    The member retries, as the client does with any commit (ConsumerCoordinator.OffsetCommitResponseHandler). A token
+    that is in the log already is not written a second time.
     """
     watch = Watch()
     scenario = load_scenario("catch-up-timeline")

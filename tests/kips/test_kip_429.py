@@ -31,7 +31,7 @@ from kemu.protocol.rebalancing.kip_429 import (
     segment_filling,
     take_page,
 )
-from kemu.protocol.rebalancing.rules import Given, LeaderRules, MemberRules, ToldByMember
+from kemu.protocol.rebalancing.rules import Given, LeaderRules, MemberRules, MemberSubscription
 from kemu.protocol.wire.codec import CodecError
 from tests.case_files import load
 
@@ -52,8 +52,8 @@ def partitions(texts: list[str] | None) -> tuple[TopicPartition, ...]:
     return tuple(partition(text) for text in texts or ())
 
 
-def told(subscriptions: dict[str, Any]) -> dict[str, ToldByMember]:
-    """What the members say, through the bytes they say it in."""
+def told(subscriptions: dict[str, Any]) -> dict[str, MemberSubscription]:
+    """The members' subscriptions, encoded and decoded."""
     said = {}
     for member, row in subscriptions.items():
         subscription = Subscription(("t",), b"info", partitions(row["owned"]))
@@ -62,8 +62,8 @@ def told(subscriptions: dict[str, Any]) -> dict[str, ToldByMember]:
     return said
 
 
-def given_by(leader: LeaderRules, newly: dict[str, list[str]], said: dict[str, ToldByMember]) -> dict[str, Given]:
-    """What each member reads of what the leader wrote."""
+def given_by(leader: LeaderRules, newly: dict[str, list[str]], said: dict[str, MemberSubscription]) -> dict[str, Given]:
+    """The decoded assignment of each member."""
     given = leader.segment({member: list(partitions(texts)) for member, texts in newly.items()}, said)
     return {
         member: MEMBERS[said[member].version].read_assignment(leader.write(one, said[member].version, 3))
@@ -151,7 +151,7 @@ def test_safe_fill_leaves_nothing_unowned_in_the_second_bounce() -> None:
 
     def rebalance() -> bool:
         said = {
-            one: ToldByMember(version, Subscription(("t",), None, owned.get(one, ()) if version == V1 else ()))
+            one: MemberSubscription(version, Subscription(("t",), None, owned.get(one, ()) if version == V1 else ()))
             for one, version in versions.items()
         }
         newly = small_sticky(everything, {member: one.subscription.owned for member, one in said.items()})
@@ -181,7 +181,7 @@ def test_safe_fill_leaves_nothing_unowned_in_the_second_bounce() -> None:
 
 def test_what_two_members_claim_is_revoked_from_both() -> None:
     """The page does not think of it. Without a generation in the subscription nobody can be believed."""
-    said = {one: ToldByMember(V1, Subscription(("t",), None, (("t", 0),))) for one in "AB"}
+    said = {one: MemberSubscription(V1, Subscription(("t",), None, (("t", 0),))) for one in "AB"}
 
     given = segment({"A": [("t", 0)], "B": []}, said)
 
@@ -190,7 +190,7 @@ def test_what_two_members_claim_is_revoked_from_both() -> None:
 
 def test_what_the_assignor_does_not_know_any_more_is_revoked_from_its_owner() -> None:
     """A topic was deleted: the page's two sub-sets miss what is owned and in neither; its own check would fail."""
-    said = {"A": ToldByMember(V1, Subscription(("t",), None, (("gone", 0), ("t", 0))))}
+    said = {"A": MemberSubscription(V1, Subscription(("t",), None, (("gone", 0), ("t", 0))))}
 
     given = segment({"A": [("t", 0)]}, said)
 
@@ -246,7 +246,7 @@ def test_nothing_is_revoked_before_a_cooperative_join_and_everything_before_an_e
 
 
 def test_after_an_error_a_member_asks_once_for_the_same_members() -> None:
-    """The page asks again "immediately", which goes on for as long as the members stay what they are."""
+    """The page rejoins "immediately", which repeats as long as the members stay the same."""
     literal = page_rules(ConsumerConfig(rebalance_protocol="cooperative", emulated_incompatible_rejoin="at-once"), ())
 
     assert PAGE_COOPERATIVE.rejoin_when_incompatible(None, ("a", "b"))
@@ -262,7 +262,9 @@ def test_after_an_error_a_member_asks_once_for_the_same_members() -> None:
 
 def test_rebalance_protocol_picks_version_and_behaviour() -> None:
     """The page: 'When the config value is "eager", the consumer would still use V0 of the consumer protocol as well as
-    the rebalance behavior; if the config value is "cooperative", the consumer will then use the new V1 protocol'.
+    the rebalance behavior'.
+
+    The sentence continues: 'if the config value is "cooperative", the consumer will then use the new V1 protocol'.
     """
     subscription = Subscription(("t",), None, (("t", 0),))
 
@@ -287,7 +289,7 @@ def test_rebalance_protocol_picks_version_and_behaviour() -> None:
     ],
 )
 def test_a_value_that_does_not_exist_is_refused(wrong: dict[str, str]) -> None:
-    """Whoever mistypes rebalance.protocol must not find out by a group that owns nothing."""
+    """A mistyped rebalance.protocol is an error at once."""
     with pytest.raises(ValueError, match=next(iter(wrong)).replace("_", ".")[:8]):
         page_rules(ConsumerConfig(**wrong), ())
 
@@ -313,7 +315,7 @@ def test_the_new_fields_stand_before_the_assignors_bytes() -> None:
 @pytest.mark.parametrize("version", [V0, V1])
 @pytest.mark.parametrize("info", [None, b"", b"\x00\x00"])
 def test_both_versions_survive_the_way_through_bytes(version: int, info: bytes | None) -> None:
-    """What a version has, it keeps."""
+    """Fields of the version survive encoding and decoding."""
     owned = (("t", 0), ("u", 3)) if version == V1 else ()
     subscription = Subscription(("t", "u"), info, owned)
     revoked = (("u", 1),) if version == V1 else None

@@ -9,9 +9,12 @@ from kemu.emulator.plan.actions import AddMembers, CloseHost, GrowTopic, RemoveM
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import MemberSpec
-from kemu.emulator.scenario.scenario import ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.assign.base import Assignment
 from kemu.protocol.messages.versions import KAFKA_2_4, KAFKA_3_4
@@ -82,8 +85,9 @@ def test_a_join_that_moves_nothing_costs_one_rebalance(profile: str, assignor: s
 
 @pytest.mark.parametrize(("profile", "assignor"), PROTOCOLS)
 def test_a_leave_costs_one_rebalance(profile: str, assignor: str) -> None:
-    """The page: "it maybe revoked in previous rebalance and hence not in any assigned partitions": what the member
-    left is nobody's, and is given out at once.
+    """The page: "it maybe revoked in previous rebalance and hence not in any assigned partitions".
+
+    The departed member's partitions have no owner, and are assigned at once.
     """
     result = run(small(assignor, 3, 6, RemoveMembers(group="g")), seed=3, profile=profile, loop="bare")
 
@@ -133,7 +137,7 @@ def test_an_eager_group_pays_one_rebalance_each_and_stops_altogether(profile: st
 
 
 def test_cooperatively_an_assignor_that_is_not_sticky_costs_as_much_as_eager() -> None:
-    """Vector c05: with range nearly everything is exchanged, stands still in between, and takes a follow-up on top."""
+    """Vector c05: with range nearly all partitions move, are paused in between, and a follow-up rebalance is needed."""
     result = run(small("range", 5, 12, AddMembers(group="g")), seed=3, profile="kip-429-v99", loop="bare")
 
     (first, second) = costs(result)
@@ -179,10 +183,11 @@ def test_every_cooperative_member_counts_the_rebalances_in_which_it_met_eager_on
 
 
 def test_asking_again_at_once_as_the_page_has_it_is_a_storm() -> None:
-    """The page: "or trigger a rebalance immediately (for incompatible members, see below)". Nothing that another
-    rebalance could change has changed, so it goes on until the last eager member is gone: rebalance after rebalance
-    where the subscription's bytes change with each (sticky); where they do not (range), the coordinator answers with
-    the generation there is, and the member asks as fast as the network lets it.
+    """The page: "or trigger a rebalance immediately (for incompatible members, see below)".
+
+    No other rebalance could change the result, so members rejoin until the last eager member has left. If the
+    subscription's bytes change each time (sticky), rebalance follows rebalance. If they do not (range), the coordinator
+    answers with the current generation, and the member sends requests as fast as the network allows.
     """
 
     def bounced(assignor: str, rejoin: str) -> RunResult:
@@ -270,9 +275,10 @@ def test_the_upgrade_by_assignor_list_never_leaves_the_group_without_work(profil
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_members_of_all_releases_share_one_group(assignor: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KIP-792: "if there are consumers in old bytecode and some in the new bytecode, it's totally fine": subscriptions
-    v0 (before 2.4), v1 (2.4, 3.0), v2 (the KIP's own) and v3 in one group, through a join and a leave. Whoever leads
-    heeds what members claim that tell no generation, which 3.0 itself did not (the next test).
+    """KIP-792: "if there are consumers in old bytecode and some in the new bytecode, it's totally fine".
+
+    Subscriptions v0 (before 2.4), v1 (2.4, 3.0), v2 (the KIP's own) and v3 in one group, through a join and a leave.
+    Any leader respects claims without a generation, which 3.0 itself did not (the next test).
     """
     kip_792 = attrs.evolve(PROFILES["kafka-3.4"], name="kip-792", versions=KAFKA_3_4.but(subscription=2))
     monkeypatch.setitem(PROFILES, "kip-792", kip_792)  # type: ignore[arg-type]

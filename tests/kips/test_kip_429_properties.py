@@ -17,7 +17,7 @@ from kemu.protocol.messages.member_kip429 import (
 )
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.rebalancing.kip_429 import PAGE_COOPERATIVE, PAGE_EAGER, segment, segment_filling
-from kemu.protocol.rebalancing.rules import Given, ToldByMember
+from kemu.protocol.rebalancing.rules import Given, MemberSubscription
 
 PARTITIONS = tuple(("t", number) for number in range(8))
 MEMBERS = tuple("abcd")
@@ -42,19 +42,19 @@ def everything(draw: st.DrawFn) -> Assignment:
 
 
 @st.composite
-def groups(draw: st.DrawFn) -> tuple[Assignment, dict[str, ToldByMember]]:
+def groups(draw: st.DrawFn) -> tuple[Assignment, dict[str, MemberSubscription]]:
     """A group before a rebalance, and what some assignor wants; V0 members own nothing."""
     versions = {member: draw(st.sampled_from((V0, V1))) for member in MEMBERS}
     owned = draw(disjoint())
     told = {
-        member: ToldByMember(version, Subscription(("t",), None, tuple(owned[member]) if version == V1 else ()))
+        member: MemberSubscription(version, Subscription(("t",), None, tuple(owned[member]) if version == V1 else ()))
         for member, version in versions.items()
     }
     return everything(draw), told
 
 
-def owners_after(told: dict[str, ToldByMember], given: dict[str, Given]) -> dict[str, tuple[TopicPartition, ...]]:
-    """What members own when all have taken what they were given; none may refuse it."""
+def owners_after(told: dict[str, MemberSubscription], given: dict[str, Given]) -> dict[str, tuple[TopicPartition, ...]]:
+    """The members' partitions after all have adopted their assignments; no member may refuse its own."""
     after = {}
     for member, one in given.items():
         rules = PAGE_COOPERATIVE if told[member].version == V1 else PAGE_EAGER
@@ -66,7 +66,9 @@ def owners_after(told: dict[str, ToldByMember], given: dict[str, Given]) -> dict
 
 
 @given(groups())
-def test_nobody_is_given_what_another_member_joined_with(group: tuple[Assignment, dict[str, ToldByMember]]) -> None:
+def test_nobody_is_given_what_another_member_joined_with(
+    group: tuple[Assignment, dict[str, MemberSubscription]],
+) -> None:
     """The page: "no partitions should be migrated directly before being revoked first"."""
     assignment, told = group
     for leader in (segment, segment_filling):
@@ -82,7 +84,7 @@ def test_nobody_is_given_what_another_member_joined_with(group: tuple[Assignment
 
 @given(groups())
 def test_safe_fill_leaves_unowned_only_what_the_assignor_wants_of_a_member_that_keeps_it(
-    group: tuple[Assignment, dict[str, ToldByMember]],
+    group: tuple[Assignment, dict[str, MemberSubscription]],
 ) -> None:
     """In a mixed group everything is owned afterwards: what V1 members own by them, the rest by the assignor's word."""
     assignment, told = group
@@ -101,7 +103,9 @@ def test_a_cooperative_group_is_where_the_assignor_wants_it_after_one_follow_up(
     target = everything(data.draw)
 
     for _ in range(2):
-        told = {member: ToldByMember(V1, Subscription(("t",), None, tuple(mine))) for member, mine in owned.items()}
+        told = {
+            member: MemberSubscription(V1, Subscription(("t",), None, tuple(mine))) for member, mine in owned.items()
+        }
         owned = {member: list(mine) for member, mine in owners_after(told, dict(segment(target, told))).items()}
 
     assert {member: sorted(mine) for member, mine in owned.items()} == {
@@ -141,7 +145,7 @@ def test_assignments_survive_bytes(
 def test_the_example_assignor_is_balanced_keeps_what_it_can_and_withholds_what_moves(
     owned: dict[str, list[TopicPartition]],
 ) -> None:
-    """What a cooperative assignor owes its group, in a small one."""
+    """The requirements of a cooperative assignor, in a small group."""
     members = {one: Subscriber(("t",), tuple(mine), 3) for one, mine in owned.items()}
 
     target = small_sticky(PARTITIONS, {one: tuple(mine) for one, mine in owned.items()})

@@ -60,7 +60,7 @@ def test_without_the_generation_a_member_back_from_a_pause_is_believed() -> None
 
 
 def test_what_only_a_stale_member_claims_stays_with_it_and_was_free_once() -> None:
-    """KAFKA-14639: the past bug hands over what a member that missed a generation still holds."""
+    """KAFKA-14639: the past bug assigns to others the partitions of a member that missed a generation."""
     members = {"late": _v2(T0, T1, T2, T3, generation=2), "new": _v2(generation=3)}
 
     assert _sets(COOPERATIVE_STICKY.assign(FOUR, members)) == {"late": {T0, T1}, "new": set()}

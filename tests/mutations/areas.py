@@ -64,7 +64,7 @@ REPLICATION = [
     ),
     Mutation(  # followers cut nothing
         "kemu/actors/broker/replica_manager.py",
-        "        shorter = replica.cut(end_offset)\n",
+        "        shorter = replica.truncate_to(end_offset)\n",
         "        shorter = False\n",
         "replicas",
         ("unclean_before_kip_595.toml:1",),
@@ -75,7 +75,7 @@ GROUPS = [
     Mutation(  # everybody is given the leader's part
         "kemu/actors/coordinator/syncing.py",
         "            member.assignment = assignments[member.member_id]\n",
-        '            member.assignment = assignments[self._books.members.leader or ""]\n',
+        '            member.assignment = assignments[self._shared.members.leader or ""]\n',
         "one-owner",
         ("crash_for_good.toml:1",),
     ),
@@ -92,21 +92,21 @@ GROUPS = [
     ),
     Mutation(  # the others do not hear that a member left
         "kemu/actors/coordinator/group.py",
-        "            self.phase.prepare(self.books.reasons.left(left, told))",
+        "            self.phase.prepare(self.shared.reasons.left(left, client_reason))",
         "            pass",
         "liveness",
         ("cooperative-scale-in:1",),
     ),
     Mutation(  # a loaded group begins to count again
         "kemu/actors/coordinator/group.py",
-        "        books.generation = metadata.generation\n",
-        "        books.generation = 0\n",
+        "        shared.generation = metadata.generation\n",
+        "        shared.generation = 0\n",
         "membership/loaded",
         ("coordinator-failover-stable:1",),
     ),
     Mutation(  # after a load nobody's session runs
         "kemu/actors/coordinator/group.py",
-        "            self.books.start_session(member)\n        most = self",
+        "            self.shared.start_session(member)\n        most = self",
         "            pass\n        most = self",
         "liveness",
         ("coordinator_and_member_die.toml:1",),
@@ -127,7 +127,7 @@ GROUPS = [
     ),
     Mutation(  # a member's session ends, and nobody rebalances
         "kemu/actors/coordinator/join_phase.py",
-        "            self.prepare(books.reasons.session_over(member_id))",
+        "            self.prepare(shared.reasons.session_over(member_id))",
         "            pass",
         "liveness",
         ("crash_for_good.toml:1",),
@@ -305,8 +305,8 @@ BROKERS = [
     ),
     Mutation(  # a follower cuts one record too few
         "kemu/actors/broker/replica.py",
-        "        if not self.log.cut(end_offset):\n",
-        "        if not self.log.cut(end_offset + 1):\n",
+        "        if not self.log.truncate_to(end_offset):\n",
+        "        if not self.log.truncate_to(end_offset + 1):\n",
         "replicas",
         ("unclean_before_kip_595.toml:1",),
     ),

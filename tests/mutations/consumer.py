@@ -29,7 +29,7 @@ MUTATIONS = [
     Mutation(  # call onPartitionsRevoked where it must be onPartitionsLost
         "kemu/actors/consumer/rebalancing.py",
         'machine.call_listener("onPartitionsLost", owned, self._lost_before_join)',
-        'machine.call_listener("onPartitionsRevoked", owned, self._gave_up_before_join)',
+        'machine.call_listener("onPartitionsRevoked", owned, self._revoked_before_join)',
         "tests/actors/consumer/test_consumer_rebalance.py::test_a_cooperative_member_that_was_reset_loses_everything",
     ),
     Mutation(  # commit what is fetched instead of what was returned
@@ -51,8 +51,8 @@ MUTATIONS = [
         "tests/actors/consumer/test_consumer_close.py::test_a_static_member_does_not_say_goodbye",
     ),
     Mutation(  # forget max.poll.interval
-        "kemu/actors/consumer/consumer.py",
-        "            self.membership.poll_timed_out()\n",
+        "kemu/actors/consumer/polling.py",
+        "            self._membership.poll_timed_out()\n",
         "            pass\n",
         "tests/actors/consumer/test_consumer_heartbeat.py::test_an_application_that_does_not_poll_in_time_leaves_the_group",
     ),

@@ -147,7 +147,7 @@ MUTATIONS = [
     ),
     Mutation(
         "kemu/actors/controller/reports.py",
-        "        yield from machine.replicas.move(context.replicas_on(told), ReplicaPhase.ONLINE)\n",
+        "        yield from machine.replicas.move(context.replicas_on(failing), ReplicaPhase.ONLINE)\n",
         "",
         "tests/emulator/injection/test_log_dirs.py::"
         "test_half_of_a_broker_goes_on_and_is_whole_when_it_was_started_again",

@@ -11,23 +11,23 @@ MUTATIONS = [
     ),
     Mutation(  # accept a heartbeat of any generation
         "kemu/actors/coordinator/group.py",
-        """        if request.generation != self.books.generation:
+        """        if request.generation != self.shared.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        assert self.books.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
-        if self.books.state is COMPLETING:
+        assert self.shared.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
+        if self.shared.state is COMPLETING:
             return self._machine.rules.answer_while_completing
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is PREPARING else _NONE
 
     # --- leave""",
-        """        assert self.books.state is not EMPTY, self.name
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE
+        """        assert self.shared.state is not EMPTY, self.name
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is PREPARING else _NONE
 
     # --- leave""",
         "tests/actors/coordinator/test_group_sync.py::test_heartbeats_by_state",
     ),
     Mutation(  # accept a commit of any generation
         "kemu/actors/coordinator/group.py",
-        """            if generation != self.books.generation:
+        """            if generation != self.shared.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         else:""",
         """        else:""",
@@ -35,7 +35,7 @@ MUTATIONS = [
     ),
     Mutation(  # forget the session timer at join completion
         "kemu/actors/coordinator/join_phase.py",
-        """            books.start_session(member)
+        """            shared.start_session(member)
             member.is_new = False""",
         """            member.is_new = False""",
         "tests/actors/coordinator/test_group_join.py::test_the_join_limit_of_a_new_member_ends_with_the_join_phase",
@@ -60,7 +60,7 @@ MUTATIONS = [
     ),
     Mutation(  # believe an assignment written for a generation that is over
         "kemu/actors/coordinator/group.py",
-        "if self.books.state is not COMPLETING or self.books.generation != generation:",
+        "if self.shared.state is not COMPLETING or self.shared.generation != generation:",
         "if False:",
         "tests/actors/coordinator/test_group_sync.py::test_a_rebalance_meanwhile_makes_a_written_assignment_void",
     ),
@@ -78,7 +78,7 @@ MUTATIONS = [
     ),
     Mutation(  # keep the generation when a join phase completes
         "kemu/actors/coordinator/join_phase.py",
-        "        books.generation += 1\n",
+        "        shared.generation += 1\n",
         "",
         "tests/actors/coordinator/test_group_sync.py"
         "::test_the_generation_rises_with_every_completed_join_phase_and_with_nothing_else",
@@ -98,14 +98,14 @@ MUTATIONS = [
     ),
     Mutation(  # accept commits while the assignment is awaited
         "kemu/actors/coordinator/group.py",
-        "return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is COMPLETING else _NONE",
+        "return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is COMPLETING else _NONE",
         "return _NONE",
         "tests/actors/coordinator/test_group_offsets.py::test_a_commit_while_the_assignment_is_awaited",
     ),
     Mutation(  # load a group without its sessions
         "kemu/actors/coordinator/group.py",
         """        for member in self.members:
-            self.books.start_session(member)
+            self.shared.start_session(member)
         most =""",
         """        most =""",
         "tests/actors/coordinator/test_group_failover.py::test_after_a_load_every_member_has_a_fresh_session",

@@ -5,10 +5,10 @@ from tests.mutations import Mutation
 MUTATIONS = [
     Mutation(  # a static member that restarts during a rebalance is fenced by the coordinator that knows its new id
         "kemu/actors/coordinator/static.py",
-        "        if books.state is PREPARING:\n            self._phase.complete_if_all_joined()\n",
+        "        if shared.state is PREPARING:\n            self._phase.complete_if_all_joined()\n",
         (
-            "        if books.state is PREPARING:\n"
-            "            self._phase.send_away(member_id, ErrorCode.FENCED_INSTANCE_ID, member_id)\n"
+            "        if shared.state is PREPARING:\n"
+            "            self._phase.refuse_parked(member_id, ErrorCode.FENCED_INSTANCE_ID, member_id)\n"
         ),
         "liveness/member-failed",
         ("static_restart_while_joining.toml:2",),

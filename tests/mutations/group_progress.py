@@ -12,7 +12,7 @@ MUTATIONS = [
     ),
     Mutation(  # the last join does not end the join phase: its timer does
         "kemu/actors/coordinator/join_phase.py",
-        "if books.state is PREPARING and self.all_joined and not initial and not self._is_over:",
+        "if shared.state is PREPARING and self.all_joined and not initial and not self._is_over:",
         "if self._is_over:",
         "group-progress/join-unfinished",
         ("cooperative-scale-out-by-one:1",),
@@ -27,7 +27,7 @@ MUTATIONS = [
     Mutation(  # a member that lost its coordinator never looks for another
         "kemu/actors/clients/discovery.py",
         "        self.coordinator = None\n        self._machine.note(",
-        "        self._finding = self._finding_beside = True\n        self.coordinator = None\n"
+        "        self._finding = self._finding_in_background = True\n        self.coordinator = None\n"
         "        self._machine.note(",
         "group-progress/not-rejoined",
         ("coordinator-failover-stable:1",),
@@ -76,13 +76,13 @@ MUTATIONS = [
     ),
     Mutation(  # a join phase waits twice as long for members as they may take
         "kemu/actors/coordinator/join_phase.py",
-        "            self._start_timer(books.members.rebalance_timeout_ms())\n",
-        "            self._start_timer(books.members.rebalance_timeout_ms() * 2)\n",
+        "            self._start_timer(shared.members.rebalance_timeout_ms())\n",
+        "            self._start_timer(shared.members.rebalance_timeout_ms() * 2)\n",
         "group-progress/join-unfinished",
         ("session_outlasts_join.toml:1",),
     ),
     Mutation(  # a member whose application does not poll stays
-        "kemu/actors/consumer/consumer.py",
+        "kemu/actors/consumer/polling.py",
         "            self._poll_by_us = self.now_us + self._max_poll_us\n            if not",
         "            self._poll_by_us = self.now_us + self._max_poll_us * 10\n            if not",
         "group-progress/member-kept",

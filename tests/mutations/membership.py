@@ -7,7 +7,7 @@ _CALM = ("rare_commits.toml:1", "rolling-restart-dynamic:1")
 MUTATIONS = [
     Mutation(  # heartbeats do not prolong a session
         "kemu/actors/coordinator/group.py",
-        "            self.books.start_session(self.members.by_id[request.member_id])\n            if self._machine",
+        "            self.shared.start_session(self.members.by_id[request.member_id])\n            if self._machine",
         "            if self._machine",
         "membership/evicted",
         ("rare_commits.toml:1",),
@@ -31,10 +31,10 @@ MUTATIONS = [
     ),
     Mutation(  # a static member that restarts during a rebalance is fenced by the coordinator that knows its new id
         "kemu/actors/coordinator/static.py",
-        "        if books.state is PREPARING:\n            self._phase.complete_if_all_joined()\n",
+        "        if shared.state is PREPARING:\n            self._phase.complete_if_all_joined()\n",
         (
-            "        if books.state is PREPARING:\n"
-            "            self._phase.send_away(member_id, ErrorCode.FENCED_INSTANCE_ID, member_id)\n"
+            "        if shared.state is PREPARING:\n"
+            "            self._phase.refuse_parked(member_id, ErrorCode.FENCED_INSTANCE_ID, member_id)\n"
         ),
         "membership/refused",
         ("static_restart_while_joining.toml:2",),
@@ -42,7 +42,7 @@ MUTATIONS = [
     Mutation(  # a commit of a generation that is over is accepted
         "kemu/actors/coordinator/group.py",
         """                return error
-            if generation != self.books.generation:
+            if generation != self.shared.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         else:""",
         """                return error
@@ -52,24 +52,24 @@ MUTATIONS = [
     ),
     Mutation(  # heartbeats of a group that is Stable are told to join again
         "kemu/actors/coordinator/group.py",
-        "        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE\n\n    # --- leave",
-        "        return ErrorCode.REBALANCE_IN_PROGRESS\n\n    # --- leave",
+        "        return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is PREPARING else _NONE\n\n    # ---",
+        "        return ErrorCode.REBALANCE_IN_PROGRESS\n\n    # ---",
         "membership/refused",
         _CALM,
     ),
     Mutation(  # a follower that repeats its join makes the group rebalance
         "kemu/actors/coordinator/joining.py",
-        "        elif books.state is STABLE and unchanged and not leads:",
-        "        elif books.state is DEAD:",
+        "        elif shared.state is STABLE and unchanged and not leads:",
+        "        elif shared.state is DEAD:",
         "membership/no-cause",
         ("enforced_rejoins.toml:1",),
     ),
     Mutation(  # each join phase is followed by another one
         "kemu/actors/coordinator/syncing.py",
-        '        self._books.change(GroupChange.ASSIGNMENT, "the leader\'s assignment is in the log")\n',
-        '        self._books.change(GroupChange.ASSIGNMENT, "the leader\'s assignment is in the log")\n'
-        "        if self._books.generation % 2:\n"
-        '            self._books.change(GroupChange.JOIN_PHASE, "once more")\n',
+        '        self._shared.change(GroupChange.ASSIGNMENT, "the leader\'s assignment is in the log")\n',
+        '        self._shared.change(GroupChange.ASSIGNMENT, "the leader\'s assignment is in the log")\n'
+        "        if self._shared.generation % 2:\n"
+        '            self._shared.change(GroupChange.JOIN_PHASE, "once more")\n',
         "membership/no-cause",
         _CALM,
     ),
@@ -82,8 +82,8 @@ MUTATIONS = [
     ),
     Mutation(  # a join phase waits for twice the longest rebalance timeout
         "kemu/actors/coordinator/join_phase.py",
-        "        else:\n            self._start_timer(books.members.rebalance_timeout_ms())\n",
-        "        else:\n            self._start_timer(2 * books.members.rebalance_timeout_ms())\n",
+        "        else:\n            self._start_timer(shared.members.rebalance_timeout_ms())\n",
+        "        else:\n            self._start_timer(2 * shared.members.rebalance_timeout_ms())\n",
         "membership/join-phase",
         ("slow_callbacks.toml:1",),
     ),
@@ -118,15 +118,15 @@ MUTATIONS = [
     ),
     Mutation(  # an id that was handed out lasts for two session timeouts
         "kemu/actors/coordinator/joining.py",
-        "session_key(books.name, member_id), request.session_timeout_ms * US_PER_MS)\n",
-        "session_key(books.name, member_id), 2 * request.session_timeout_ms * US_PER_MS)\n",
+        "session_key(shared.name, member_id), request.session_timeout_ms * US_PER_MS)\n",
+        "session_key(shared.name, member_id), 2 * request.session_timeout_ms * US_PER_MS)\n",
         "membership/join-phase",
         ("dies_with_a_new_id.toml:1",),
     ),
     Mutation(  # a member leaves when max.poll.interval.ms has passed since it first polled, though it polled meanwhile
-        "kemu/actors/consumer/consumer.py",
+        "kemu/actors/consumer/polling.py",
         "        if self.now_us >= self._poll_by_us:\n",
-        "        if self.now_us >= self._closes_at_us:\n",
+        "        if self.now_us >= self.closes_at_us:\n",
         "lifecycle/left-in-time",
         ("short_waits.toml:1", "slow_callbacks.toml:1"),
     ),

@@ -5,8 +5,8 @@ from tests.mutations import Mutation
 MUTATIONS = [
     Mutation(  # a follower cuts off records that its leader has, too
         "kemu/actors/broker/replica_fetchers.py",
-        "        self._manager.cut(each.replica, cut.end_offset, cut.why)\n",
-        "        self._manager.cut(each.replica, max(0, cut.end_offset - 1), cut.why)\n",
+        "        self._manager.truncate(each.replica, point.end_offset, point.why)\n",
+        "        self._manager.truncate(each.replica, max(0, point.end_offset - 1), point.why)\n",
         "replicas/cut-too-much",
         ("deposed_unaware.toml:1",),
     ),

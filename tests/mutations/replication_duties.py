@@ -33,7 +33,7 @@ MUTATIONS = [
     ),
     Mutation(  # a step whose replicas are in sync is not committed
         "kemu/actors/controller/reassignment.py",
-        "            yield from self._commit(at, step)\n            yield from self._go_on()\n",
+        "            yield from self._commit(at, step)\n            yield from self._reschedule()\n",
         "            pass\n",
         "duties/step-kept",
         ("reassign-controller-dies:1",),

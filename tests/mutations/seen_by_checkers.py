@@ -6,12 +6,12 @@ MUTATIONS = [
     # --- coordinator ---
     Mutation(
         "kemu/actors/coordinator/join_phase.py",
-        "        books.generation += 1\n",
-        "        books.generation += not books.generation\n",
+        "        shared.generation += 1\n",
+        "        shared.generation += not shared.generation\n",
         "membership/generation",  # the second generation has the first one's number
     ),
     Mutation(
-        "kemu/actors/coordinator/books.py",
+        "kemu/actors/coordinator/shared_state.py",
         "        self._machine.start_timer(member.timer, member.session_timeout_ms * US_PER_MS)",
         "        self._machine.stop_timer(member.timer)",
         "liveness",  # no session ever expires
@@ -27,10 +27,10 @@ MUTATIONS = [
     Mutation(
         "kemu/actors/coordinator/group.py",
         """            return ErrorCode.ILLEGAL_GENERATION
-        assert self.books.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
-        if self.books.state is COMPLETING:
+        assert self.shared.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
+        if self.shared.state is COMPLETING:
             return self._machine.rules.answer_while_completing
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE""",
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is PREPARING else _NONE""",
         """            return ErrorCode.ILLEGAL_GENERATION
         return _NONE""",
         "liveness",  # heartbeats do not say that the group rebalances
@@ -45,7 +45,7 @@ MUTATIONS = [
     ),
     Mutation(
         "kemu/actors/coordinator/group.py",
-        "        if self.members:\n            books.state = STABLE\n",
+        "        if self.members:\n            shared.state = STABLE\n",
         "",
         "membership/loaded",  # a group with members is loaded as Empty
         ("coordinator-failover-stable:1",),
@@ -53,8 +53,8 @@ MUTATIONS = [
     # --- consumer ---
     Mutation(
         "kemu/protocol/rebalancing/rules.py",
-        '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return owned',
-        '    """Give up all before joining; the listener hears of it even when there is nothing."""\n    return ()',
+        '    """Give up all partitions before joining; the listener is called in any case."""\n    return owned',
+        '    """Give up all partitions before joining; the listener is called in any case."""\n    return ()',
         "cooperative",  # an eager member joins with what it owns
     ),
     Mutation(

@@ -26,7 +26,7 @@ MUTATIONS = [
     ),
     Mutation(  # the store never ends the session of a client that is silent
         "kemu/actors/store/store.py",
-        '                self._end(self.sessions[int(number)], "expired")\n',
+        "                self._end(self.sessions[int(number)], EXPIRED)\n",
         "                pass\n",
         "duties/session-kept",
         ("broker-crash-and-return:1",),

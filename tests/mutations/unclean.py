@@ -9,7 +9,7 @@ MUTATIONS = [
         (
             "        self._fetchers.forget(replica.at)\n"
             "        if state.isr == (manager.node_id,) and replica.log.end_offset > replica.log.high_watermark // 2:\n"
-            '            manager.cut(replica, replica.log.high_watermark // 2, "leader-epoch")\n'
+            '            manager.truncate(replica, replica.log.high_watermark // 2, "leader-epoch")\n'
             "        if replica.lead("
         ),
         "replicas/committed-lost",
@@ -20,7 +20,7 @@ MUTATIONS = [
         "        self._fetchers.forget(replica.at)\n        if replica.lead(",
         (
             "        self._fetchers.forget(replica.at)\n"
-            '        manager.cut(replica, replica.log.high_watermark, "leader-epoch")\n'
+            '        manager.truncate(replica, replica.log.high_watermark, "leader-epoch")\n'
             "        if replica.lead("
         ),
         "replicas/committed-lost",

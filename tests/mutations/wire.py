@@ -21,9 +21,9 @@ MUTATIONS = [
     ),
     Mutation(  # the store answers pings twice
         "kemu/actors/store/store.py",
-        "                self._say(channel, caller_of(event), PingReply(code=StoreCode.OK))\n",
+        "                self._send(channel, caller_of(event), PingReply(code=StoreCode.OK))\n",
         "                for _ in range(2):\n"
-        "                    self._say(channel, caller_of(event), PingReply(code=StoreCode.OK))\n",
+        "                    self._send(channel, caller_of(event), PingReply(code=StoreCode.OK))\n",
         "requests/answered-unasked",
         ("replicated-steady:1",),
     ),
@@ -43,8 +43,8 @@ MUTATIONS = [
     ),
     Mutation(  # the next session goes over the connection of the last one
         "kemu/actors/store/session.py",
-        "        self._client.forget(self._store)\n        self._forget_work()\n        self._stop_timers()\n",
-        "        self._forget_work()\n        self._stop_timers()\n",
+        "        self._client.forget(self._store)\n        self._drop_work()\n        self._stop_timers()\n",
+        "        self._drop_work()\n        self._stop_timers()\n",
         "requests/two-sessions",
         _STORE,
     ),
@@ -72,9 +72,9 @@ MUTATIONS = [
     ),
     Mutation(  # a broker that found no controller asks again too soon
         "kemu/actors/broker/alter_isr.py",
-        '        """Its connection broke, or it did not answer: perhaps it controls no more."""\n'
+        '        """The connection broke, or there was no answer: perhaps another controller is active."""\n'
         "        self._machine.start_timer(_TIMER, POLL_US)\n",
-        '        """Its connection broke, or it did not answer: perhaps it controls no more."""\n'
+        '        """The connection broke, or there was no answer: perhaps another controller is active."""\n'
         "        self._machine.start_timer(_TIMER, POLL_US // 2)\n",
         "pace/too-soon",
         ("zombie-controller:5",),

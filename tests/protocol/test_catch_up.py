@@ -24,7 +24,9 @@ VECTORS = load("parallel_consumer.json")["vectors"]
 
 
 class Delivery(NamedTuple):
-    """What the secondary's poll gives: ranges of offsets in order, its position then, and what retention took."""
+    """The result of the secondary's poll: ranges of offsets in order, its next position, and records lost to
+    retention.
+    """
 
     ranges: tuple[OffsetRange, ...]
     position: int
@@ -265,7 +267,7 @@ def delivered_below(paper: Paper, offset: int) -> bool:
 
 
 def test_what_retention_took_is_lost_and_said() -> None:
-    """The start of a range below the log's start: jump, count, go on; a range that is gone altogether is closed."""
+    """The start of a range below the log's start: jump, count, continue; a range without any records is closed."""
     tokens = [OffsetRange(10, 20), OffsetRange(30, 40)]
 
     assert deliver(tokens, 0, 100, log_start=15) == ((OffsetRange(15, 20), OffsetRange(30, 40)), 40, 5)

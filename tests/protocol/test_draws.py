@@ -70,15 +70,15 @@ def test_a_draw_is_within_its_distribution_and_grows_with_its_bits(bits: int, te
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is no distribution"),
-        ("normal 1s 2s", "is no distribution"),
-        ("2", "is no duration"),
+        ("", "is not a distribution"),
+        ("normal 1s 2s", "is not a distribution"),
+        ("2", "is not a duration"),
         ("-2s", "neither a duration"),
-        ("uniform 2s 1s", "goes down"),
+        ("uniform 2s 1s", "decreases"),
         ("uniform 1s 20%", "mixes shares"),
         ("lognormal median=0s p99=2s", "median above 0"),
         ("quantiles 5=1s 100=2s", "0th to the 100th"),
-        ("uniform 0s 48h", "beyond a day"),
+        ("uniform 0s 48h", "exceeds a day"),
     ],
 )
 def test_what_is_no_distribution_is_told_so(text: str, why: str) -> None:
@@ -88,5 +88,5 @@ def test_what_is_no_distribution_is_told_so(text: str, why: str) -> None:
 
 
 def test_without_draws_everything_is_as_it_was() -> None:
-    """What machines are handed unless somebody draws."""
+    """The default of machines without draws."""
     assert CALM.us(DrawName.POLL_WORK, 17, 3) == 17

@@ -27,7 +27,7 @@ SHARED = Assignment((("foo", 1), ("bar", 2), ("foo", 0)), b"\xca\xfe")
 
 
 def as_written(subscription: Subscription, version: int) -> Subscription:
-    """What a reader of that version's bytes may know: sorted, without the fields the version lacks."""
+    """The content that a reader of that version sees: sorted, without the fields the version lacks."""
     return Subscription(
         tuple(sorted(subscription.topics)),
         subscription.user_data,

@@ -47,7 +47,7 @@ def test_the_smallest_hash_counts_as_zero():
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 500))
 def test_every_group_has_a_partition(group: str, partitions: int):
-    """Whatever it is called."""
+    """For any name."""
     assert 0 <= offsets_partition_of(group, partitions) < partitions
     assert 0 <= offsets_partition_of(group) < OFFSETS_PARTITIONS
 
@@ -71,7 +71,7 @@ def test_what_makes_an_address_and_what_reads_it_agree(number: int):
 @pytest.mark.parametrize("other", ["c1", "zk", "admin", ""])
 def test_another_host_has_no_broker_id(other: str):
     """A checker that asked for one would reason about the wrong host."""
-    with pytest.raises(ValueError, match="no broker"):
+    with pytest.raises(ValueError, match="not a broker"):
         broker_of(other)
 
 
@@ -108,7 +108,7 @@ def addresses_in(source: str, path: str = "") -> Iterator[str]:
     ],
 )  # fmt: skip
 def test_the_scan_finds_an_address_that_is_made_or_read_by_hand(line: str):
-    """What the next test looks for: each of these stood somewhere once."""
+    """Patterns for the next test: each of these was once in the code."""
     assert list(addresses_in(line))
 
 

@@ -1,4 +1,4 @@
-"""What stands in the store: contents survive, paths are Kafka's. Source: Kafka 2.8 ZkData; KIP-455."""
+"""Contents of nodes survive encoding and decoding, and paths are Kafka's."""
 
 import json
 

@@ -47,7 +47,7 @@ def test_racks_of_some_brokers_only_are_refused():
 def test_replicas_are_distinct_and_leaders_even(
     count: int, partitions: int, data: st.DataObject, start: int, shift: int
 ):
-    """Whatever the draw: distinct replicas, leaders differ by one at most; with racks, as many racks as can be."""
+    """For any draw: distinct replicas, leaders differ by one at most; with racks, as many racks as possible."""
     factor = data.draw(st.integers(1, count))
     racks = data.draw(st.none() | st.fixed_dictionaries({broker: st.sampled_from("abc") for broker in range(count)}))
 

@@ -1,4 +1,4 @@
-"""What members give up and take, as pure decisions."""
+"""Members' decisions to revoke and adopt partitions, as pure functions."""
 
 import pytest
 from hypothesis import given

@@ -31,7 +31,7 @@ OFFSET = StoredOffset(100, 7, "m", 1_000)
 
 
 def group_as_written(group: GroupMetadata, version: int) -> GroupMetadata:
-    """What a reader of that version's bytes may know."""
+    """The content that a reader of that version sees."""
     members = [
         attrs.evolve(
             member,
@@ -45,7 +45,7 @@ def group_as_written(group: GroupMetadata, version: int) -> GroupMetadata:
 
 
 def offset_as_written(offset: StoredOffset, version: int) -> StoredOffset:
-    """What a reader of that version's bytes may know."""
+    """The content that a reader of that version sees."""
     return attrs.evolve(
         offset,
         leader_epoch=offset.leader_epoch if version >= 3 else -1,
@@ -122,7 +122,7 @@ def test_group_value_examples_are_written_and_read(row: dict[str, Any]):
 
 @given(GROUPS, st.sampled_from(VERSIONS))
 def test_a_group_survives_the_round_trip_as_far_as_its_version_goes(group: GroupMetadata, version: int):
-    """What a version lacks is left out, as in Kafka (ignorable)."""
+    """Fields that a version lacks are omitted, as in Kafka (ignorable)."""
     assert decode_record(*group_record(group, version)) == GroupRecord(group.group, group_as_written(group, version))
 
 

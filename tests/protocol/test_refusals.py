@@ -27,7 +27,7 @@ def errors_in(message: object) -> set[ErrorCode]:
 
 @pytest.mark.parametrize(("cls", "version"), CASES, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_a_refusal_says_its_error_in_the_requests_version(cls: type, version: int) -> None:
-    """What arrives is the API's own reply and says the error, at the top, in every row, or both."""
+    """The reply is of the request's API and has the error at the top, in every row, or both."""
     request = sample(SPECS[cls], version)
 
     reply = unseal(seal(refusal(request, ErrorCode.NOT_COORDINATOR, version), version))[0]
@@ -38,7 +38,7 @@ def test_a_refusal_says_its_error_in_the_requests_version(cls: type, version: in
 
 
 def test_a_reply_is_no_request_to_refuse() -> None:
-    """Whoever refuses knows what it was asked."""
+    """Each refusal is for a known request class."""
     assert LeaveGroup in REFUSALS and Heartbeat in REFUSALS
     with pytest.raises(AssertionError, match="not a request"):
         refusal(HeartbeatReply(error=ErrorCode.NONE), ErrorCode.NOT_COORDINATOR, 0)

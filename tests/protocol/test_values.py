@@ -94,5 +94,5 @@ def test_rows_may_be_lists_and_enums_come_back_as_enums():
 
 
 def test_importing_the_notes_registers_all_of_them():
-    """Whoever reads a trace may import nothing else; a note that is not registered cannot be read back."""
+    """A trace reader need not import anything else; a note that is not registered cannot be read back."""
     assert set(notes.__all__) == {file.stem for file in Path(notes.__file__).parent.glob("*.py")} - {"__init__"}

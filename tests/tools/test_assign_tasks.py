@@ -122,7 +122,7 @@ def test_a_users_own_assignor_is_checked(
         ({}, 'has neither "clients" nor "rebalances"'),
         ({"clients": {}, "tasks": []}, "a group has at least one client"),
         ({"clients": {"P": {"capacity": 0}}, "tasks": []}, "clients.P.capacity: must be a whole number from 1"),
-        ({"clients": {"P": {}}, "tasks": ["0_0", "0_0"]}, "tasks: a task stands twice"),
+        ({"clients": {"P": {}}, "tasks": ["0_0", "0_0"]}, "tasks: a task is listed twice"),
         ({"clients": {"P": {}}, "tasks": ["0_0"], "stateful": ["1_0"]}, 'stateful: "1_0" is not among the tasks'),
         ({"clients": {"P": {}}, "tasks": [], "assignor": "hat"}, '"hat" is no task assignor; did you mean "ha"?'),
         ({"rebalances": [{}], "tasks": []}, "rebalances[0].joined: must be a table"),

@@ -33,7 +33,7 @@ def test_a_bug_is_shown_with_its_story_and_that_todays_rule_holds(tmp_path: Path
 
     assert result.exit_code == 0
     assert "KAFKA-7152 (shrink-idle), fixed in Kafka 2.1.0" in result.stdout
-    assert "isr (shrunk-in-sync): b0 takes b2 out of the ISR of orders-0" in result.stdout
+    assert "isr (shrunk-in-sync): b0 removes b2 from the ISR of orders-0" in result.stdout
     assert "repeat with: kemu run KAFKA-7152 --seed 1\n" in result.stdout
     assert result.stdout.rstrip().endswith("kemu run KAFKA-7152 --seed 1 --set 'bugs=[]'")
     assert trace.stat().st_size
@@ -63,7 +63,7 @@ def test_the_scenario_of_a_bug_can_be_taken_away() -> None:
 
 def test_the_page_on_past_bugs_has_all_of_them() -> None:
     """Issue, release, what went wrong, the checker and the kind; and seeds to find."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "past-bugs.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "past-bugs.md").read_text(encoding="utf-8")
 
     for issue, bug in PAST_BUGS.items():
         row = f"| {issue} | {bug.where.value} | {bug.fixed_in} | {bug.summary} | `{bug.caught_by}` ({bug.kind}) |"

@@ -1,20 +1,25 @@
 """``kemu compare``: the same faults for every variant, and figures that are what they are called."""
 
 import json
+import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from kemu.emulator.metrics.costs import FIGURES, OF_SOME, Bill, Costs
+from kemu.emulator.metrics.costs import Costs, Episodes
+from kemu.emulator.metrics.figures import DelayFigures, Figures, FreshnessFigures, RecordFigures
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import random_faults
 from kemu.emulator.watching.panel import Panel
 from kemu.tools.cli import kemu
-from kemu.tools.commands.compare import DEFAULT_VARIANTS, variants_of
+from kemu.tools.commands.compare import DEFAULT_VARIANTS, summary_of, variants_of, with_differences
+from kemu.tools.report.compare_report import as_text
 
 
 def call(*arguments: str) -> Result:
@@ -65,18 +70,73 @@ def test_without_options_eager_the_page_and_what_shipped_are_compared() -> None:
     assert {variant.profile for variant in DEFAULT_VARIANTS} == {"kafka-2.4", "kip-429-v99", "kafka-3.4"}
 
 
-def test_the_table_has_a_line_per_figure_and_the_help_says_what_they_mean() -> None:
-    """Definitions stand with the table."""
-    text = call("cooperative-scale-in", "--profiles", "kafka-3.4", "--seeds", "1:1").stdout
+def test_the_table_has_a_line_per_figure_that_is_not_zero_and_all_on_demand() -> None:
+    """The help defines each figure."""
+    arguments = ("cooperative-scale-in", "--profiles", "kafka-3.4", "--seeds", "1:1")
+    text, everything = call(*arguments).stdout, call(*arguments, "--all").stdout
     said = call("--help").stdout
 
     assert "seeds 1 to 1" in text
-    assert text.splitlines()[3].split() == ["kafka-3.4"]
-    assert len(text.splitlines()) == 4 + len(FIGURES) - len(OF_SOME) + 1, "nothing was reassigned"
+    assert re.search(r"^  moved +4$", text, re.MULTILINE) and "lost" not in _figures_of(text)
+    assert _figures_of(everything) == [name.replace("_", " ") for name, kind in FIGURES.items() if kind.of in OF_ALL]
+    assert set(_figures_of(text)) < set(_figures_of(everything))
     for name, kind in FIGURES.items():
         assert " ".join(kind.meaning.split()) in " ".join(said.split())
-        assert (name.replace("_", " ") in text) == (name not in OF_SOME)
         assert name in said
+
+
+OF_ALL = (Episodes, Figures, DelayFigures, FreshnessFigures, RecordFigures)
+"""The sources of figures that every run has."""
+
+
+def _figures_of(text: str) -> list[str]:
+    """The figures with a row."""
+    names = [name.replace("_", " ") for name in FIGURES]
+    starts = [re.split(r" {2,}", line.strip())[0] for line in text.splitlines() if line.startswith("  ")]
+    return [start for start in starts if start in names]
+
+
+def row_of(name: str, **figures: list[float | None]) -> dict[str, Any]:
+    """A variant's row with these figures by seed, and nothing else."""
+    by_seed: dict[str, list[float | None]] = {
+        figure: figures.get(figure, [0.0] * len(next(iter(figures.values())))) for figure in FIGURES
+    }
+    told = {figure: summary_of(values) for figure, values in by_seed.items()}
+    return {"variant": name, "runs": 1, "verdicts": {"holds": 8}, "figures": told, "by_seed": by_seed,
+            "did_not_work": "", "never_fired": []}  # fmt: skip
+
+
+def test_variants_are_called_better_worse_or_not_shown_to_differ_by_paired_differences() -> None:
+    """The medians of b overlap those of a; seed by seed b is always better by one."""
+    seeds = [float(1_000_000 * seed) for seed in range(1, 9)]
+    rows = [
+        row_of("a", downtime_sum=seeds, moved=[1.0] * 8, stopped=seeds, rebalances=[3.0] * 8),
+        row_of("b", downtime_sum=[value - 900_000 for value in seeds], moved=[2.0] * 8, stopped=seeds[::-1],
+               rebalances=[3.0] * 8),
+    ]  # fmt: skip
+    with_differences(rows)
+    text = "\n".join(as_text("s: title", range(1, 9), rows))
+
+    assert {name: told["says"] for name, told in rows[1]["differences"].items() if told["says"] != "equal"} == {
+        "downtime_sum": "better", "moved": "worse", "stopped": "no difference shown",
+    }  # fmt: skip
+    assert rows[0]["differences"] == {}
+    assert "Against a, paired by seed" in text
+    assert "    better  downtime sum -0.90 partition-s [-0.90, -0.90]" in text
+    assert "    worse  moved +1 [1, 1]" in text
+    assert "    no difference shown  stopped" in text
+    assert "rebalances" not in text, "it does not differ"
+
+
+def test_few_figures_have_a_row_per_variant_and_too_few_seeds_no_interval() -> None:
+    """The heading does not claim an interval that is not printed."""
+    rows = [row_of("a", moved=[1.0, 2.0]), row_of("b", moved=[3.0, 4.0])]
+    with_differences(rows)
+    lines = list(as_text("s: title", (1, 2), rows))
+
+    assert "Against a: no difference shown; 2 seeds are too few, 6 are needed" in lines
+    assert "  a          1.5" in lines and "  b          3.5" in lines
+    assert "interval" not in "\n".join(lines)
 
 
 def test_actions_are_added_to_the_plan_of_every_variant() -> None:
@@ -92,21 +152,16 @@ def test_actions_are_added_to_the_plan_of_every_variant() -> None:
     assert crashed["lag_max"]["median"] >= crashed["delay_max"]["median"] > without["delay_max"]["median"]
 
 
-def test_from_six_seeds_on_there_is_an_interval_and_without_scipy_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The core does without it; the medians stand."""
-    arguments = ("steady-group", "--profiles", "kafka-3.4", "--seeds", "1:6", "--set", "duration=10s")
-    with_it = compare_json(*arguments)["variants"][0]["figures"]
+def test_from_six_seeds_on_there_is_an_interval_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of medians and of paired differences."""
     monkeypatch.setitem(sys.modules, "scipy.stats", None)
-    result = call(*arguments, "--format", "json")
-    without = json.loads(result.stdout)["variants"][0]["figures"]
+    arguments = ("steady-group", "--profiles", "kafka-2.4,kafka-3.4", "--seeds", "1:6", "--set", "duration=10s")
+    first, second = compare_json(*arguments)["variants"]
 
-    known = {name: figure for name, figure in with_it.items() if name not in OF_SOME}
+    known = {name: figure for name, figure in first["figures"].items() if figure["median"] is not None}
     assert all(figure["low"] <= figure["median"] <= figure["high"] for figure in known.values())
-    assert all(figure["low"] is None for figure in without.values())
-    assert {name: figure["median"] for name, figure in without.items()} == {
-        name: figure["median"] for name, figure in with_it.items()
-    }
-    assert "pip install 'kemu[stats]'" in result.stderr
+    assert all(len(first["by_seed"][name]) == 6 for name in known)
+    assert all(told["low"] <= told["median"] <= told["high"] for told in second["differences"].values())
 
 
 def test_a_profile_that_does_not_exist_is_one_clear_error() -> None:
@@ -194,16 +249,16 @@ def test_what_a_reassignment_cost_is_in_the_bill_of_runs_that_reassign_alone(tmp
     assert all(8_000_000 < limping[name] < 11_000_000 for name in ("t-0", "t-1"))
     assert bill.under_replicated == sum(limping.values())
     assert bill.reassigning is not None and 0 < bill.reassigning < 8_000_000
-    assert (of_others.under_replicated, of_others.reassigning, of_others.moved_bytes) == (None, None, None)
+    assert (of_others.reassigning, of_others.moved_bytes) == (None, None)
 
 
-def bill_of(preset: str, *settings: str) -> Bill:
+def bill_of(preset: str, *settings: str) -> SimpleNamespace:
     scenario = with_values(load_scenario(preset), settings)
     panel = Panel()
     costs = Costs(panel, {name: group.topics for name, group in scenario.groups.items()})
     result = run(scenario, seed=1, loop="bare", observers=(costs,), panel=panel)
     costs.finish(result.virtual_us)
-    return costs.bill(result.figures)
+    return SimpleNamespace(**costs.bill(result.figures))
 
 
 @pytest.mark.parametrize(("preset", "least_s", "most_s"), [("static", 8, 12), ("dynamic", 1, 6)])

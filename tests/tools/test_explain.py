@@ -82,7 +82,7 @@ def test_text_has_a_legend_one_line_per_step_and_notes_below(recorded):
     assert outcome.exit_code == 0
     lines = outcome.output.splitlines()
     assert lines[0].startswith("time         step")
-    assert lines[5].startswith("gc-pause-zombie, seed 3, ")
+    assert lines[7].startswith("gc-pause-zombie, seed 3, ")
     assert lines[-1] == f"holds: {result.steps} steps, {result.messages} messages, digest {result.digest}"
     numbered = [line for line in lines if line[13:14].isdigit()]
     assert [int(line[13:20]) for line in numbered] == [step.seq for step in steps]
@@ -124,10 +124,34 @@ def test_from_and_to_cut_a_window_of_time(recorded):
     assert times and min(times) >= 8_000_000 and max(times) <= 9_500_000
 
 
+def test_a_step_is_shown_with_its_neighbours(recorded):
+    """Context entries on each side, and the frame of the run."""
+    rows = objects(recorded[0], "--step", "100", "--context", "2")
+
+    assert [row["kind"] for row in rows[::6]] == ["header", "footer"]
+    assert [row["seq"] for row in rows if row["kind"] == "step"][:3].count(100) <= 1
+    assert rows[3]["seq"] == 100 and len(rows) == 7
+
+
+def test_violations_are_shown_with_their_neighbours(recorded, tmp_path):
+    """Each of them; what lies between them is left out."""
+    path = tmp_path / "violations.trace"
+    with path.open("wb") as file:
+        writer = TraceWriter(file, read_trace(recorded[0]).header)
+        for number in range(1, 30):
+            writer.packet((number, 1_000 * number, "c1", "b0", 4, "Heartbeat", 30, "refused", -1))
+            if number in (10, 25):
+                writer.violation(Violation("one-owner", 1_000 * number, 3, ("g", "orders-0"), f"number {number}"))
+        writer.finish("violated", 30_000)
+    rows = objects(path, "--around", "violation", "--context", "3")
+
+    assert [row["kind"] for row in rows] == ["header", *(["packet"] * 3 + ["violation"] + ["packet"] * 3) * 2, "footer"]
+
+
 def test_grep_keeps_the_whole_step_a_matching_line_belongs_to(recorded):
     outcome = explained(recorded[0], "--grep", "GroupBecame .*new=Stable")
 
-    blocks = [line for line in outcome.output.splitlines()[6:-1] if not line.startswith(" ")]
+    blocks = [line for line in outcome.output.splitlines()[8:-1] if not line.startswith(" ")]
     assert blocks and all("== append" in line for line in blocks)
 
 
@@ -141,7 +165,7 @@ def test_what_went_wrong_stands_out(recorded, tmp_path):
         writer.broken((4, 61_002_500, "c1", 2, 2_400, (2, ("beat", "g")), "AssertionError: no"))
         writer.finish("broken", 61_002_500)
 
-    lines = explained(path).output.splitlines()[6:]
+    lines = explained(path).output.splitlines()[8:]
 
     assert lines[:4] == [
         "00:00.001500         ~ Heartbeat c1 to b0: refused",
@@ -182,7 +206,10 @@ def test_a_file_that_is_no_trace_gives_one_line(tmp_path, content, said):
     [
         (("--grep", "("), "is no regular expression"),
         (("--from", "soon"), "is no duration"),
-        (("--actor", "c9"), "nothing in it of c9"),
+        (("--actor", "c9"), "it has no actor c9; its hosts are admin, b0, b1, b2, c1, c2, p1"),
+        (("--from", "30s", "--to", "20s"), "--from is later than --to"),
+        (("--step", "99999999"), "it has no step 99999999"),
+        (("--around", "violation"), "it has no violation"),
     ],
 )
 def test_a_filter_that_makes_no_sense_is_bad_input(recorded, arguments, said):

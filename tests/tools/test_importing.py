@@ -123,7 +123,7 @@ def test_offsets_of_kafka_1_tell_members_topics_and_lag(imported: Import):
     assert unread == []
     group = scenario.groups["group"]
     assert (group.members, group.topics) == (3, ("orders",))
-    assert "# without stale: committed, but nobody consumes it" in toml
+    assert "# without stale: committed, but not consumed" in toml
     assert "# lag when described: 22 records over 2 partitions" in toml
     assert {name: topic.partitions for name, topic in scenario.topics.items()} == {"orders": 2, "stale": 5}
     assert "at least: the highest partition seen" in toml
@@ -178,7 +178,7 @@ def test_an_instance_id_makes_the_group_static(imported: Import):
     scenario, toml, unread, _ = imported(MEMBERS_3_STATIC)
     assert unread == []
     assert (scenario.groups["billing"].members, scenario.groups["billing"].static) == (2, True)
-    assert "# 1 of 2 members are; here all of them" in toml
+    assert "# 1 of 2 members are static; here all of them" in toml
     assert scenario.topics["orders"].partitions == 3
 
 
@@ -238,7 +238,7 @@ def test_one_describe_gives_no_rate_and_the_scenario_says_so(imported: Import):
     """Lag is a backlog, not a rate."""
     scenario, toml, _, _ = imported(OFFSETS_3_ALL_GROUPS)
     assert scenario.topics["orders"].records_per_s == 10
-    assert toml.count("# assumed: one describe does not tell a rate") == 2
+    assert toml.count("# assumed: one describe contains no rate") == 2
 
 
 def test_two_describes_a_known_time_apart_give_the_rate(imported: Import):

@@ -1,12 +1,10 @@
 """Intervals of medians: exact, of the coverage they claim, and none where there are too few values."""
 
-import sys
-
 import numpy as np
 import pytest
-from scipy.stats import quantile_test
+from scipy.stats import binom, quantile_test
 
-from kemu.tools.intervals import CONFIDENCE, ScipyMissing, differs, median_ranks, p95_rank, spread
+from kemu.tools.intervals import CONFIDENCE, differs, median_ranks, p95_rank, spread
 
 
 @pytest.mark.parametrize("count", [6, 7, 20, 40, 41, 100, 1_000])
@@ -58,10 +56,10 @@ def test_cells_that_are_not_the_same_differ() -> None:
     assert fired / 400 > 0.99
 
 
-def test_without_scipy_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what needs no interval works."""
-    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+def test_the_ranks_are_those_of_scipy_s_binomial_distribution() -> None:
+    """Up to sizes that nobody runs."""
+    counts = [*range(6, 400), 1_000, 10_000, 54_321]
 
-    with pytest.raises(ScipyMissing, match=r"pip install 'kemu\[stats\]'"):
-        spread([1.0] * 6)
-    assert spread([1.0] * 5).median == 1.0
+    assert [median_ranks(count) for count in counts] == [
+        (int(binom.ppf(0.025, count, 0.5)), count + 1 - int(binom.ppf(0.025, count, 0.5))) for count in counts
+    ]

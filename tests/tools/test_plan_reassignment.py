@@ -97,10 +97,10 @@ def test_nothing_to_do_is_said(files: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({"version": 1, "partitions": [row("b", 0, 1, 1)]}, "target.json: b-0: broker 1 stands twice"),
+        ({"version": 1, "partitions": [row("b", 0, 1, 1)]}, "target.json: b-0: broker 1 is in the list"),
         ({"version": 1, "partitions": [row("b", 0)]}, "target.json: b-0: the list of replicas is empty"),
-        ({"version": 1, "partitions": [row("b", 0, -1)]}, "target.json: b-0: -1 is no broker id"),
-        ({"version": 1, "partitions": [row("b", 0, 1), row("b", 0, 2)]}, "target.json: b-0: stands twice in the file"),
+        ({"version": 1, "partitions": [row("b", 0, -1)]}, "target.json: b-0: -1 is not a broker id"),
+        ({"version": 1, "partitions": [row("b", 0, 1), row("b", 0, 2)]}, "target.json: b-0: is in the file twice"),
         ({"version": 1, "partitions": [row("b", 7, 1)]}, "target.json: b-7: is not in current.json"),
         ({"version": 1, "partitions": [row("", 7, 1)]}, "target.json: partitions[0]: topic must be a name"),
         ({"version": 1, "partitions": [{"topic": "b", "partition": "0"}]}, "topic b: partition must be a whole number"),

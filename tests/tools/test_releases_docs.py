@@ -14,7 +14,7 @@ from kemu.protocol.errors import ErrorCode
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.cli import kemu
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "releases.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "explanation" / "releases.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)`: [^|]+" + r"\| (yes|no) " * 5, re.MULTILINE)
 RELEASES = ("kafka-2.4", "kafka-2.6", "kafka-2.8", "kafka-3.0", "kafka-3.4")
 

@@ -1,5 +1,6 @@
 """``kemu shrink``: from a trace or a scenario to two files."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_a_trace_becomes_a_scenario_and_a_test(place: Path) -> None:
 
     assert result.exit_code == 0, result.output
     assert "shows: liveness not-at-rest" in result.stdout
-    assert "lines of the plan             4         1" in result.stdout
+    assert re.search(r"lines of the plan +4 +1", result.stdout)
     assert "c1 went down" in result.stdout or "crash" in result.stdout
     assert "repeat with: kemu run dies-too-late-shrunk.toml" in result.stdout
     assert " 1 lines, 2 members" in result.stderr, "progress"
@@ -58,9 +59,9 @@ def test_a_scenario_with_a_seed_is_shrunk_too(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("steady-group", "--set", "duration=5s"), "nothing was violated in this run"),
-        (("none.kemu",), "is no preset"),
-        (("mine.toml", "--keep", "one-owner"), "one-owner was not violated in this run; found: liveness:not-at-rest"),
+        (("steady-group", "--set", "duration=5s"), "this run has no violation"),
+        (("none.kemu",), "no such file"),
+        (("mine.toml", "--keep", "one-owner"), "this run does not violate one-owner; it found: liveness:not-at-rest"),
     ],
 )
 def test_what_cannot_be_shrunk_is_told(place: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -1,5 +1,8 @@
 """The story of a run: turning points, in order, the routine left out."""
 
+import click
+import pytest
+
 from kemu.emulator import facts
 from kemu.emulator.facts import Seen
 from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, JoinPhaseCompleted
@@ -20,6 +23,8 @@ from kemu.protocol.notes.replication import (
     TopicDeletionHalted,
     TopicDeletionQueued,
 )
+from kemu.tools.report.first_screen import events_text
+from kemu.tools.report.reasons import short_members, short_reason
 from kemu.tools.report.story import Story, clock_text, span_text
 
 SECOND = 1_000_000
@@ -75,7 +80,7 @@ def test_a_clean_end_says_how_long_it_took() -> None:
     together = (4.5, "", facts.HostDown(host="c2", life=1, how="closed"))
 
     assert told((4.5, "", down), (4.5, "", closed)) == [
-        "00:04.500 c1 closed cleanly, 2.5 s after it was asked to",
+        "00:04.500 c1 closed cleanly, in 2.5 s",
     ]
     assert told((4.5, "", down), together, (4.5, "", closed)) == [
         "00:04.500 c1, c2 closed cleanly",
@@ -115,7 +120,7 @@ def test_a_fault_is_told_before_what_it_did() -> None:
 
     assert [line[10:] for line in lines] == [
         "fault 0: power cut at b0",
-        "b0 lost power",
+        "b0 crashed (power lost)",
         "b0 lost the last 2 records of t-0",
     ]
 
@@ -162,10 +167,10 @@ def test_elections_and_isr_changes_of_many_partitions_are_one_line_each() -> Non
     )
 
     assert lines == [
-        "00:05.000 b1 is to lead t-0..2 (offline)",
-        "00:05.000 nobody is to lead t-3 (offline)",
-        "00:06.000 b0 is out of the ISR of t-0..2",
-        "00:20.000 b0 is in the ISR of t-1 again",
+        "00:05.000 b1 elected leader of t-0..2 (offline)",
+        "00:05.000 no leader elected for t-3 (offline)",
+        "00:06.000 b0 removed from the ISR of t-0..2",
+        "00:20.000 b0 added to the ISR of t-1 again",
     ]
 
 
@@ -184,15 +189,15 @@ def test_a_zombie_controller_is_told_from_the_loss_of_its_session_to_its_resigna
     )
 
     assert lines == [
-        "00:01.000 b0 is the controller, epoch 1",
-        "00:07.000 the store ends the session of b0/controller: expired",
-        "00:08.000 b1 is the controller, epoch 2",
-        "00:08.500 the controller sees that b0 is gone",
-        "00:09.000 the store refuses a write of b0: its controller epoch is not the newest",
-        "00:09.000 b0 resigns as controller of epoch 1: broker 1 controls",
-        "00:10.000 the store refuses the controller's ISR (0, 1) of t-0 for its version: "
-        "it goes on with (0, 1, 2), and b0 waits for another leader epoch",
-        "00:20.000 the store serves again: 3 sessions have their whole timeout from now on",
+        "00:01.000 b0 elected controller, epoch 1",
+        "00:07.000 the store ended the session of b0/controller: expired",
+        "00:08.000 b1 elected controller, epoch 2",
+        "00:08.500 the controller sees deleted broker b0",
+        "00:09.000 the store fenced b0: a write of a deposed controller",
+        "00:09.000 b0 resigned as controller of epoch 1: broker 1 controls",
+        "00:10.000 the store refused the controller's ISR (0, 1) of t-0 (version mismatch): "
+        "the ISR stays (0, 1, 2), and b0 waits for another leader epoch",
+        "00:20.000 the store recovered: 3 sessions, each with its full timeout from now on",
     ]
 
 
@@ -204,16 +209,15 @@ def test_a_failed_log_directory_is_told_with_what_lay_there() -> None:
     )
 
     assert lines == [
-        "00:01.000 log directory 1 of b0 has failed, with t-0, t-2",
-        "00:02.000 log directory 0 of b1 has failed, with nothing that it served",
+        "00:01.000 log directory 1 of b0 failed, with t-0, t-2",
+        "00:02.000 log directory 0 of b1 failed, with no online replica",
     ]
 
 
 def test_a_log_left_over_that_keeps_its_broker_out_is_told() -> None:
     """Nobody but an operator removes it."""
     assert told((1, "b3", LogOfAnotherTopic(topic="t", partition=1, topic_id=9, topic_id_of_log=4))) == [
-        "00:01.000 b3 takes no part in t-1: its log was left over of a deleted topic of that name "
-        "(INCONSISTENT_TOPIC_ID)"
+        "00:01.000 b3 does not replicate t-1: its log is of a deleted topic of that name (INCONSISTENT_TOPIC_ID)"
     ]
 
 
@@ -226,9 +230,9 @@ def test_a_deletion_is_told_with_what_it_waits_for() -> None:
     )
 
     assert lines == [
-        "00:01.000 topic t is to be deleted",
+        "00:01.000 topic t queued for deletion",
         "00:01.000 the deletion of t waits: it is being reassigned",
-        "00:09.000 topic t is deleted",
+        "00:09.000 topic t deleted",
     ]
 
 
@@ -242,10 +246,10 @@ def test_hosts_that_die_at_different_times_are_told_each_at_its_own() -> None:
     )
 
     assert lines == [
-        "00:05.000 b0, b2 died (its process)",
-        "00:06.824 b1 died (its process)",
-        "00:07.000 c1 stands still",
-        "00:08.000 c2 stands still",
+        "00:05.000 b0, b2 crashed (process killed)",
+        "00:06.824 b1 crashed (process killed)",
+        "00:07.000 c1 paused",
+        "00:08.000 c2 paused",
     ]
 
 
@@ -265,8 +269,8 @@ def test_a_leader_whose_request_to_a_controller_has_no_answer_is_told_once_until
     lines = told((10, "b0", failed), (10.5, "b0", failed), (40, "b0", changed), (50, "b0", failed))
 
     assert lines == [
-        "00:10.000 b0 cannot change the ISR of t-0 yet: its last request to a controller has no answer",
-        "00:50.000 b0 cannot change the ISR of t-0 yet: its last request to a controller has no answer",
+        "00:10.000 b0 cannot change the ISR of t-0 yet: the controller did not answer its last request",
+        "00:50.000 b0 cannot change the ISR of t-0 yet: the controller did not answer its last request",
     ]
 
 
@@ -277,4 +281,61 @@ def test_a_restart_says_how_long_the_host_was_down() -> None:
         (20.4, "", facts.HostStarted(host="c1", life=2, kept_disk=True)),
     )
 
-    assert lines == ["00:10.000 c1 lost power", "00:20.400 c1 started again, 10.4 s after it went down"]
+    assert lines == ["00:10.000 c1 crashed (power lost)", "00:20.400 c1 restarted, 10.4 s after it went down"]
+
+
+def test_a_long_reason_of_kafka_is_short_in_the_line_and_whole_on_demand() -> None:
+    """Kafka 3.4 logs the reason of the client, too."""
+    why = "Adding new member c1-b0.1-7 with group instance id None; client reason: rebalance failed due to X"
+    story = Story()
+    story.see(Seen(1, SECOND, "b0/coordinator", 1, became("Stable", "PreparingRebalance", 2, why)))
+
+    (line,) = story.lines
+    assert line.text() == "g rebalances: c1 joined"
+    assert line.text(verbose=True) == f"g rebalances: {why}"
+
+
+@pytest.mark.parametrize(
+    ("reason", "short"),
+    [
+        ("Removing member c1-b0.1-1 on LeaveGroup; client reason: the consumer is being closed", "c1 left"),
+        (
+            "Removing member c1-b0.1-1 on LeaveGroup; client reason: consumer poll timeout has expired.",
+            "c1 left (poll timeout)",
+        ),
+        ("explicit `LeaveGroup` request for (c1-b0.1-1, c2-b0.1-2) members.", "c1, c2 left"),
+        ("removing member c2/t1-b1.1-3 on heartbeat expiration.", "c2/t1 expired"),
+        ("Leader c2-b0.1-8 re-joining group during Stable; client reason: cached metadata has changed",
+         "leader c2 rejoined (metadata changed)"),
+        ("Updating metadata for member c2/t1-b1.1-3 during Stable", "c2/t1 rejoined"),
+        ("Removing Set(c1-b0.1-1) on pending sync request expiration", "c1 did not sync in time"),
+        ("Error NOT_COORDINATOR when storing group assignment during SyncGroup (member: c1-b0.1-1)",
+         "assignment not stored: NOT_COORDINATOR"),
+        ("m2 joined", "m2 joined"),
+    ],
+)  # fmt: skip
+def test_reasons_of_both_coordinators_have_a_short_form(reason: str, short: str) -> None:
+    """An unknown reason stays as it is."""
+    assert short_reason(reason) == short
+
+
+def test_member_ids_are_short_where_one_member_has_the_client_id() -> None:
+    """Two members of one client stay apart."""
+    assert short_members("c1-b0.1-1 and c2-b0.1-2") == "c1 and c2"
+    assert short_members("c1-b0.1-1, c1-b0.1-4, c2-b0.1-2") == "c1-b0.1-1, c1-b0.1-4, c2"
+
+
+def test_the_first_screen_has_the_ten_most_important_events_and_counts_their_like() -> None:
+    """Starts are the least important; the plan's entries are all there."""
+    story = Story()
+    for number in range(8):
+        at_us = 10 * number * SECOND
+        story.see(Seen(number, at_us, "", 1, facts.HostStarted(host=f"c{number}", life=1, kept_disk=True)))
+        story.see(Seen(number, at_us + SECOND, "", 1, facts.FaultApplied(index=number, kind="crash", text="crash")))
+        story.see(Seen(number, at_us + SECOND, "", 1, facts.HostDown(host=f"c{number}", life=1, how="power")))
+    lines = [click.unstyle(line) for line in events_text(story.lines, 80)]
+
+    assert lines[0] == "What happened (10 of 24 events; --verbose prints all)"
+    assert len(lines) == 11
+    assert sum("fault" in line for line in lines) == 8
+    assert "  00:01.000  c0 crashed (power lost) (8 times until 01:11)" in lines

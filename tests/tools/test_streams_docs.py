@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from kemu.tools.cli import kemu
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "streams-new-instance.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "streams-new-instance.md"
 RELEASES, WARM_UPS = [
     shlex.split(line)[1:] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("kemu compare")
 ]

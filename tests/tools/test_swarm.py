@@ -18,7 +18,7 @@ from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.profiles import PROFILES
 from kemu.tools.cli import kemu
-from kemu.tools.commands.swarm import SwarmRun, _run, _told
+from kemu.tools.commands.swarm import SwarmRun, _run, lines_of
 from tests.emulator.exploring.failing import failing
 from tests.emulator.exploring.test_explorer import small
 from tests.emulator.exploring.test_swarm import SEEDS_OF_BEFORE
@@ -106,7 +106,7 @@ def test_what_a_release_does_by_itself_is_told_with_the_bug_that_it_is() -> None
     """Kafka 2.4 writes no replacement of a static member (KAFKA-10284); with that mended the seed holds."""
     scenario = attrs.evolve(load_scenario("KAFKA-10284"), bugs=(), profile="kafka-2.4")
     one = _run(SwarmCase(seed=1, scenario=scenario, on=(), off=()), None, False, Panel())
-    told = list(_told(one, False, "again"))
+    told = list(lines_of(one, False, "again"))
 
     assert (one.result.verdict, one.verdict, one.own_bugs) == ("liveness", "holds", ("KAFKA-10284",))
     assert told[2] == (
@@ -201,8 +201,8 @@ def test_a_failure_is_known_if_it_is_gone_with_one_of_the_releases_own_bugs(
     [
         (("--seeds", "5:1"), "must be A:B"),
         (("--profile", "kafka-9.9"), "is no profile"),
-        (("steady-group", "--replicated"), "leave SCENARIO or it out"),
-        (("steady-group", "--operated"), "leave SCENARIO or it out"),
+        (("steady-group", "--replicated"), "goes without SCENARIO"),
+        (("steady-group", "--operated"), "goes without SCENARIO"),
         (("--out", "x.toml"), "--out goes with --seed"),
     ],
 )

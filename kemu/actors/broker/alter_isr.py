@@ -1,8 +1,8 @@
-"""How a leader has the controller change its ISRs (a part of the replicated broker).
+"""A leader's ISR changes through the controller (a part of the replicated broker).
 
-One AlterIsr is in flight at a time; it has all the changes that waited when it was sent. It is sent again, as it is,
-until a controller answers it: to the one we know then. One that is in flight to a controller whose host lost power is
-overdue after ``replica.socket.timeout.ms`` only; so long no ISR of this leader changes.
+One AlterIsr is in flight at a time, with all changes that waited when it was created. It is resent unchanged until a
+controller answers it, each time to the controller known then. A request to a controller whose host lost power times out
+only after ``replica.socket.timeout.ms``; until then no ISR of this leader changes.
 
 Source: KIP-497; Kafka 3.4's ``AlterPartitionManager``, ``BrokerToControllerChannelManager``,
 ``Partition.handleAlterPartitionError``.
@@ -23,28 +23,28 @@ from kemu.protocol.names import TopicPartition, broker_host, controller_on
 
 VERSION = 2
 RETRY_US = 50_000
-"""How long after an answer that settles nothing the changes are sent again."""
+"""Wait before a retry, after an answer that does not decide the changes."""
 POLL_US = 100_000
-"""How often a broker looks whether it knows a controller, or may speak to it again."""
+"""Interval at which a broker checks whether it knows a controller, or may connect to it again."""
 _TIMER = (BrokerTimer.ALTER_ISR,)
 
 GIVEN_UP = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
-"""Nothing was changed: the ISR is what it was."""
+"""Errors after which the ISR is unchanged."""
 AWAITS_CONTROLLER = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.INVALID_UPDATE_VERSION,
     ErrorCode.INVALID_REQUEST,
 )
-"""What the controller knows is not what we know: we wait for its LeaderAndIsr with another leader epoch.
+"""Errors that show another state at the controller: the leader waits for a LeaderAndIsr with another leader epoch.
 
-It is on its way to us, but for one case: the controller's own write made the version that it was refused for, and it
-does not know (``isr_alterations``). Then the next election, whenever it comes, ends the wait.
+That request is usually on its way. In one case it is not: the controller's own write created the version in the
+refusal, and the controller does not know this (``isr_alterations``). Then the next election ends the wait.
 """
 
 
 class AlterIsrs:
-    """See the module."""
+    """The leader's side of AlterIsr; see the module."""
 
     def __init__(
         self,
@@ -60,29 +60,29 @@ class AlterIsrs:
         self._manager = manager
         self._control = control
         self._undecided: dict[TopicPartition, IsrChange] = {}
-        """What waits to be sent, and what is in flight."""
+        """Changes that are queued or in flight."""
         self._sent: tuple[IsrChange, ...] = ()
-        """What the request in flight is about."""
+        """The changes in the request in flight."""
         self._request: AlterIsr | None = None
-        """The one in flight: until it is answered, no other is made."""
+        """The request in flight; no other is created until its answer."""
 
     def registered(self, session: BrokerSession) -> None:
-        """A new registration changes nothing: a request of the former one is refused, and made again."""
+        """A new registration changes nothing: a request of the former one is refused, and then repeated."""
 
     def hours_pass(self) -> None:
-        """Nothing is done at intervals."""
+        """Nothing to do: there is no periodic work."""
 
     def handle(self, event: Event) -> bool:
-        """Nothing is its: answers come to the client."""
+        """Never handles an event: the client gets the answers."""
         return False
 
     @property
     def timers(self) -> Mapping[str, Callable[[], None]]:
-        """To try again."""
+        """The retry timer."""
         return {BrokerTimer.ALTER_ISR: self._due}
 
     def write(self, change: IsrChange) -> None:
-        """Have it decided; a partition whose last change is still under way (of an epoch before) must wait."""
+        """Queue a change. If an earlier change of the partition (of an older epoch) is undecided, refuse this one."""
         at = change.replica.at
         if at in self._undecided:
             self._changes.refused(change, ErrorCode.OPERATION_NOT_ATTEMPTED.name)
@@ -92,7 +92,7 @@ class AlterIsrs:
             self._make()
 
     def _due(self) -> None:
-        """ALTER_ISR fired."""
+        """The timer ALTER_ISR fired."""
         if self._request is None:
             self._make()
         else:
@@ -128,7 +128,7 @@ class AlterIsrs:
             self._client.call(peer, self._request, VERSION, self._answered, self._failed)
 
     def _failed(self, why: str, _: None) -> None:
-        """Its connection broke, or it did not answer: perhaps it controls no more."""
+        """The connection broke, or there was no answer: perhaps another controller is active."""
         self._machine.start_timer(_TIMER, POLL_US)
 
     def _answered(self, reply: AlterIsrReply, _: None) -> None:
@@ -158,6 +158,6 @@ class AlterIsrs:
         elif row.error_code is not ErrorCode.NONE:
             self.write(change)
         elif row.leader_epoch == change.leader_epoch and row.current_isr_version >= change.zk_version:
-            self._changes.took(change, row.isr, row.current_isr_version)
+            self._changes.accepted(change, row.isr, row.current_isr_version)
         else:
             self._changes.pending(change, "another epoch")

@@ -1,8 +1,8 @@
-"""What a broker answers from what it knows of the cluster and of the partitions it leads (a part of both brokers).
+"""A broker's answers about the cluster and the partitions that it leads (a part of both brokers).
 
-Metadata, FindCoordinator and ListOffsets. Who leads what comes from the emulated controller's ``UpdateMetadata``, or,
-without replication, from a ``ClusterView``; this part only keeps the answers ready. A topic's metadata is built once
-per view of the cluster.
+These are Metadata, FindCoordinator and ListOffsets. Leaders come from the controller's ``UpdateMetadata`` or, without
+replication, from a ``ClusterView``; this part keeps the answers ready. A topic's metadata is built once per view of the
+cluster.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,43 +26,43 @@ from kemu.protocol.messages.data import (
     TopicMetadata,
 )
 from kemu.protocol.messages.group import FindCoordinator, FindCoordinatorReply
-from kemu.protocol.messages.negotiation import told_of
+from kemu.protocol.messages.negotiation import versions_reply
 from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition, broker_host, coordinator_on, offsets_partition_of
 from kemu.protocol.notes.replication import MetadataCached
 
 _OFFSET_NOT_AVAILABLE_SINCE = 5
-"""The version of ListOffsets that knows this error (KIP-207)."""
+"""The first version of ListOffsets with this error (KIP-207)."""
 GROUP_KEY = 0
-"""FindCoordinator's key type of groups; 1, transactions, has no coordinator here yet."""
+"""FindCoordinator's key type of groups; transactions (1) have no coordinator here."""
 
 
 class ClusterAnswers:
-    """See the module. ``versions``: what the broker speaks."""
+    """Answers about the cluster; see the module. ``versions``: the message versions that the broker offers."""
 
     def __init__(self, machine: Machine, injections: Injections, versions: SpokenVersions) -> None:
         self._machine = machine
         self._injections = injections
         self._versions = versions
         self.brokers: tuple[BrokerMetadata, ...] = ()
-        """The live ones."""
+        """The live brokers."""
         self.topics: dict[str, TopicMetadata] = {}
         self.offsets_leaders: tuple[int, ...] = ()
         """Node id per partition of ``__consumer_offsets``, -1 = none."""
         self.controller_id = -1
         self.no_offsets_topic: Callable[[], None] | None = None
-        """Called when a coordinator is asked for, and there are no offsets yet; None: there always were."""
+        """Called for a FindCoordinator without an offsets topic; None: the topic always exists."""
 
     def update(self, request: UpdateMetadata) -> None:
-        """The controller says what of the cluster is new."""
+        """Apply the controller's UpdateMetadata."""
         self.controller_id = request.controller_id
         self.brokers = tuple(
             BrokerMetadata(node_id=broker.id, host=broker.host, rack=broker.rack) for broker in request.live_brokers
         )
         self.topics = topics_after(self.topics, request)
-        topics, gone = cached(self.topics, request)
+        topics, absent = cached(self.topics, request)
         live = tuple(broker.id for broker in request.live_brokers)
-        self._machine.note(MetadataCached(live_brokers=live, topics=topics, gone=gone))
+        self._machine.note(MetadataCached(live_brokers=live, topics=topics, gone=absent))
         offsets = self.topics.get(OFFSETS_TOPIC)
         self.offsets_leaders = (
             tuple(row.leader if row.error is ErrorCode.NONE else -1 for row in offsets.partitions)
@@ -71,20 +71,20 @@ class ClusterAnswers:
         )
 
     def api_versions(self, event: Received) -> None:
-        """ApiVersions: before the cluster is known, too."""
-        self._machine.reply(event, told_of(self._versions))
+        """Answer ApiVersions, even before the cluster is known."""
+        self._machine.reply(event, versions_reply(self._versions))
 
     def knows(self, topic: str, partition: int) -> bool:
-        """Whether the cluster has this partition, as the controller said last."""
+        """Whether the cluster has this partition, according to the last metadata."""
         known = self.topics.get(topic)
         if known is None:
             return False
         rows = known.partitions
-        in_its_place = 0 <= partition < len(rows) and rows[partition].partition == partition
-        return in_its_place or any(row.partition == partition for row in rows)
+        is_at_its_index = 0 <= partition < len(rows) and rows[partition].partition == partition
+        return is_at_its_index or any(row.partition == partition for row in rows)
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
-        """Why a partition is not here. Source: Kafka's ``ReplicaManager.getPartitionOrError``."""
+        """The error for a partition that is not here. Source: Kafka's ``ReplicaManager.getPartitionOrError``."""
         if self.knows(topic, partition):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -150,7 +150,7 @@ class ClusterAnswers:
             case timestamp if timestamp == EARLIEST_TIMESTAMP:
                 found = (-1, log.start_offset)
             case timestamp if timestamp < 0:
-                return no_offset(question, ErrorCode.UNSUPPORTED_VERSION)  # KIP-734, KIP-405: not kept here
+                return no_offset(question, ErrorCode.UNSUPPORTED_VERSION)  # KIP-734, KIP-405: not supported here
             case timestamp:
                 found = log.offset_at(timestamp)
         if found is None:
@@ -166,7 +166,7 @@ class ClusterAnswers:
 
 
 def _unknown_yet(version: int) -> ErrorCode:
-    """Ask again: the answer may be above the new leader's high watermark. Source: KIP-207, ``KafkaApis``."""
+    """A retriable error: the offset may be above the new leader's high watermark. Source: KIP-207, ``KafkaApis``."""
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= _OFFSET_NOT_AVAILABLE_SINCE else ErrorCode.LEADER_NOT_AVAILABLE
 
 

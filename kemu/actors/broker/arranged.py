@@ -1,19 +1,19 @@
-"""A broker without replication: it leads the partitions it is told to host, and knows the cluster it is told of.
+"""A broker without replication: commands tell it the partitions to lead and the state of the cluster.
 
-Answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch. A record exists once its
-append is durable: only then is it acknowledged, visible to fetches and reported (``RecordsAppended``), so with one
-replica acks 1 and acks -1 are the same. Offsets of groups are the business of ``b<n>/coordinator``, another actor of
-the same host.
+It answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch. A record exists once its
+append is durable: only then is it acknowledged, visible to fetches and noted (``RecordsAppended``). With one replica,
+acks 1 and acks -1 are therefore the same. Another actor of the same host, ``b<n>/coordinator``, handles groups'
+offsets.
 
-Every step is O(partitions touched): a fetch that is held back is found through the partitions it waits for, a topic's
-metadata is built once per view of the cluster.
+Every step is O(partitions touched): a delayed fetch is found through its partitions, and a topic's metadata is built
+once per view of the cluster.
 """
 
 from collections.abc import Callable
 
 from kemu.actors.broker.answers import ClusterAnswers
 from kemu.actors.broker.consumer_fetches import ConsumerFetches
-from kemu.actors.broker.delayed_fetches import look_again
+from kemu.actors.broker.delayed_fetches import invalidate
 from kemu.actors.broker.hosted_partition import HostedPartition, QueuedBatch
 from kemu.actors.broker.leader_epochs import epoch_end, no_epoch_end
 from kemu.actors.broker.partition_log import PartitionLog, log_name, start_entry
@@ -66,7 +66,7 @@ _records_appended = maker(RecordsAppended)
 class Broker(Machine):
     """``node_id`` is Kafka's broker id; an actor ``b<node_id>`` is at that address.
 
-    ``versions``: what it speaks; ``life``: which start of its process it is.
+    ``versions``: the message versions that it offers; ``life``: number of the start of its process.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class Broker(Machine):
             self._calls, self.injections, self.partitions, fault=self._fault, append=self._queue
         )
         self._appends: dict[int, HostedPartition] = {}
-        """Token of an append on its way -> its partition."""
+        """Token of an append in progress -> its partition."""
         self._last_token = 0
         self._settings: dict[str, dict[str, str]] = {}
         """Topic -> its own settings."""
         self._retention = Retention(self, config, self._settings, draws)
         self._on_disk: dict[str, tuple[Record, ...]] = {}
-        """Logs found at the start, until their partition is hosted again."""
+        """Logs loaded at the start, until their partition is hosted again."""
         self._asked: dict[type, Callable[[Received], None]] = {
             Fetch: self._fetch,
             Produce: self._produce,
@@ -110,14 +110,14 @@ class Broker(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """Requests, the disk's answers, and what the cluster tells."""
+        """Handle requests, the disk's answers, and commands."""
         match event:
             case Received(message=message):
                 if not self._connections.keeps(event):
                     self._asked[type(message)](event)
             case Appended(token=token, error=error):
                 hosted = self._appends.pop(token, None)
-                if hosted is not None:  # else it said where a log starts
+                if hosted is not None:  # otherwise the write recorded a log's start
                     self._appended(hosted, error)
             case TimerFired(key=(BrokerTimer.FETCH, number)):
                 self._fetches.time_is_over(int(number))
@@ -126,7 +126,7 @@ class Broker(Machine):
             case Told(command=HostPartition() as command):
                 self._host(command)
             case Told(command=AnswerNext() as command):
-                self.injections.told(command)
+                self.injections.arm(command)
             case TimerFired(key=(BrokerTimer.RETENTION,)):
                 self._delete_expired()
             case Told(command=ConfigureTopic(topic=topic, settings=settings)):
@@ -139,7 +139,7 @@ class Broker(Machine):
             case Told(command=Start()):
                 self._retention.started()
             case LinkDown():
-                pass  # A client that is gone: its delayed fetches run out by themselves, as in Kafka's purgatory.
+                pass  # A client has disconnected: its delayed fetches time out, as in Kafka's purgatory.
             case _:
                 raise AssertionError(f"{self.name}: {event}")
         if self._connections.readable:
@@ -162,9 +162,9 @@ class Broker(Machine):
         at = (command.topic, command.partition)
         hosted = self.partitions.get(at)
         if hosted is not None:
-            assert command.leader_epoch >= hosted.leader_epoch, f"{at}: leader epoch went back: {command}"
+            assert command.leader_epoch >= hosted.leader_epoch, f"{at}: leader epoch decreased: {command}"
             hosted.lead(command.leader_epoch)
-            look_again(hosted.waiters)
+            invalidate(hosted.waiters)
             return
         log = PartitionLog.rebuilt(self._on_disk.pop(log_name(*at), ()))
         hosted = self.partitions[at] = HostedPartition(*at, command.leader_epoch, command.record_bytes, log, self._life)
@@ -179,7 +179,7 @@ class Broker(Machine):
         )
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
-        """Why a partition is not here."""
+        """The error for a partition that is not here."""
         return self._answers.absent(topic, partition)
 
     # --- produce -----------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Broker(Machine):
             start_offset = self._retention.policy(topic).start_of(log, hosted.record_bytes, self.now_us // 1000)
             if log.advance_start(start_offset):
                 hosted.epochs.truncate_start(start_offset)
-                look_again(hosted.waiters)
+                invalidate(hosted.waiters)
                 self._last_token += 1
                 self.append(hosted.log_name, (start_entry(start_offset),), self._last_token)
                 self.note(

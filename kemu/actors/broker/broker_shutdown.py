@@ -1,8 +1,9 @@
-"""How a broker stops: it hands on what it leads, leaves the metadata store, and ends (a part of the replicated broker).
+"""A broker's shutdown: controlled shutdown, leaving the metadata store, end of process (a part of the replicated
+broker).
 
-Controlled shutdown: the controller moves leaderships away and takes the broker out of ISRs; while partitions remain the
-broker asks again after a back-off, a few times, then stops anyway. Meanwhile it follows no leader that it is given, so
-that it stays out of the ISRs. Source: Kafka 2.8's ``KafkaServer.shutdown``, ``ReplicaManager.makeFollowers``.
+In a controlled shutdown the controller moves leaderships away and removes the broker from ISRs. While partitions
+remain, the broker retries after a back-off, a few times, then stops anyway. Meanwhile it does not follow new leaders,
+so that it stays out of the ISRs. Source: Kafka 2.8's ``KafkaServer.shutdown``, ``ReplicaManager.makeFollowers``.
 """
 
 from kemu.actors.broker.control_requests import ControlRequests
@@ -22,7 +23,7 @@ _LEAVE_VERSION = 0
 
 
 class BrokerShutdown:
-    """See the module."""
+    """The shutdown of a broker; see the module."""
 
     def __init__(
         self,
@@ -41,23 +42,23 @@ class BrokerShutdown:
         self._tries_left = 0
 
     def begin(self) -> None:
-        """The process is asked to end."""
+        """Begin the shutdown, when the process is asked to end."""
         if self._manager.is_shutting_down:
             return
         self._manager.is_shutting_down = True
         config = self._config
         self._tries_left = config.controlled_shutdown_max_retries if config.controlled_shutdown_enable else 0
-        self.try_again()
+        self.try_shutdown()
 
-    def try_again(self) -> None:
-        """Ask the controller to take our part over, if there is a try left; not to know who controls costs one, too."""
+    def try_shutdown(self) -> None:
+        """Send a ControlledShutdown, if an attempt is left. An attempt without a known controller counts, too."""
         control = self._control
         if self._tries_left <= 0 or control.broker_epoch < 0:
             self._close_logs()
             return
         self._tries_left -= 1
         if control.controller_id < 0:
-            self._failed("nobody is known to control", None)
+            self._failed("no controller is known", None)
             return
         request = ControlledShutdown(broker_id=self._manager.node_id, broker_epoch=control.broker_epoch)
         controller = controller_on(broker_host(control.controller_id))
@@ -84,7 +85,7 @@ class BrokerShutdown:
             self.logs_closed()
 
     def logs_closed(self) -> None:
-        """All is on the disk: leave the metadata store, and end."""
+        """All logs are on the disk: leave the metadata store, and end."""
         self._client.call(
             controller_on(host_of(self._machine.name)), LeaveStore(), _LEAVE_VERSION, self._left, self._left
         )

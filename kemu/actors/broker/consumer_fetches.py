@@ -1,7 +1,7 @@
 """Consumers' fetches on a broker, with or without replication (a part of the broker).
 
-A fetch is answered at once when it brings ``min_bytes``, when a partition has an error to report, or when it does not
-want to wait. Otherwise it is held back. Source: Kafka's ``ReplicaManager.fetchMessages``.
+A fetch is answered at once when ``min_bytes`` are available, when a partition has an error, or when its wait is 0.
+Otherwise it is delayed. Source: Kafka's ``ReplicaManager.fetchMessages``.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,20 +39,20 @@ class Readable(Protocol):
 
     @property
     def may_be_behind(self) -> bool:
-        """Whether more is committed than the high watermark says: the leader is new (KIP-207)."""
+        """Whether the true high watermark may be higher than the known one, because the leader is new (KIP-207)."""
         ...
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
-        """What is wrong with the leader epoch a client believes in."""
+        """The error for a client's leader epoch."""
         ...
 
     def available_bytes(self, row: FetchPartition) -> int:
-        """How many bytes there are for a fetch."""
+        """The number of bytes available for a fetch."""
         ...
 
 
 class ConsumerFetch(DelayedFetch):
-    """A consumer's fetch, and the request it is."""
+    """A consumer's delayed fetch, with its request."""
 
     __slots__ = ("request",)
 
@@ -65,8 +65,8 @@ class ConsumerFetches:
     """Answers fetches of the partitions that are led here, now or later.
 
     Args:
-        absent: why a partition is not among those that are led here.
-        connections: those on which nothing is read while a fetch is held back.
+        absent: the error for a partition that is not led here.
+        connections: muted while one of their fetches is delayed.
     """
 
     def __init__(
@@ -80,22 +80,23 @@ class ConsumerFetches:
         self._partitions = partitions
         self._absent = absent
         self._delayed: DelayedFetches[ConsumerFetch] = DelayedFetches(machine, BrokerTimer.FETCH, self._answer_news)
-        self._standing: dict[ActorName, ConsumerFetch] = {}
-        """Who was last told that there is no news -> its fetch, which stands where it waited: a client at rest asks the
-        same again, and as long as nothing changed there (``look_again``) no row of it need be looked at."""
+        self._reusable: dict[ActorName, ConsumerFetch] = {}
+        """Client -> its last fetch, if that was answered without news. An idle client sends the same request again; its
+        rows need not be examined until something changes (``invalidate``).
+        """
         self._connections = connections
 
     def asked(self, event: Received) -> None:
-        """Answer, or hold back until ``min_bytes`` are there or ``max_wait_ms`` are over."""
+        """Answer, or delay until ``min_bytes`` are available or ``max_wait_ms`` have passed."""
         request: Fetch = event.message
-        standing = self._standing.pop(event.peer, None)
-        if standing is not None and standing.watched:
-            if standing.request is request:
-                standing.number, standing.caller = self._delayed.next_number(), caller_of(event)
-                self._delayed.hold_again(standing, request.max_wait_ms)
+        previous = self._reusable.pop(event.peer, None)
+        if previous is not None and previous.watched:
+            if previous.request is request:
+                previous.number, previous.caller = self._delayed.next_number(), caller_of(event)
+                self._delayed.hold_reused(previous, request.max_wait_ms)
                 self._connections.mute(event)
                 return
-            unwatch(standing)
+            unwatch(previous)
         fetch = ConsumerFetch(self._delayed.next_number(), caller_of(event), request)
         available = 0
         failed = False
@@ -104,7 +105,7 @@ class ConsumerFetches:
             partition, error = self._partition_for(row)
             if partition is None or error is not _NONE:
                 failed = True
-                fetch.available[index] = 0  # it has something to say: its error
+                fetch.available[index] = 0  # has an answer: its error
                 continue
             watched.append(partition.waiters)
             there = partition.available_bytes(row)
@@ -125,20 +126,20 @@ class ConsumerFetches:
         self._machine.reply(event, FetchReply(partitions=rows))
 
     def grown(self, partition: Readable) -> None:
-        """Records were appended, or may be read now: answer the fetches that have enough."""
+        """Records were appended, or became readable: answer the fetches that have enough."""
         self._delayed.grown(partition.waiters, partition.available_bytes)
 
     def time_is_over(self, number: int) -> None:
-        """Answer a fetch with what there is.
+        """Answer a fetch with the available records.
 
-        Since v7 with nothing about partitions of which there is no news, as in a fetch session (KIP-227).
+        From v7 on, the answer omits partitions without news, as in a fetch session (KIP-227).
         """
         fetch = self._delayed.time_is_over(number)
         in_session = fetch.caller.version >= FETCH_SESSIONS_SINCE
         if in_session and not fetch.available:
             caller = fetch.caller
             self._machine.reply(caller, _NO_NEWS)
-            self._stand(fetch)
+            self._keep_for_reuse(fetch)
             self._connections.answered(caller)
             return
         unwatch(fetch)
@@ -148,29 +149,30 @@ class ConsumerFetches:
             self.answer_all(fetch)
 
     def give_up(self, partition: Readable) -> list[ConsumerFetch]:
-        """Whoever waits for this partition waits no more, and is to be answered (``answer_all``)."""
+        """Stop the wait of all fetches of this partition; the caller must answer them (``answer_all``)."""
         return self._delayed.give_up(partition.waiters)
 
     def answer_all(self, fetch: ConsumerFetch) -> None:
-        """Answer every row as it is now."""
+        """Answer every row in its current state."""
         self._answer(fetch, tuple(range(len(fetch.rows))))
 
     # --- parts -------------------------------------------------------------------------------------------------
 
-    def _stand(self, fetch: ConsumerFetch) -> None:
-        if not fetch.may_stand:
+    def _keep_for_reuse(self, fetch: ConsumerFetch) -> None:
+        if not fetch.is_reusable:
             unwatch(fetch)
             return
-        before = self._standing.get(fetch.caller.actor)
+        before = self._reusable.get(fetch.caller.actor)
         if before is not None:
             unwatch(before)
-        self._standing[fetch.caller.actor] = fetch
+        self._reusable[fetch.caller.actor] = fetch
 
     def _answer_news(self, fetch: ConsumerFetch) -> None:
         self._answer(fetch, tuple(sorted(fetch.available)))
 
     def _answer(self, fetch: ConsumerFetch, indexes: tuple[int, ...]) -> None:
-        """Reply with the rows at these indexes. ``max_bytes`` bounds the whole, but the first records always come.
+        """Reply with the rows at these indexes. ``max_bytes`` limits the total, but the first records are always
+        included.
 
         Source: KIP-74.
         """

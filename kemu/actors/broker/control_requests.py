@@ -1,8 +1,9 @@
-"""What the controller tells a broker, and what becomes of it (a part of the replicated broker).
+"""The controller's requests to a broker (a part of the replicated broker).
 
-LeaderAndIsr, StopReplica, UpdateMetadata: each is fenced by the controller's epoch and by our broker epoch, then
-LeaderAndIsr and StopReplica by the leader epoch of each partition. Until we know our own broker epoch (we are
-registered a moment after the start) requests wait: nobody could tell those of an earlier life from ours.
+These are LeaderAndIsr, StopReplica and UpdateMetadata. Each is fenced by the controller's epoch and by the own broker
+epoch; LeaderAndIsr and StopReplica also by the leader epoch of each partition. The broker learns its broker epoch
+shortly after the start, when it is registered. Until then requests wait, as those for an earlier registration could not
+be distinguished.
 
 Source: Kafka 2.8's ``KafkaApis``, ``ReplicaManager``; KIP-380 (broker epoch), KIP-570 (leader epoch in StopReplica).
 """
@@ -49,7 +50,7 @@ _NONE = ErrorCode.NONE
 
 
 class StopCall:
-    """A StopReplica that is answered when the logs it deletes are gone from the disk."""
+    """A StopReplica that is answered when its logs are deleted from the disk."""
 
     __slots__ = ("caller", "errors", "left")
 
@@ -60,7 +61,7 @@ class StopCall:
 
 
 class ControlRequests:
-    """See the module."""
+    """The handler of the controller's requests; see the module."""
 
     def __init__(
         self,
@@ -82,44 +83,44 @@ class ControlRequests:
         self.controller_id = -1
         self.controller_epoch = 0
         self.broker_epoch = -1
-        """Under which we are registered; -1 until we know."""
+        """The epoch of the registration; -1 while unknown."""
         self._held: list[Received] = []
-        """Control requests that came before we knew our broker epoch."""
-        self._behind: list[Received] = []
-        """A LeaderAndIsr whose logs are being made, and what came after it."""
-        self._taken = (-1, -1)
-        """Controller and broker epoch of the last request that was obeyed."""
+        """Control requests that arrived before the broker epoch was known."""
+        self._waiting_for_logs: list[Received] = []
+        """A LeaderAndIsr whose logs are being created, and all later requests."""
+        self._last_epochs = (-1, -1)
+        """Controller and broker epoch of the last executed request."""
 
     def registered(self, broker_epoch: int) -> None:
-        """We know our epoch: what waited for it is decided now."""
+        """The broker epoch is known: handle the waiting requests."""
         self.broker_epoch = max(self.broker_epoch, broker_epoch)
         held, self._held = self._held, []
         for event in held:
             self.asked(event)
 
     def asked(self, event: Received) -> None:
-        """Decide a control request."""
+        """Handle a control request, now or later."""
         if self.broker_epoch < 0:
             self._held.append(event)
             return
-        if self._behind:
-            self._behind.append(event)
+        if self._waiting_for_logs:
+            self._waiting_for_logs.append(event)
             return
         if isinstance(event.message, LeaderAndIsr) and (us := self._making_us(event.message)):
-            self._behind.append(event)
+            self._waiting_for_logs.append(event)
             self._machine.start_timer((BrokerTimer.MAKING_LOGS,), us)
             return
         self._decide(event)
 
     def logs_made(self) -> None:
-        """MAKING_LOGS fired: all that waited takes place now, one after the other (``replicaStateChangeLock``)."""
-        (made, *rest), self._behind = self._behind, []
+        """The timer MAKING_LOGS fired: handle all waiting requests in order (``replicaStateChangeLock``)."""
+        (made, *rest), self._waiting_for_logs = self._waiting_for_logs, []
         self._decide(made)
         for event in rest:
             self.asked(event)
 
     def _making_us(self, request: LeaderAndIsr) -> int:
-        """How long the logs take that this broker is to have and has not."""
+        """The time to create the missing logs of this broker's replicas."""
         manager = self._manager
         one_us = manager.replication.emulated_log_create_us
         if not one_us:
@@ -141,7 +142,7 @@ class ControlRequests:
     # --- fences ------------------------------------------------------------------------------------------------
 
     def _refusal(self, request: LeaderAndIsr | StopReplica | UpdateMetadata) -> ErrorCode:
-        """Why a whole request is refused; NONE adopts its controller epoch."""
+        """The error that refuses a whole request; NONE adopts its controller epoch."""
         manager = self._manager
         error = _NONE
         if 0 <= request.broker_epoch < self.broker_epoch and manager.rules.checks_broker_epoch:
@@ -161,8 +162,8 @@ class ControlRequests:
             self.controller_epoch = max(self.controller_epoch, request.controller_epoch)
             self.controller_id = request.controller_id
             epochs = (request.controller_epoch, request.broker_epoch)
-            if epochs != self._taken:
-                self._taken = epochs
+            if epochs != self._last_epochs:
+                self._last_epochs = epochs
                 self._machine.note(
                     ControlRequestTaken(
                         api=type(request).__name__,
@@ -187,7 +188,9 @@ class ControlRequests:
         self._machine.reply(event, LeaderAndIsrReply(error_code=_NONE, partition_errors=rows))
 
     def _take_part(self, state: LeaderAndIsrPartition) -> ErrorCode:
-        """Lead or follow one partition; why not. An epoch that is not higher is old news, or ours already."""
+        """Lead or follow one partition; returns the error. A leader epoch that is not higher is stale or already
+        adopted.
+        """
         manager = self._manager
         at = (state.topic_name, state.partition_index)
         replica = manager.replicas.get(at)
@@ -200,7 +203,7 @@ class ControlRequests:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if manager.node_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if replica is None and not state.is_new and manager.dirs.may_lie_on_a_failed_one(log_name(*at)):
+        if replica is None and not state.is_new and manager.dirs.may_be_in_failed_dir(log_name(*at)):
             return ErrorCode.KAFKA_STORAGE_ERROR
         if replica is None:
             replica = manager.create(at)
@@ -211,14 +214,14 @@ class ControlRequests:
             self._lead(replica, state)
         elif state.leader in manager.live_brokers:
             self._follow(replica, state)
-        # Else we keep our role: a follower of nobody is of no use, and the controller will tell when there is a leader.
+        # Else the role stays: there is no live leader to follow, and the controller will send a new one.
         return _NONE
 
     def _is_of_another_topic(self, replica: Replica, state: LeaderAndIsrPartition) -> bool:
-        """Whether its log was left over of a topic that is deleted, when its name is a new topic's.
+        """Whether the log is a leftover of a deleted topic with the name of a new topic.
 
-        Nobody tells this broker to delete it: the new topic goes without this replica, until it is deleted itself or an
-        operator removes the log. Source: ``ReplicaManager.hasConsistentTopicId``, KIP-516.
+        No request tells this broker to delete the log. The new topic does without this replica until it is deleted
+        itself or an operator removes the log. Source: ``ReplicaManager.hasConsistentTopicId``, KIP-516.
         """
         ours = replica.log.topic_id
         if NO_TOPIC_ID in (ours, state.topic_id) or ours == state.topic_id:
@@ -266,7 +269,7 @@ class ControlRequests:
                 high_watermark=replica.log.high_watermark,
             )
         )
-        if manager.is_shutting_down:  # it would come back into ISRs that it was taken out of to end in peace
+        if manager.is_shutting_down:  # otherwise it would rejoin ISRs from which the shutdown removed it
             self._fetchers.forget(replica.at)
             return
         truncates = not same or manager.rules.follows_same_leader_again
@@ -275,16 +278,16 @@ class ControlRequests:
     def _leave(self, replica: Replica, error: ErrorCode) -> None:
         if replica.role is Role.LEADER:
             self._led.end(replica, error)
-            self._offsets.leads_no_more(replica)
+            self._offsets.stops_leading(replica)
 
     def fail(self, replica: Replica) -> None:
-        """Its disk failed: it is offline from now on."""
+        """The replica's disk failed: it is offline from now on."""
         self._leave(replica, ErrorCode.KAFKA_STORAGE_ERROR)
         self._fetchers.forget(replica.at)
         replica.stop(Role.OFFLINE)
 
     def fail_dir(self, number: int) -> None:
-        """A log directory failed, and all replicas that lie there. Source: ``ReplicaManager.handleLogDirFailure``."""
+        """A log directory failed, with all replicas in it. Source: ``ReplicaManager.handleLogDirFailure``."""
         failed = self._manager.fail_dir(number)
         for replica in failed:
             self.fail(replica)
@@ -325,7 +328,7 @@ class ControlRequests:
         call.errors[at] = error
 
     def _may_stop(self, at: TopicPartition, leader_epoch: int) -> ErrorCode:
-        """Why a replica may not be stopped."""
+        """The error if a replica may not be stopped."""
         replica = self._manager.replicas.get(at)
         if replica is None:
             return _NONE
@@ -339,7 +342,7 @@ class ControlRequests:
         return ErrorCode.FENCED_LEADER_EPOCH
 
     def _delete(self, replica: Replica, call: StopCall) -> None:
-        """Delete a log; ``call`` is answered when no log of its is left on the disk."""
+        """Delete a log; ``call`` is answered when all of its logs are deleted from the disk."""
         self._manager.remove(replica)
         call.left += 1
 
@@ -366,7 +369,7 @@ class ControlRequests:
         self._machine.reply(event, UpdateMetadataReply(error_code=error))
 
     def _serve(self, request: UpdateMetadata) -> None:
-        """What we lead is for clients and followers from the metadata cache's first word of it to its last.
+        """Serve clients and followers only for led partitions that are in the metadata cache.
 
         Source: ``metadataCache.contains`` in ``KafkaApis.handleProduceRequest``, ``handleFetchRequest`` and
         ``handleDeleteRecordsRequest``.

@@ -1,10 +1,14 @@
-"""Followers' fetches at their leader (a part of the replicated broker): copies of batches, and news of who has what.
+"""Followers' fetches at their leader (a part of the replicated broker): copies of batches, and the followers'
+positions.
 
-A follower's fetch offset says what it has; that moves the high watermark and the ISR. A fetch that is refused says
-nothing (KAFKA-8400), nor does one of a follower whose log has parted ways with ours: it is told where, and cuts
-(KIP-595, KAFKA-13141). As consumers' fetches they are held back until there is something; but a follower reads to the
-log's end. Followers are served whatever the metadata cache has; Kafka refuses to them, as to clients, what it has not:
-a topic that waits for its reassignment to be deleted (UNKNOWN_TOPIC_OR_PARTITION from the next UpdateMetadata on).
+A follower's fetch offset confirms its log up to there, which moves the high watermark and the ISR. A refused fetch
+confirms nothing (KAFKA-8400). Neither does a fetch of a follower whose log diverges: the follower learns the offset and
+truncates (KIP-595, KAFKA-13141). Like consumers' fetches they are delayed until data is available; but a follower reads
+up to the log's end.
+
+Followers are served regardless of the metadata cache. Kafka refuses their fetches of partitions that are not in it, as
+it does for clients. This matters for a topic whose deletion waits for its reassignment (UNKNOWN_TOPIC_OR_PARTITION from
+the next UpdateMetadata on).
 
 Source: Kafka 2.8's ``ReplicaManager.fetchMessages``, ``Partition.updateFollowerFetchState``, ``readRecords``.
 """
@@ -40,9 +44,9 @@ _fetch_reply = maker(FetchReply)
 
 
 class FollowerFetch(DelayedFetch):
-    """A follower's fetch.
+    """A follower's delayed fetch.
 
-    ``replicas``: what its rows read, as long as that is known to be led here; else None. ``waited``: it was held back.
+    ``replicas``: the replica of each row, while it is known to be led here; else None. ``waited``: it was delayed.
     """
 
     __slots__ = ("broker", "replicas", "waited")
@@ -57,7 +61,9 @@ class FollowerFetch(DelayedFetch):
 
 
 class FollowerFetches:
-    """See the module. In a cluster at rest nearly all rows are without news, so these take the short way."""
+    """Handles followers' fetches; see the module. In an idle cluster nearly all rows have no news, and take a fast
+    path.
+    """
 
     def __init__(
         self,
@@ -77,7 +83,7 @@ class FollowerFetches:
         self._delayed: DelayedFetches[FollowerFetch] = DelayedFetches(machine, BrokerTimer.FOLLOWER_FETCH, self._answer)
 
     def asked(self, event: Received) -> None:
-        """Take note of what the follower has; answer, or hold back until there is more."""
+        """Record the follower's positions; answer, or delay until more is available."""
         request: Fetch = event.message
         broker, led = request.replica_id, self._manager.led
         fetch = FollowerFetch(
@@ -88,7 +94,7 @@ class FollowerFetches:
         available = 0
         for index, row in enumerate(request.partitions):
             replica = led.get((row.topic, row.partition))
-            if replica is not None and replica.is_copied_whole(row, broker):
+            if replica is not None and replica.is_fully_copied(row, broker):
                 fetch.replicas.append(replica)
                 served.append((replica, row))
                 continue
@@ -100,7 +106,7 @@ class FollowerFetches:
                 if replica is not None and broker in replica.followers and self._manager.rules.failed_fetches_count:
                     served.append((replica, row))
                 continue
-            if broker not in replica.followers:  # nobody's position: nothing of it is waited for
+            if broker not in replica.followers:  # not a follower: do not wait for its rows
                 fetch.replicas.append(None)
                 fetch.available[index] = 0
                 continue
@@ -111,7 +117,7 @@ class FollowerFetches:
             fetch.replicas.append(replica)
             served.append((replica, row))
         if at_once or available >= request.min_bytes or request.max_wait_ms <= 0 or not request.partitions:
-            # What was read before the positions count, high watermarks included, as Kafka does.
+            # Kafka, too, reads (high watermarks included) before it records the positions.
             self._answer(fetch)
         else:
             fetch.waited = True
@@ -132,40 +138,42 @@ class FollowerFetches:
         self._delayed.grown(waiters, replica.bytes_to_copy)
 
     def _held_back(self, replica: Replica, broker: int) -> bool:
-        """Whether a follower gets nothing of a partition now: it is not in sync, and our throttled rate is reached."""
+        """Whether the throttled rate withholds a partition from a follower that is not in sync."""
         quota = self._manager.leader_quota
         if quota.rate is None or broker in replica.in_sync.members:
             return False
         return quota.holds_back(replica.at, self._machine.now_us)
 
     def time_is_over(self, number: int) -> None:
-        """Answer with what there is."""
+        """Answer with the available records."""
         fetch = self._delayed.time_is_over(number)
         unwatch(fetch)
         self._answer(fetch)
 
     def link_down(self, peer: ActorName) -> None:
-        """A connection broke: what we told the follower there may have been lost."""
+        """A connection broke: the last answer to the follower there may be lost."""
         manager = self._manager
         broker = next((broker for broker, host in manager.live_brokers.items() if host == peer), -1)
         for replica in manager.led.values():
             follower = replica.followers.get(broker)
             if follower is not None:
-                follower.told_watermark = -1
+                follower.sent_watermark = -1
 
     def give_up(self, replica: Replica) -> list[FollowerFetch]:
-        """Whoever waits for this partition waits no more, and is to be answered (``answer_all``)."""
+        """Stop the wait of all fetches of this partition; the caller must answer them (``answer_all``)."""
         return self._delayed.give_up(replica.follower_waiters)
 
     def answer_all(self, fetch: FollowerFetch) -> None:
-        """Answer a fetch whose partition went away: every row as it is now."""
+        """Answer a fetch that lost a partition: every row in its current state."""
         fetch.replicas = [None] * len(fetch.rows)
         self._answer(fetch)
 
     # --- parts -------------------------------------------------------------------------------------------------
 
     def _take_positions(self, served: list[tuple[Replica, FetchPartition]], broker: int) -> None:
-        """A follower has everything below its offsets: it may join ISRs, high watermarks may rise."""
+        """Record positions: the follower has everything below its offsets. It may join ISRs, and high watermarks may
+        rise.
+        """
         manager, now_us = self._manager, self._machine.now_us
         for replica, row in served:
             end = replica.log.end_offset
@@ -183,7 +191,7 @@ class FollowerFetches:
                 self._deletions.fetched(replica, broker, row.log_start_offset)
 
     def _answer(self, fetch: FollowerFetch) -> None:
-        """Reply about the partitions with news: records, an error, or another high watermark than last told."""
+        """Reply with the partitions that have news: records, an error, or another high watermark than last sent."""
         broker = fetch.broker
         left = fetch.max_bytes
         rows: list[FetchedPartition] = []
@@ -219,10 +227,10 @@ class FollowerFetches:
                 if self._manager.leader_quota.rate is not None:
                     self._manager.leader_quota.record(replica.at, copied, self._machine.now_us)
             watermark = log.high_watermark
-            if not batches and (follower is None or watermark == follower.told_watermark):
+            if not batches and (follower is None or watermark == follower.sent_watermark):
                 continue
             if follower is not None:
-                follower.told_watermark = watermark
+                follower.sent_watermark = watermark
             rows.append(
                 _fetched_partition(
                     topic=row.topic,
@@ -243,7 +251,7 @@ class FollowerFetches:
             if error is not _NONE:
                 return error
         if broker not in replica.followers and self._manager.rules.refuses_unassigned:
-            # Not assigned, as far as we know: the LeaderAndIsr that adds it may still be on its way to us.
+            # Not assigned according to this leader: the LeaderAndIsr that adds the replica may still be on its way.
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         log = replica.log
         diverging = replica.divergence(row)

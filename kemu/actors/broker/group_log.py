@@ -1,9 +1,9 @@
-"""The replicated ``__consumer_offsets`` on a broker: its logs are ours, what is in them is the coordinator's.
+"""The replicated ``__consumer_offsets`` on a broker: the broker has the logs, the coordinator their content.
 
 A part of the replicated broker. The group coordinator is another actor of the same process (``b0/coordinator``). It is
-told when this broker begins to lead a partition of the offsets topic, with the whole log, and when it ends. What it
-wants written comes here as ``AppendGroups``, and is answered when it is below the high watermark, so that a coordinator
-elected from the in-sync replicas knows whatever was told to a member.
+informed when this broker starts to lead a partition of the offsets topic, with the whole log, and when it stops. Its
+writes arrive as ``AppendGroups``, and are answered when they are below the high watermark. Thus a coordinator elected
+from the in-sync replicas knows everything that members were told.
 
 Source: Kafka 2.8's ``GroupMetadataManager.storeGroup``/``storeOffsets`` (acks=-1, ``offsets.commit.timeout.ms``),
 ``GroupCoordinator.onElection``/``onResignation``; ``CoordinatorPartitionWriter.append`` of the Java coordinator
@@ -30,21 +30,21 @@ class GroupCall(ProduceCall):
     __slots__ = ()
 
     def reply(self) -> AppendGroupsReply:
-        """What came of it."""
+        """The result of the append."""
         (row,) = self.rows
         assert row is not None
         return AppendGroupsReply(error=row.error, base_offset=row.base_offset)
 
 
 class WatchedCall(GroupCall):
-    """One that its coordinator counts as written; it wants to hear when the high watermark has passed it."""
+    """An append that the coordinator considers written; the answer reports when the high watermark has passed it."""
 
     __slots__ = ()
     asks_for_min_isr = False
 
 
 class OffsetsHost:
-    """See the module."""
+    """The broker's side of the coordinator's log; see the module."""
 
     def __init__(self, machine: Machine, manager: ReplicaManager, led: LedPartitions) -> None:
         self._machine = machine
@@ -53,23 +53,25 @@ class OffsetsHost:
         self._coordinator = coordinator_on(host_of(machine.name))
 
     def leads(self, replica: Replica) -> None:
-        """We lead this partition: if it is one of ours and that is new, the coordinator takes its groups up."""
+        """The broker leads this partition: if it is a new one of the offsets topic, the coordinator loads its
+        groups.
+        """
         if replica.topic == OFFSETS_TOPIC and replica.led_since == replica.leader_epoch:
             records = replica.log.contents()
             message = LeadGroups(partition=replica.number, leader_epoch=replica.leader_epoch, records=records)
             self._machine.request(self._coordinator, message, VERSION)
 
-    def leads_no_more(self, replica: Replica) -> None:
-        """We do not: the coordinator gives its groups up."""
+    def stops_leading(self, replica: Replica) -> None:
+        """The broker stops leading the partition: the coordinator unloads its groups."""
         if replica.topic == OFFSETS_TOPIC:
             message = ResignGroups(partition=replica.number, leader_epoch=replica.leader_epoch)
             self._machine.request(self._coordinator, message, VERSION)
 
     def append(self, event: Received) -> None:
-        """Append for the coordinator; it is answered once all in-sync replicas have it.
+        """Append for the coordinator; answered once all in-sync replicas have the records.
 
-        A coordinator that has not heard yet that we lead no more, or lead again, is refused. One that waits by itself
-        (``required_acks`` 1) is not asked for ``min.insync.replicas``, and never answered that it took too long.
+        A coordinator that has not learned of the end of the leadership, or of a new one, is refused. With
+        ``required_acks`` 1, ``min.insync.replicas`` does not apply, and there is no timeout.
         """
         request: AppendGroups = event.message
         replica = self._manager.led.get((OFFSETS_TOPIC, request.partition))

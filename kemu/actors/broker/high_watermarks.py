@@ -1,7 +1,8 @@
-"""How a leader's high watermark rises, and who waited for that (a part of the replicated broker).
+"""A leader's high watermark, and the requests that wait for it (a part of the replicated broker).
 
-It is looked at when it may rise: a partition is led anew, its log or that of a follower grows, its ISR has changed. Not
-when time alone has passed, after which nobody waits any more for who was in sync a moment ago: that is noticed then.
+It is recomputed when it may rise: on a new leadership, and when the own log, a follower's log or the ISR changes. It is
+not recomputed when only time has passed, after which a replica that was recently in sync no longer counts; the next
+such event takes that into account.
 
 Source: Kafka's ``Partition.maybeIncrementLeaderHW``, ``Partition.checkEnoughReplicasReachOffset``; 3.7's
 ``Partition.isUnderMinIsr`` (KAFKA-15583).
@@ -21,7 +22,7 @@ _high_watermark_advanced = maker(HighWatermarkAdvanced)
 
 
 class HighWatermarks:
-    """See the module."""
+    """Raises high watermarks; see the module."""
 
     def __init__(
         self, machine: Machine, manager: ReplicaManager, calls: ProduceCalls, consumer_fetches: ConsumerFetches
@@ -32,7 +33,7 @@ class HighWatermarks:
         self._consumer_fetches = consumer_fetches
 
     def advance(self, replica: Replica) -> None:
-        """Raise a leader's high watermark as far as it goes; whoever waited for that is answered."""
+        """Raise a leader's high watermark as far as possible, and answer the requests that waited for that."""
         if replica.role is not _LEADER:
             return
         manager = self._manager

@@ -1,8 +1,8 @@
-"""A partition on a broker without replication: its log, the batches that wait for the disk, and who waits for records.
+"""A partition on a broker without replication: its log, the batches that wait for the disk, and the waiting fetches.
 
-One append per partition is on its way to the disk at a time; batches that arrive meanwhile queue and go together with
-the next one. So offsets are given in the order of arrival, a failed append leaves no gap, and a producer's batch is
-always checked against what is durable.
+One append per partition is in progress at a time; batches that arrive meanwhile queue for the next one. So offsets are
+assigned in the order of arrival, a failed append leaves no gap, and a producer's batch is always checked against
+durable data.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _new = tuple.__new__
 
 
 class QueuedBatch(NamedTuple):
-    """A batch, and the row of the request it is."""
+    """A batch, and its row in the request."""
 
     batch: ProduceBatch
     call: ProduceCall
@@ -53,20 +53,20 @@ class HostedPartition:
         self.log = log
         self.log_name = log_name(topic, number)
         self.life = life
-        """Which start of this process it is: told with each append, and decides nothing."""
+        """Number of the start of this process; added to each append, without effect on decisions."""
         self.epochs = LeaderEpochs()
-        """Which epoch wrote which part of the log."""
+        """The leader epochs of the log."""
         for batch in log.ranges():
             self.epochs.assign(batch.leader_epoch, batch.base_offset)
         self.lead(leader_epoch)
         self.queue: list[QueuedBatch] = []
         self.appending: list[tuple[LoggedBatch, QueuedBatch]] = []
-        """What the append on its way holds; empty when there is none."""
+        """The content of the append in progress; empty without one."""
         self.waiters: Waiters = {}
 
     @property
     def may_be_behind(self) -> bool:
-        """No: without replication what is in the log is committed."""
+        """False: without replication everything in the log is committed."""
         return False
 
     def lead(self, leader_epoch: int) -> None:
@@ -75,17 +75,17 @@ class HostedPartition:
         self.epochs.assign(leader_epoch, self.log.end_offset)
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
-        """What is wrong with the leader epoch a client believes in (-1 = it does not say). Source: KIP-320."""
+        """The error for a client's leader epoch (-1 = unknown to the client). Source: KIP-320."""
         return leader_epoch_error(current_leader_epoch, self.leader_epoch)
 
     def available_bytes(self, row: FetchPartition) -> int:
-        """How many bytes there are for a fetch of this partition."""
+        """The number of bytes available for a fetch of this partition."""
         return min((self.log.high_watermark - row.fetch_offset) * self.record_bytes, row.max_bytes)
 
     def next_append(self, now_ms: int) -> list[tuple[QueuedBatch, ProducedBatch]]:
-        """Move queued batches to ``appending``; returns those that are decided without the disk, with their row.
+        """Move queued batches to ``appending``; returns those decided without the disk, with their rows.
 
-        At most one batch of a producer goes with one append: the next is checked when the first is durable.
+        An append contains at most one batch per producer: the next one is checked when the first is durable.
         """
         assert not self.appending, f"{self.log_name}: one append at a time"
         decided: list[tuple[QueuedBatch, ProducedBatch]] = []
@@ -113,5 +113,5 @@ class HostedPartition:
         return decided
 
     def records(self) -> tuple[Record, ...]:
-        """The disk records of what is being appended."""
+        """The disk records of the current append."""
         return tuple([to_record(logged) for logged, _ in self.appending])

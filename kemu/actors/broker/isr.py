@@ -1,8 +1,8 @@
-"""Who is in sync: what a leader knows of its followers, and the rules by which the ISR and the high watermark move.
+"""The ISR on its leader: the followers' state, and the rules by which the ISR and the high watermark move.
 
-The ISR is in the metadata store; the leader changes it there by compare-and-set. While such a write is under way nobody
-knows whether it counts, so both outcomes must be safe: members that it would add count for the high watermark, members
-that it would remove still do (the *maximal* ISR).
+The ISR is in the metadata store; the leader changes it there by compare-and-set. While such a write is in progress its
+result is unknown, so both results must be safe. Replicas that it would add count for the high watermark, and replicas
+that it would remove still count (the *maximal* ISR).
 
 Source: Kafka 2.8's ``Partition`` and ``Replica``.
 """
@@ -17,7 +17,7 @@ NEVER_US = -(1 << 62)
 
 
 class Follower:
-    """What a leader knows of one of its followers."""
+    """A leader's state of one of its followers."""
 
     __slots__ = (
         "broker",
@@ -26,37 +26,37 @@ class Follower:
         "fetched_us",
         "leader_end_then",
         "seen_epoch",
-        "told_watermark",
+        "sent_watermark",
     )
 
     def __init__(self, broker: int) -> None:
         self.broker = broker
         self.end_offset = UNKNOWN_OFFSET
-        """Its log's end, as its last fetch said; -1 before the first one."""
+        """Its log end according to its last fetch; -1 before the first one."""
         self.caught_up_us = NEVER_US
-        """When it last had everything the leader had."""
+        """Time at which it last had all records of the leader."""
         self.fetched_us = NEVER_US
         self.leader_end_then = 0
-        """The leader's end at its last fetch."""
+        """The leader's log end at the follower's last fetch."""
         self.seen_epoch = -1
         """The leader epoch of its last fetch."""
-        self.told_watermark = -1
+        self.sent_watermark = -1
         """The high watermark in the last answer to it."""
 
     def reset(self, caught_up_us: int) -> None:
-        """Nothing is known of it: the leader is new."""
+        """Reset to unknown: the leader is new."""
         self.end_offset = UNKNOWN_OFFSET
         self.caught_up_us = caught_up_us
         self.fetched_us = NEVER_US
         self.leader_end_then = 0
         self.seen_epoch = -1
-        self.told_watermark = -1
+        self.sent_watermark = -1
 
     def fetched(self, offset: int, leader_end: int, leader_epoch: int, now_us: int) -> None:
-        """It asked for what comes after ``offset``: it has everything below.
+        """The follower fetched from ``offset``: it has everything below.
 
-        It was caught up now if that is our end, or at its last fetch if that was our end then: a follower that asks
-        steadily, always one batch behind, is in sync.
+        It is caught up now if that is the leader's end, or was at its last fetch if that was the leader's end then. So
+        a follower that fetches steadily, always one batch behind, is in sync.
         """
         if offset >= leader_end:
             if now_us > self.caught_up_us:
@@ -70,7 +70,7 @@ class Follower:
 
 
 class InSync:
-    """A partition's ISR on its leader: as last confirmed by the store, and the change that is under way."""
+    """A partition's ISR on its leader: as last confirmed by the store, and the pending change."""
 
     __slots__ = ("members", "proposed", "zk_version")
 
@@ -80,14 +80,14 @@ class InSync:
         self.zk_version = 0
 
     def settle(self, members: tuple[int, ...], zk_version: int) -> None:
-        """This is the ISR now, and the version of its node."""
+        """Set the confirmed ISR and the version of its node."""
         self.members = members
         self.zk_version = zk_version
         self.proposed = None
 
     @property
     def maximal(self) -> tuple[int, ...]:
-        """Everybody who may be in the ISR."""
+        """All replicas that may be in the ISR."""
         if self.proposed is None:
             return self.members
         return self.members + tuple(broker for broker in self.proposed if broker not in self.members)
@@ -96,10 +96,10 @@ class InSync:
 def watermark_for(
     own_end: int, followers: Iterable[Follower], in_sync: InSync, now_us: int, lag_us: int, rules: ReplicaRules
 ) -> int:
-    """What all replicas that count have: those in the ISR, and those that were caught up a short while ago.
+    """The offset that all counted replicas have reached: those in the ISR, and those that were caught up recently.
 
-    The latter keep the high watermark from running away from a replica that is about to join. -1 while the position
-    of one that counts is unknown.
+    The latter prevent the high watermark from outrunning a replica that is about to join. -1 while the position of a
+    counted replica is unknown.
     """
     counted = in_sync.maximal if rules.maximal_isr else in_sync.members
     least = own_end
@@ -114,7 +114,7 @@ def fallen_behind(
 ) -> tuple[int, ...]:
     """ISR members that have not been caught up for longer than ``replica.lag.time.max.ms``, ascending.
 
-    One that has everything stays, however long ago it asked (KAFKA-7152).
+    A member that has everything stays, however long ago its last fetch was (KAFKA-7152).
     """
     return tuple(
         sorted(
@@ -130,10 +130,10 @@ def fallen_behind(
 def may_join(
     follower: Follower, high_watermark: int, epoch_start: int, leader_epoch: int, alive: bool, rules: ReplicaRules
 ) -> bool:
-    """Whether a replica outside the ISR has all that may be committed.
+    """Whether a replica outside the ISR has everything that may be committed.
 
-    The high watermark of a new leader may be behind the true one; everything that can have been committed before its
-    epoch is below the epoch's start, though.
+    The high watermark of a new leader may be lower than the true one. But everything that can have been committed
+    before its epoch is below the epoch's start.
     """
     return (
         follower.end_offset >= high_watermark

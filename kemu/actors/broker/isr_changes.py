@@ -1,8 +1,8 @@
-"""How a leader changes its ISRs: who fell behind, what is proposed, what came of it (a part of the replicated broker).
+"""A leader's ISR changes: lagging replicas, proposals and their results (a part of the replicated broker).
 
-Until a change is decided both outcomes are possible, and the leader counts everybody who may be in the ISR
-(``InSync.maximal``); there is one change of a partition at a time. Who decides is a rule (``IsrPath``): the store,
-which the leader writes itself (``isr_store``), or the controller, which the leader asks (``alter_isr``).
+Until a change is decided both results are possible, and the leader counts all replicas that may be in the ISR
+(``InSync.maximal``). Each partition has at most one pending change. A rule (``IsrPath``) selects the decider: the
+store, which the leader writes itself (``isr_store``), or the controller, which the leader asks (``alter_isr``).
 
 Source: Kafka 2.8's ``Partition`` (maybeShrinkIsr, maybeExpandIsr, handleAlterIsrResponse).
 """
@@ -21,7 +21,7 @@ from kemu.protocol.notes.replication import IsrChanged, IsrChangeFailed, IsrChan
 
 
 class IsrChange(NamedTuple):
-    """A change that was decided under this leader epoch, from the ISR that the state node had in this version."""
+    """A change proposed under this leader epoch, from the ISR in this version of the state node."""
 
     replica: Replica
     leader_epoch: int
@@ -31,37 +31,37 @@ class IsrChange(NamedTuple):
 
     @property
     def still_counts(self) -> bool:
-        """Whether the leadership it was decided under still lasts."""
+        """Whether the leadership of the proposal still lasts."""
         return self.replica.role is Role.LEADER and self.replica.leader_epoch == self.leader_epoch
 
 
 class IsrWriter(Protocol):
-    """Has changes decided."""
+    """Sends ISR changes to their decider: ``IsrStore`` or ``AlterIsrs``."""
 
     def write(self, change: IsrChange) -> None:
-        """Have it decided: ``IsrChanges`` is told in a later step, or in this one if it cannot be."""
+        """Send a change. ``IsrChanges`` gets the result in a later step, or in this one if the change is impossible."""
         ...
 
     def registered(self, session: BrokerSession) -> None:
-        """Our controller part has a session (0: it has expired, and a new one will follow)."""
+        """The controller part has a new session (0: it has expired, and a new one will follow)."""
         ...
 
     def hours_pass(self) -> None:
-        """What is done at intervals is at any moment of them."""
+        """Put periodic work at a random point of its interval."""
         ...
 
     def handle(self, event: Event) -> bool:
-        """Take an event of a connection of its own; False if it is not its."""
+        """Handle an event of its own connection; False for other events."""
         ...
 
     @property
     def timers(self) -> Mapping[str, Callable[[], None]]:
-        """What it does when one of its timers fires."""
+        """The handlers of its timers."""
         ...
 
 
 class IsrChanges:
-    """See the module. ``writer`` is given before the broker starts."""
+    """A leader's ISR changes; see the module. ``writer`` is set before the broker starts."""
 
     writer: IsrWriter
 
@@ -73,31 +73,31 @@ class IsrChanges:
         self._watermarks = watermarks
         self._draws = draws
 
-    # --- who fell behind ---------------------------------------------------------------------------------------
+    # --- lagging replicas ----------------------------------------------------------------------------------------
 
-    def look_later(self) -> None:
-        """Look who fell behind when half of the lag that is allowed is over."""
+    def check_later(self) -> None:
+        """Schedule the next check for lagging replicas, after half of the allowed lag."""
         self._machine.start_timer((BrokerTimer.ISR,), self._manager.lag_us // 2)
 
     def hours_pass(self) -> None:
-        """The looks, and what the writer does at intervals, are at any moment of their intervals."""
+        """Put the checks, and the writer's periodic work, at a random point of their intervals."""
         self.writer.hours_pass()
         every_us = self._manager.lag_us // 2
         self._machine.start_timer((BrokerTimer.ISR,), self._draws.us(DrawName.ISR_CHECK_PHASE, every_us, every_us))
 
-    def look(self) -> None:
-        """ISR fired."""
+    def check(self) -> None:
+        """The timer ISR fired: check for lagging replicas."""
         manager = self._manager
         for replica in manager.led.values():
             isr = replica.shrunk(self._machine.now_us, manager.lag_us, manager.rules)
             if isr is not None:
                 self.propose(replica, isr, "shrink")
-        self.look_later()
+        self.check_later()
 
     # --- changes -----------------------------------------------------------------------------------------------
 
     def propose(self, replica: Replica, isr: tuple[int, ...], why: str) -> None:
-        """Try to make this the ISR."""
+        """Propose a new ISR."""
         assert replica.role is Role.LEADER and replica.in_sync.proposed is None and isr
         replica.in_sync.proposed = isr
         self._machine.note(
@@ -111,8 +111,8 @@ class IsrChanges:
         )
         self.writer.write(IsrChange(replica, replica.leader_epoch, replica.in_sync.zk_version, isr, why))
 
-    def took(self, change: IsrChange, isr: tuple[int, ...], version: int) -> None:
-        """The state node has this ISR now, in this version."""
+    def accepted(self, change: IsrChange, isr: tuple[int, ...], version: int) -> None:
+        """The change was accepted: the state node has this ISR and version."""
         replica = change.replica
         replica.in_sync.settle(isr, version)
         self._machine.note(
@@ -129,7 +129,7 @@ class IsrChanges:
         self._watermarks.advance(replica)
 
     def refused(self, change: IsrChange, why: str) -> None:
-        """Nothing was changed: our ISR stays as it was, and may be changed again."""
+        """The change was refused: the ISR is unchanged, and a new change may be proposed."""
         replica = change.replica
         replica.in_sync.proposed = None
         self._machine.note(
@@ -143,7 +143,7 @@ class IsrChanges:
         )
 
     def pending(self, change: IsrChange, why: str) -> None:
-        """The controller knows better: until its LeaderAndIsr comes, everybody who may be in the ISR counts."""
+        """The controller has newer state: until its LeaderAndIsr comes, all replicas that may be in the ISR count."""
         replica = change.replica
         self._machine.note(
             IsrChangePending(

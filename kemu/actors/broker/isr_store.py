@@ -1,12 +1,12 @@
-"""How a leader writes ISRs into the metadata store itself (a part of the replicated broker).
+"""A leader's own writes of ISRs into the metadata store (a part of the replicated broker).
 
-A change is a compare-and-set on the partition's state node, with the version the leader knows. It leaves leader, leader
-epoch and the deciding controller's epoch as they are. Until the store has answered, both outcomes are possible
-(``InSync.maximal``); a lost answer is found out by writing again: what was done already is refused for its version, and
+A change is a compare-and-set on the partition's state node, with the version the leader knows. It does not change
+leader, leader epoch and the deciding controller's epoch. Until the store has answered, both results are possible
+(``InSync.maximal``). After a lost answer the write is repeated: if it was already executed, the version conflicts, and
 then the node is read and compared (KAFKA-1382).
 
-The session is the one the broker's controller part opened, and this part attaches to it. Changes wait while there is
-none; those that were under way when a session expired are tried again under the next, if their leadership still lasts.
+The session is the one of the broker's controller part; this part attaches to it. Changes wait while there is none.
+Those in progress when a session expires are repeated in the next one, if their leadership still lasts.
 
 Until inter.broker.protocol.version 2.6. Source: Kafka 2.8's ``Partition.updateIsr``, ``ReplicationUtils``,
 ``ZkIsrManager`` (the notifications).
@@ -43,16 +43,16 @@ class _Write(NamedTuple):
     change: IsrChange
     data: bytes
     reading: bool = False
-    """The write was refused; what is there is being read."""
+    """The write was refused; the node's content is being read."""
 
 
 class IsrStore:
-    """See the module.
+    """Writes ISRs to the store; see the module.
 
     Args:
         store: the store's actor.
         session_timeout_ms: of the process's session.
-        max_in_flight: how many transactions may be on their way.
+        max_in_flight: limit of transactions in flight.
     """
 
     def __init__(
@@ -73,26 +73,26 @@ class IsrStore:
             machine, self, store=store, timeout_ms=session_timeout_ms, max_in_flight=max_in_flight, draws=draws
         )
         self._attached_to = NO_SESSION
-        """The session under which changes are submitted; none while we are not attached."""
+        """The session for the changes; none while not attached."""
         self._undecided: list[_Write] = []
-        """In the order they were proposed; each is submitted once per session."""
+        """In the order of the proposals; each is submitted once per session."""
         self._changed: dict[TopicPartition, None] = {}
-        """Partitions whose new ISR was not announced to the controller yet."""
+        """Partitions whose new ISR has not been announced to the controller yet."""
         self._announcing: tuple[TopicPartition, ...] = ()
-        """Those whose announcement is on its way."""
+        """Partitions whose announcement is in progress."""
         self._last_change_us = 0
         self._last_announced_us = 0
 
     # --- the session -------------------------------------------------------------------------------------------
 
     def registered(self, session: BrokerSession) -> None:
-        """Our controller part has a session (0: it has expired, and a new one will follow)."""
+        """The controller part has a session (0: it has expired, and a new one will follow)."""
         if session.session_id not in (NO_SESSION, self._attached_to):
             self._attached_to = NO_SESSION
             self.session.attach(session.session_id)
 
     def session_opened(self, session_id: int) -> None:
-        """We are attached: all that is undecided is submitted (again)."""
+        """Attached: submit all undecided writes (again)."""
         self._attached_to = session_id
         if self._announcing:
             self._not_announced()
@@ -101,34 +101,34 @@ class IsrStore:
             self._submit(write)
 
     def session_expired(self) -> None:
-        """Our controller part will learn it too, and register again."""
+        """The controller part will learn this, too, and register again."""
         self._attached_to = NO_SESSION
 
     def session_closed(self, code: StoreCode) -> None:
-        """Never: it is our controller part that closes it."""
+        """Never called: the controller part closes the session."""
         raise AssertionError(f"{self._machine.name} does not close the session ({code})")
 
     def watch_fired(self, event: WatchEvent) -> None:
-        """Never: a broker sets no watches."""
+        """Never called: a broker sets no watches."""
         raise AssertionError(f"{self._machine.name} set no watch: {event}")
 
     def handle(self, event: Event) -> bool:
-        """Take an event of the session; False if it is not its."""
+        """Handle an event of the session; False for other events."""
         return self.session.handle(event)
 
     @property
     def timers(self) -> Mapping[str, Callable[[], None]]:
-        """The announcements'."""
+        """The timer of announcements."""
         return {BrokerTimer.ISR_NOTIFY: self.notify_due}
 
     def hours_pass(self) -> None:
-        """The session's pings are at any moment of their interval."""
+        """Put the session's next ping at a random point of its interval."""
         self.session.hours_pass()
 
     # --- changes -----------------------------------------------------------------------------------------------
 
     def write(self, change: IsrChange) -> None:
-        """Write it, as soon as there is a session."""
+        """Write the change as soon as there is a session."""
         state = PartitionState(self._manager.node_id, change.leader_epoch, change.isr, change.replica.controller_epoch)
         self._try(_Write(change, state_data(state)))
 
@@ -147,25 +147,27 @@ class IsrStore:
 
     def _decided(self, write: _Write, result: TransactionResult) -> None:
         if result.code is StoreCode.OK and (not write.reading or result.results[0].data == write.data):
-            self._changes.took(write.change, write.change.isr, result.results[0].version)
+            self._changes.accepted(write.change, write.change.isr, result.results[0].version)
             if self._manager.rules.announces_isr_changes:
                 self._announce_later(write.change.replica.at)
         elif result.code is StoreCode.BAD_VERSION and not write.reading and self._manager.rules.reads_back:
             self._try(write._replace(reading=True))
         else:
-            # Another wrote: its LeaderAndIsr is on its way to us.
+            # Another writer changed the node: its LeaderAndIsr is on its way.
             self._changes.refused(write.change, "somebody else wrote" if write.reading else result.code.name)
 
     # --- announcements -----------------------------------------------------------------------------------------
 
     def _announce_later(self, at: TopicPartition) -> None:
         if not self._changed and not self._announcing:
-            self._look_again_later()
+            self._check_later()
         self._changed[at] = None
         self._last_change_us = self._machine.now_us
 
     def notify_due(self) -> None:
-        """ISR_NOTIFY fired: tell the controller (by a sequential node) once changes have calmed down, or it is late."""
+        """The timer ISR_NOTIFY fired: announce changes to the controller (by a sequential node) if they have settled or
+        are late.
+        """
         if not self._changed and not self._announcing:
             return
         config, now_us = self._manager.replication, self._machine.now_us
@@ -181,14 +183,14 @@ class IsrStore:
                 mode=CreateMode.PERSISTENT_SEQUENTIAL,
             )
             self.session.submit((Transaction(ops=(op,)),), self._announced)
-        self._look_again_later()
+        self._check_later()
 
-    def _look_again_later(self) -> None:
+    def _check_later(self) -> None:
         tick_ms = self._manager.replication.emulated_isr_notification_tick_ms
         self._machine.start_timer((BrokerTimer.ISR_NOTIFY,), tick_ms * US_PER_MS)
 
     def _announced(self, results: tuple[TransactionResult, ...]) -> None:
-        """The store took the announcement; one that it refused is made again."""
+        """The store answered the announcement; a refused one is repeated."""
         if results[0].code is StoreCode.OK:
             self._announcing = ()
             self._last_announced_us = self._machine.now_us
@@ -198,7 +200,7 @@ class IsrStore:
     def _not_announced(self) -> None:
         self._changed = dict.fromkeys((*self._announcing, *self._changed))
         self._announcing = ()
-        self._look_again_later()
+        self._check_later()
 
 
 def _transaction(write: _Write) -> Transaction:

@@ -1,10 +1,10 @@
-"""Which leader epoch wrote which part of a log, and where a follower's log and its leader's part ways.
+"""The leader epochs of a log, and the offset at which a follower's log diverges from its leader's.
 
-Each epoch is known by the offset of its first record: epoch ``e`` ends where the next known one begins. A leader
-answers "where does epoch e end?" from it (OffsetForLeaderEpoch, or since 2.7 a fetch that says its last epoch), a
-follower finds from the answer how much of its own log to keep. Both are pure; sources: KIP-101 (truncate by epoch, not
-by high watermark), KIP-279 (ask again when the leader never knew the epoch one asked for), KIP-595 (told by fetches).
-Kafka: ``LeaderEpochFileCache``, ``AbstractFetcherThread``.
+Each epoch is stored with the offset of its first record: epoch ``e`` ends where the next known one begins. A leader
+uses this to answer a request for the end of an epoch (OffsetForLeaderEpoch, or since 2.7 a fetch with its last epoch).
+A follower derives from the answer how much of its own log to keep. Both are pure functions. Sources: KIP-101 (truncate
+by epoch, not by high watermark), KIP-279 (repeat the request when the leader does not know the epoch), KIP-595 (by
+fetches). Kafka: ``LeaderEpochFileCache``, ``AbstractFetcherThread``.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,7 +19,7 @@ UNDEFINED_OFFSET = -1
 
 
 class EpochEndOffset(NamedTuple):
-    """An epoch and the offset behind its last record; both -1 when there is no answer."""
+    """An epoch and the offset after its last record; both -1 if undefined."""
 
     epoch: int
     end_offset: int
@@ -41,14 +41,14 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
-        """What is known, oldest first."""
+        """All entries, oldest first."""
         return tuple(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """``epoch`` begins at ``start_offset``; whether that was news.
+        """Add an epoch with its start offset; returns whether it is new.
 
-        Entries that contradict it (a newer epoch, or one that starts at or behind it) are removed: the log was cut, or
-        another leader wrote meanwhile.
+        Contradicting entries (a newer epoch, or one that starts at or after the offset) are removed: the log was
+        truncated, or another leader wrote meanwhile.
         """
         assert epoch >= 0 and start_offset >= 0, f"({epoch}, {start_offset})"
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
@@ -61,7 +61,7 @@ class LeaderEpochs:
         return True
 
     def truncate_end(self, end_offset: int) -> None:
-        """The log ends here now: epochs that started at or behind it are forgotten. Undefined (-1): nothing changes."""
+        """Remove epochs that start at or after the log's new end. Undefined (-1): no change."""
         if end_offset == UNDEFINED_OFFSET:
             return
         keep = bisect_left(self._starts, end_offset)
@@ -69,23 +69,23 @@ class LeaderEpochs:
         self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def truncate_start(self, start_offset: int) -> None:
-        """The log starts here now: the epoch of its first record starts here, older ones are forgotten."""
+        """Move the epoch of the log's new first record to the log's new start, and remove older ones."""
         index = bisect_right(self._starts, start_offset) - 1
         if index >= 0:
             del self._epochs[:index], self._starts[:index]
             self._starts[0] = start_offset
 
     def clear(self) -> None:
-        """Nothing is known."""
+        """Remove all entries."""
         self._epochs.clear()
         self._starts.clear()
         self.latest = UNDEFINED_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """The largest epoch known that is not above ``epoch``, and where it ends.
+        """The largest known epoch that is not above ``epoch``, and its end offset.
 
-        Undefined when ``epoch`` is, or is newer than all that is known. When it is older than all that is known, it
-        ends where the first one begins.
+        Undefined if ``epoch`` is undefined or newer than all known ones. An epoch older than all known ones ends where
+        the first one begins.
         """
         if epoch == UNDEFINED_EPOCH or not self._epochs:
             return UNDEFINED
@@ -99,8 +99,10 @@ class LeaderEpochs:
         return EpochEndOffset(self._epochs[above - 1], self._starts[above])
 
     def divergence(self, last_epoch: int, offset: int, log_end_offset: int) -> EpochEndOffset | None:
-        """Where a log that ends at ``offset`` with a record of ``last_epoch`` has parted ways with this one: the newest
-        epoch that both may have, and where it ends here. None: it has not. Undefined: newer than all that is known.
+        """Where a log that ends at ``offset`` with a record of ``last_epoch`` diverges from this one.
+
+        Returns the newest epoch that both may have, and its end here; None without a divergence; undefined if
+        ``last_epoch`` is newer than all known epochs.
 
         Source: ``Partition.readRecords`` (KIP-595).
         """
@@ -109,12 +111,12 @@ class LeaderEpochs:
 
 
 def no_epoch_end(question: EpochQuestion, error: ErrorCode) -> EpochEnd:
-    """An answer that is an error."""
+    """A row with only an error."""
     return EpochEnd(topic=question.topic, partition=question.partition, error_code=error)
 
 
 def epoch_end(question: EpochQuestion, error: ErrorCode, epochs: LeaderEpochs, log_end_offset: int) -> EpochEnd:
-    """What a leader answers to one row of OffsetForLeaderEpoch; with an error, that alone."""
+    """A leader's answer to one row of OffsetForLeaderEpoch; with an error, only that."""
     if error is not ErrorCode.NONE:
         return no_epoch_end(question, error)
     found = epochs.end_offset_for(question.leader_epoch, log_end_offset)
@@ -127,36 +129,36 @@ def epoch_end(question: EpochQuestion, error: ErrorCode, epochs: LeaderEpochs, l
     )
 
 
-class Cut(NamedTuple):
-    """Keep the log up to ``end_offset``; ``done``: fetch from there. Else ask again."""
+class TruncationPoint(NamedTuple):
+    """Keep the log up to ``end_offset``; ``done``: fetch from there; otherwise repeat the request."""
 
     end_offset: int
     done: bool
     why: str
 
 
-def cut_for(
+def truncation_for(
     answer: EpochEndOffset, own: LeaderEpochs, log_end_offset: int, high_watermark: int, mode: Truncation
-) -> Cut:
-    """What a follower keeps of its log after its leader's answer about the follower's latest epoch.
+) -> TruncationPoint:
+    """The part of its log that a follower keeps after its leader's answer about the follower's latest epoch.
 
-    Where epochs are told by answers to fetches it always fetches next: that asks again.
+    With truncation by fetches the follower always fetches next, which repeats the request.
     """
     epoch, end_offset = answer
     if end_offset == UNDEFINED_OFFSET:
-        return Cut(min(high_watermark, log_end_offset), True, "high-watermark")
+        return TruncationPoint(min(high_watermark, log_end_offset), True, "high-watermark")
     if mode is Truncation.SINGLE_ROUND or epoch == UNDEFINED_EPOCH:
-        return Cut(min(end_offset, log_end_offset), True, "leader-epoch")
+        return TruncationPoint(min(end_offset, log_end_offset), True, "leader-epoch")
     found = own.end_offset_for(epoch, log_end_offset)
     if found.end_offset == UNDEFINED_OFFSET:
-        return Cut(min(end_offset, log_end_offset), True, "leader-epoch")
+        return TruncationPoint(min(end_offset, log_end_offset), True, "leader-epoch")
     if found.epoch == epoch:
-        return Cut(min(found.end_offset, end_offset, log_end_offset), True, "leader-epoch")
-    return Cut(min(found.end_offset, log_end_offset), mode is Truncation.ON_FETCH, "leader-epoch")
+        return TruncationPoint(min(found.end_offset, end_offset, log_end_offset), True, "leader-epoch")
+    return TruncationPoint(min(found.end_offset, log_end_offset), mode is Truncation.ON_FETCH, "leader-epoch")
 
 
 def leader_epoch_error(believed: int, epoch: int) -> ErrorCode:
-    """What is wrong with the leader epoch that somebody believes in (-1 = does not say), at a leader of this epoch.
+    """The error for a client's leader epoch (-1 = unknown to the client) at a leader of this epoch.
 
     Source: KIP-320.
     """

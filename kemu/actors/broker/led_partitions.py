@@ -1,4 +1,4 @@
-"""What a broker does as leader: appends, and who waits for them (a part of the replicated broker).
+"""Appends on the leader, and the requests that wait for them (a part of the replicated broker).
 
 Source: Kafka 2.8's ``ReplicaManager.appendRecords``, ``DelayedProduce``.
 """
@@ -27,7 +27,7 @@ _records_appended = maker(RecordsAppended)
 
 
 class LedPartitions:
-    """See the module. ``absent``: why a partition is not served here."""
+    """Handles appends on the leader; see the module. ``absent``: the error for a partition that is not served here."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LedPartitions:
     # --- appends -----------------------------------------------------------------------------------------------
 
     def asked(self, event: Received) -> None:
-        """Append what a producer sends."""
+        """Append a producer's batches."""
         call, grown = self._requests.asked(event)
         if call.left:
             self.wait(call, event.message.timeout_ms)
@@ -62,23 +62,23 @@ class LedPartitions:
             self.grown(replica)
 
     def wait(self, call: ProduceCall, timeout_ms: int) -> None:
-        """Answer a call when all is decided, or REQUEST_TIMED_OUT after this long."""
+        """Answer a call when all its batches are decided, or with REQUEST_TIMED_OUT after this long."""
         self._calls.wait(call, self._manager.next_order(), timeout_ms)
 
     def grown(self, replica: Replica) -> None:
-        """A log that is led here has more."""
+        """A log that is led here has grown."""
         if replica.follower_waiters:
             self._follower_fetches.grown(replica)
         self._watermarks.advance(replica)
 
     def durable(self, replica: Replica) -> None:
-        """More of a log that is led here is on the disk, and counts."""
+        """More of a log that is led here is durable, and counts."""
         for ack in replica.acks_durable():
             self._calls.decide(ack.call, ack.row, ack.outcome(_NONE))
         self._watermarks.advance(replica)
 
     def time_is_over(self, number: int) -> None:
-        """Not enough replicas had it in time. It is in the log and may still count."""
+        """A call timed out before enough replicas had its records. They are in the log and may still be committed."""
         call = self._calls.timed_out(number)
         for replica in self._manager.led.values():
             for waiting in (replica.acks, replica.durable_acks):
@@ -95,7 +95,9 @@ class LedPartitions:
         return error
 
     def _append(self, replica: Replica, batch: ProduceBatch, call: ProduceCall, index: int, acks: int) -> bool:
-        """Append a batch, or find it in the log; whether the log grew. The row is decided when its acks say so."""
+        """Append a batch, or find it in the log; returns whether the log grew. The row is decided according to its
+        acks.
+        """
         known = -1
         time_ms = self._manager.now_ms
         if batch.producer_id >= 0:
@@ -132,10 +134,10 @@ class LedPartitions:
             self._calls.decide(call, index, ack.outcome(_NONE))
         return known < 0
 
-    # --- the end of it -----------------------------------------------------------------------------------------
+    # --- end of a leadership -------------------------------------------------------------------------------------
 
     def end(self, replica: Replica, error: ErrorCode) -> None:
-        """We lead this partition no more: whoever waits at it is told so."""
+        """The leadership of a partition ends: answer all requests that wait for it with the error."""
         fetches = self._consumer_fetches.give_up(replica)
         follower_fetches = self._follower_fetches.give_up(replica)
         del self._manager.led[replica.at]

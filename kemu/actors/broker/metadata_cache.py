@@ -1,4 +1,4 @@
-"""What clients are told of topics after an UpdateMetadata: Kafka's metadata cache, as the answers it leads to."""
+"""Topics' metadata after an UpdateMetadata: Kafka's metadata cache, in the form of answers to clients."""
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -15,59 +15,60 @@ Topics = dict[str, TopicMetadata]
 
 
 def topics_after(topics: Topics, request: UpdateMetadata) -> Topics:
-    """The topics with what the request says; partitions of topics being deleted are gone.
+    """The topics after the request's changes; partitions of topics being deleted are removed.
 
-    A partition whose leader is not alive has LEADER_NOT_AVAILABLE: that can change with the live brokers alone.
+    A partition whose leader is not alive has LEADER_NOT_AVAILABLE, which a change of live brokers alone can set or
+    clear.
     """
     alive = {broker.id for broker in request.live_brokers}
-    said: dict[str, dict[int, UpdateMetadataPartition]] = {}
+    requested: dict[str, dict[int, UpdateMetadataPartition]] = {}
     for state in request.partition_states:
-        said.setdefault(state.topic_name, {})[state.partition_index] = state
+        requested.setdefault(state.topic_name, {})[state.partition_index] = state
     after = {}
-    for topic in dict.fromkeys((*topics, *said)):
+    for topic in dict.fromkeys((*topics, *requested)):
         known = topics[topic].partitions if topic in topics else ()
-        rows = {row.partition: _again(row, alive) for row in known}
-        for number, state in said.get(topic, {}).items():
+        rows = {row.partition: _refreshed(row, alive) for row in known}
+        for number, state in requested.get(topic, {}).items():
             if state.leader == LEADER_DURING_DELETE:
                 rows.pop(number, None)
             else:
                 rows[number] = _row(state, alive)
         if rows:
             ordered = tuple(rows[number] for number in sorted(rows))
-            told = next(iter(said.get(topic, {}).values()), None)
-            topic_id = _id_after(topics.get(topic), told)
+            state_of_request = next(iter(requested.get(topic, {}).values()), None)
+            topic_id = _id_after(topics.get(topic), state_of_request)
             same = topic in topics and ordered == known and topics[topic].topic_id == topic_id
             after[topic] = topics[topic] if same else _topic(topic, topic_id, ordered)
     return after
 
 
 def cached(topics: Topics, request: UpdateMetadata) -> tuple[tuple[TopicMetadata, ...], tuple[TopicPartition, ...]]:
-    """What the cache has of the partitions that a request spoke of, and those it does not have."""
-    said: dict[str, list[int]] = {}
+    """The request's partitions in the cache, and those that are not in it."""
+    requested: dict[str, list[int]] = {}
     for state in request.partition_states:
-        said.setdefault(state.topic_name, []).append(state.partition_index)
+        requested.setdefault(state.topic_name, []).append(state.partition_index)
     found: list[TopicMetadata] = []
-    gone: list[TopicPartition] = []
-    for topic, numbers in said.items():
+    absent: list[TopicPartition] = []
+    for topic, numbers in requested.items():
         there = {row.partition: row for row in topics[topic].partitions} if topic in topics else {}
-        gone += [(topic, number) for number in numbers if number not in there]
+        absent += [(topic, number) for number in numbers if number not in there]
         rows = tuple([there[number] for number in numbers if number in there])
         if rows:
             found.append(_topic(topic, topics[topic].topic_id, rows))
-    return tuple(found), tuple(gone)
+    return tuple(found), tuple(absent)
 
 
 def _topic(topic: str, topic_id: int, rows: tuple[PartitionMetadata, ...]) -> TopicMetadata:
     return TopicMetadata(error=ErrorCode.NONE, topic=topic, topic_id=topic_id, partitions=rows)
 
 
-def _id_after(known: TopicMetadata | None, told: UpdateMetadataPartition | None) -> int:
-    """What a request says of the topic counts, also that it has no id (2.8 and 3.0 keep theirs then).
+def _id_after(known: TopicMetadata | None, state_of_request: UpdateMetadataPartition | None) -> int:
+    """The topic id after a request: the request's, even if it has none (2.8 and 3.0 keep theirs then).
 
     Source: ``ZkMetadataCache.updateMetadata``, 3.1.2.
     """
-    if told is not None:
-        return told.topic_id
+    if state_of_request is not None:
+        return state_of_request.topic_id
     return NO_TOPIC_ID if known is None else known.topic_id
 
 
@@ -75,7 +76,7 @@ def _error(leader: int, alive: set[int]) -> ErrorCode:
     return ErrorCode.NONE if leader in alive else ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def _again(row: PartitionMetadata, alive: set[int]) -> PartitionMetadata:
+def _refreshed(row: PartitionMetadata, alive: set[int]) -> PartitionMetadata:
     error = _error(row.leader, alive)
     if error is row.error:
         return row

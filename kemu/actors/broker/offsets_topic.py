@@ -1,11 +1,11 @@
-"""The topic of groups' offsets in a new cluster: made by the first broker that is asked for a coordinator.
+"""Creation of the offsets topic in a new cluster, by the first broker that receives a FindCoordinator.
 
-Until it is there, and its partition has a leader that this broker has heard of, whoever asks gets
-COORDINATOR_NOT_AVAILABLE and asks again. With fewer live brokers than ``offsets.topic.replication.factor`` it is never
-there: the controller refuses, and each lookup has it asked once more.
+Until the topic exists and this broker knows a leader of the group's partition, FindCoordinator is answered with
+COORDINATOR_NOT_AVAILABLE, and the client retries. With fewer live brokers than ``offsets.topic.replication.factor`` the
+controller refuses the topic, and each FindCoordinator makes the broker request it again.
 
 Source: ``KafkaApis.getCoordinator``, ``AutoTopicCreationManager`` 3.4.1. Before 2.8 a broker wrote the topic to the
-store itself, under the same condition (``KafkaApis.createInternalTopic`` 2.6.3): what groups see is the same.
+store itself, under the same condition (``KafkaApis.createInternalTopic`` 2.6.3), with the same effect for groups.
 """
 
 from kemu.actors.broker.control_requests import ControlRequests
@@ -23,7 +23,7 @@ CREATE_TIMEOUT_MS = 30_000
 
 
 class OffsetsTopic:
-    """Asks the controller for it, one request at a time."""
+    """Requests the topic from the controller, one request at a time."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class OffsetsTopic:
         self._client = client
         self._control = control
         self._asked = False
-        """A request is under way: ``inflightTopics``."""
+        """A request is in flight: ``inflightTopics``."""
         self._request = CreateTopics(
             topics=(
                 NewTopic(
@@ -50,9 +50,9 @@ class OffsetsTopic:
         )
 
     def create(self) -> None:
-        """A coordinator was asked for, and there is no such topic in the metadata cache.
+        """Request the topic, after a FindCoordinator without such a topic in the metadata cache.
 
-        While no controller is known, nobody is asked; the client's next lookup has it tried again.
+        Without a known controller nothing is sent; the client's next FindCoordinator retries.
         """
         controller = self._control.controller_id
         peer = controller_on(broker_host(controller))

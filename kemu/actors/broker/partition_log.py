@@ -1,11 +1,11 @@
-"""The log of one partition as ranges of offsets, and what its producers wrote last.
+"""The log of one partition as ranges of offsets, and the last batches of its producers.
 
 Records have no payload, so a log is a list of ranges ``(base offset, count, append time, leader epoch, life)``.
-Neighbours of equal time, epoch and life are one range: a log of millions of records costs as much as it has distinct
-append times. Every question is a bisection.
+Neighbours of equal time, epoch and life are one range: the cost of a log depends on its distinct append times, not on
+its records. Every lookup is a bisection.
 
-Beside the ranges the log keeps, per idempotent producer, its epoch and its last five batches, and so recognises a batch
-that comes again. On disk there is one record per appended batch (never merged), from which all of this is rebuilt.
+Beside the ranges the log keeps, per idempotent producer, its epoch and its last five batches, and so recognizes
+duplicate batches. On disk there is one record per appended batch (never merged), from which all of this is rebuilt.
 Source: KIP-98 ("Idempotent Producer Guarantees"), KIP-360 (an unknown producer may start at any sequence).
 """
 
@@ -20,12 +20,12 @@ from kemu.protocol.messages.data import RecordBatch
 from kemu.protocol.wire.compile import maker
 
 KEPT_BATCHES = 5
-"""How many batches of a producer are remembered; as many as a client may have in flight with idempotence (KIP-98)."""
+"""Number of batches kept per producer; as many as a client may have in flight with idempotence (KIP-98)."""
 
 _LAYOUT = struct.Struct(">qiqiqhii")
 _OFFSET = struct.Struct(">q")
 START_KEY = b"s"
-"""The key of a disk record that says where the log starts since; its value is the offset."""
+"""The key of a disk record with the log's new start; its value is the offset."""
 _LAST_SEQUENCE = (1 << 31) - 1
 _record_batch = maker(RecordBatch)
 
@@ -38,7 +38,7 @@ def log_name(topic: str, partition: int) -> str:
 class LoggedBatch(NamedTuple):
     """One append as it is on disk. Producer id -1: not idempotent, then epoch and sequence are -1 too.
 
-    ``life``: which start of the leader's process appended it; told to checkers, and decides nothing.
+    ``life``: number of the start of the leader's process that appended it; for checkers, without effect on decisions.
     """
 
     base_offset: int
@@ -59,17 +59,17 @@ def to_record(batch: LoggedBatch) -> Record:
 def from_record(record: Record) -> LoggedBatch:
     """The batch of a record that ``to_record`` made."""
     key, value = record
-    assert key == b"" and value is not None, f"no batch: key {key!r}"
+    assert key == b"" and value is not None, f"not a batch: key {key!r}"
     return LoggedBatch(*_LAYOUT.unpack(value))
 
 
 def start_entry(start_offset: int) -> Record:
-    """The log starts here now: what was before is deleted."""
+    """A record of the log's new start, below which everything is deleted."""
     return START_KEY, _OFFSET.pack(start_offset)
 
 
 def start_of(value: bytes) -> int:
-    """The offset of what ``start_entry`` made."""
+    """The offset in the value of a ``start_entry``."""
     return int(_OFFSET.unpack(value)[0])
 
 
@@ -79,7 +79,7 @@ def sequence_after(sequence: int, count: int) -> int:
 
 
 class SequenceCheck(NamedTuple):
-    """May a producer's batch be appended? NONE and offset -1: yes. NONE and an offset: it is there already."""
+    """Whether a producer's batch may be appended: NONE and offset -1. NONE and an offset: it is a duplicate."""
 
     error: ErrorCode
     base_offset: int = -1
@@ -90,7 +90,7 @@ APPEND = SequenceCheck(ErrorCode.NONE)
 
 
 class _ProducerState:
-    """The epoch a producer last wrote in, and its last batches in that epoch, oldest first."""
+    """A producer's last epoch, and its last batches in that epoch, oldest first."""
 
     __slots__ = ("batches", "epoch")
 
@@ -102,8 +102,8 @@ class _ProducerState:
 class PartitionLog:
     """Records ``start_offset .. end_offset - 1``.
 
-    The high watermark is the end: one replica. With followers (``replica_log``) it is what all in-sync replicas have;
-    ``read`` and ``offset_at`` ask it, not the end.
+    The high watermark is the end, as there is one replica. With followers (``replica_log``) it is the offset that all
+    in-sync replicas have reached. ``read`` and ``offset_at`` use the high watermark, not the end.
     """
 
     __slots__ = ("_bases", "_batches", "_latest_ms", "_producers", "end_offset", "start_offset")
@@ -114,17 +114,17 @@ class PartitionLog:
         self._bases: list[int] = []
         self._batches: list[RecordBatch] = []
         self._latest_ms: list[int] = []
-        """Per range: the latest append time up to and including it. Times may go back when a clock does."""
+        """Per range: the latest append time up to and including it. Times may decrease with a clock."""
         self._producers: dict[int, _ProducerState] = {}
 
     @classmethod
     def rebuilt(cls, records: Iterable[Record]) -> "PartitionLog":
-        """The log whose appends these disk records are, oldest first; it starts where the first of them does."""
+        """Rebuild the log from the disk records of its appends, oldest first; it starts at the first record."""
         log: PartitionLog | None = None
         for record in records:
             key, value = record
             if key == START_KEY:
-                assert log is not None and value is not None, "a log that starts elsewhere has had records"
+                assert log is not None and value is not None, "a log start entry needs an earlier batch"
                 log.advance_start(start_of(value))
                 continue
             batch = from_record(record)
@@ -141,7 +141,7 @@ class PartitionLog:
     # --- records -----------------------------------------------------------------------------------------------
 
     def append(self, batch: LoggedBatch) -> None:
-        """Take a batch that is durable. Its base offset must be our end, and ``check`` must have allowed it."""
+        """Add a durable batch. Its base offset must be the log's end, and ``check`` must have allowed it."""
         base, count, time_ms, epoch, producer_id, _, _, life = batch
         assert base == self.end_offset and count > 0, f"{batch} does not follow {self.end_offset}"
         self.end_offset = base + count
@@ -161,9 +161,9 @@ class PartitionLog:
     def read(self, from_offset: int, max_bytes: int, record_bytes: int) -> tuple[RecordBatch, ...]:
         """The records from ``from_offset`` on, below the high watermark, at most ``max_bytes`` but at least one record.
 
-        The first and last range are cut to fit: what comes is exactly from ``from_offset`` on. (Kafka sends whole
-        batches and its clients skip the head; the records an application sees are the same.) Empty at the high
-        watermark. The offset must lie between start and high watermark.
+        The first and last range are shortened to fit: the result starts exactly at ``from_offset``. (Kafka sends whole
+        batches and its clients skip the head; the records for an application are the same.) Empty at the high
+        watermark. The offset must be between start and high watermark.
 
         Source of "at least one": KIP-74.
         """
@@ -193,11 +193,11 @@ class PartitionLog:
         return self._batches[index].append_time_ms, self._bases[index]
 
     def truncate(self, end_offset: int) -> None:
-        """Forget the records from ``end_offset`` on. Producer batches that are not wholly below it are forgotten too.
+        """Remove the records from ``end_offset`` on, and producer batches that are not wholly below it.
 
-        A producer of whom no batch is remembered any more counts as unknown afterwards.
+        A producer without a remaining batch counts as unknown afterwards.
         """
-        assert end_offset >= self.start_offset, f"{end_offset} lies before the log's start {self.start_offset}"
+        assert end_offset >= self.start_offset, f"{end_offset} is below the log's start {self.start_offset}"
         if end_offset >= self.end_offset:
             return
         self.end_offset = end_offset
@@ -206,19 +206,19 @@ class PartitionLog:
         if keep:
             last = self._batches[-1]
             if last.base_offset + last.count > end_offset:
-                cut = end_offset - last.base_offset
-                self._batches[-1] = _range(last.base_offset, cut, last)
+                kept = end_offset - last.base_offset
+                self._batches[-1] = _range(last.base_offset, kept, last)
         for producer_id, state in list(self._producers.items()):
             state.batches = [batch for batch in state.batches if batch.base_offset + batch.records <= end_offset]
             if not state.batches:
                 del self._producers[producer_id]
 
     def advance_start(self, start_offset: int) -> bool:
-        """Forget the records below ``start_offset``; whether there were any. What producers wrote last stays known.
+        """Remove the records below ``start_offset``; returns whether there were any. The state of producers stays.
 
         Source: Kafka's ``Log.maybeIncrementLogStartOffset``; KIP-360 (a producer's state outlives its records).
         """
-        assert start_offset <= self.end_offset, f"{start_offset} lies behind the log's end {self.end_offset}"
+        assert start_offset <= self.end_offset, f"{start_offset} is above the log's end {self.end_offset}"
         if start_offset <= self.start_offset:
             return False
         self.start_offset = start_offset
@@ -235,17 +235,17 @@ class PartitionLog:
         return True
 
     def ranges(self) -> Iterable[RecordBatch]:
-        """What there is, oldest first, as ranges of equal append time, leader epoch and life."""
+        """The content, oldest first, as ranges of equal append time, leader epoch and life."""
         return iter(self._batches)
 
     # --- idempotent producers ----------------------------------------------------------------------------------
 
     def check(self, producer_id: int, producer_epoch: int, sequence: int, count: int) -> SequenceCheck:
-        """Whether this batch of an idempotent producer is next, known already, or out of order.
+        """Whether this batch of an idempotent producer is next, a duplicate, or out of order.
 
-        Source: Kafka's ``ProducerStateEntry`` and ``ProducerAppendInfo``: one of the last five batches, with equal
-        epoch, first and last sequence, is a duplicate; an older epoch is fenced; a new epoch must start at 0; else the
-        batch must follow the last one. An unknown producer may start anywhere.
+        A duplicate equals one of the last five batches in epoch, first and last sequence. An older epoch is fenced. A
+        new epoch must start at 0; otherwise the batch must follow the last one. An unknown producer may start anywhere.
+        Source: Kafka's ``ProducerStateEntry`` and ``ProducerAppendInfo``.
         """
         state = self._producers.get(producer_id)
         if state is None:

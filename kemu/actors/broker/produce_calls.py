@@ -1,4 +1,4 @@
-"""Producers' calls on a broker: who waits for what came of which batch (a part of both brokers).
+"""Producers' requests on a broker, and the results of their batches (a part of both brokers).
 
 Source: Kafka's ``DelayedProduce``.
 """
@@ -15,10 +15,10 @@ from kemu.protocol.wire.compile import maker
 
 
 class Acks(IntEnum):
-    """Whose having a record a producer waits for (``acks``)."""
+    """The replicas whose append a producer waits for (``acks``)."""
 
     ALL = -1
-    NOBODY = 0
+    NONE = 0
     LEADER = 1
 
 
@@ -36,58 +36,58 @@ class ProduceCall:
 
     def __init__(self, caller: Caller | None, batches: int) -> None:
         self.number = 0
-        """Of a call that may time out; 0: it does not."""
+        """Number of a request with a timeout; 0: no timeout."""
         self.caller = caller
-        """None with acks 0: nobody waits."""
+        """None with acks 0: no answer is sent."""
         self.rows: list[ProducedBatch | None] = [None] * batches
         self.left = batches
 
     def answer(self, index: int, row: ProducedBatch) -> bool:
-        """Decide one batch; whether the request can be answered now."""
+        """Decide one batch; returns whether the request can be answered now."""
         assert self.rows[index] is None, f"batch {index} is decided twice"
         self.rows[index] = row
         self.left -= 1
         return self.left == 0
 
     def reply(self) -> object:
-        """What is answered: the rows in the order of the request."""
+        """The answer: the rows in the order of the request."""
         assert self.left == 0
         return _produce_reply(batches=tuple([row for row in self.rows if row is not None]))
 
 
 class ProduceCalls:
-    """Answers calls, and knows those that may time out. ``connections``: where nothing is read until then."""
+    """Answers requests, and tracks their timeouts. ``connections``: muted while a request is undecided."""
 
     def __init__(self, machine: Machine, connections: Connections) -> None:
         self._machine = machine
         self._connections = connections
         self._waiting: Parking[int, ProduceCall] = Parking(machine, BrokerTimer.PRODUCE)
-        """By number: calls that may time out."""
+        """By number: requests with a timeout."""
 
     def taken(self, event: Received) -> ProduceCall:
-        """A request has been read."""
+        """Register a request that was read."""
         request: Produce = event.message
-        if request.acks == Acks.NOBODY:
+        if request.acks == Acks.NONE:
             return ProduceCall(None, len(request.batches))
         self._connections.mute(event)
         return ProduceCall(caller_of(event), len(request.batches))
 
     def decide(self, call: ProduceCall, index: int, row: ProducedBatch) -> None:
-        """This is what came of a batch."""
+        """Set the result of a batch."""
         if call.answer(index, row):
             self.answer(call)
 
     def wait(self, call: ProduceCall, number: int, timeout_ms: int) -> None:
-        """Give a call up after this long (``timed_out``), unless it is answered before; ``number`` is its own."""
+        """Set a timeout for a request (``timed_out``), unless it is answered before; ``number`` identifies it."""
         call.number = number
         self._waiting.hold(number, call, timeout_ms * 1_000)
 
     def timed_out(self, number: int) -> ProduceCall:
-        """A call's timer fired: the call, which does not wait any more."""
+        """A request timed out: return it; it does not wait any more."""
         return self._waiting.time_is_over(number)
 
     def answer(self, call: ProduceCall) -> None:
-        """All is decided."""
+        """All batches are decided: answer."""
         self._waiting.release(call.number)
         if call.caller is not None:
             self._machine.reply(call.caller, call.reply())
@@ -95,7 +95,7 @@ class ProduceCalls:
 
 
 def produced(batch: ProduceBatch, error: ErrorCode, base_offset: int = -1, append_time_ms: int = -1) -> ProducedBatch:
-    """The answer's row about a batch."""
+    """The answer's row of a batch."""
     return _produced_batch(
         topic=batch.topic,
         partition=batch.partition,
@@ -106,7 +106,7 @@ def produced(batch: ProduceBatch, error: ErrorCode, base_offset: int = -1, appen
 
 
 def fault_of(batch: ProduceBatch) -> ErrorCode:
-    """What makes a batch unacceptable whoever leads the partition; NONE for a good one."""
+    """The error of a malformed batch, whatever the leader; NONE for a valid one."""
     if not 0 < batch.count < 1 << 31:
         return ErrorCode.INVALID_REQUEST
     if batch.producer_id >= 0 and not (0 <= batch.sequence < 1 << 31 and 0 <= batch.producer_epoch < 1 << 15):

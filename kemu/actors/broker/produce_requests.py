@@ -1,7 +1,7 @@
-"""Produce requests on a broker, taken apart into batches (a part of both brokers).
+"""Produce requests on a broker, split into batches (a part of both brokers).
 
-What a good batch leads to differs: with replication it is in the leader's log at once and waits for others, without it
-waits for the disk. So the broker hands in what refuses a batch and what appends one.
+The handling of a valid batch differs. With replication it is in the leader's log at once and waits for other replicas;
+without, it waits for the disk. So the broker passes in the functions that refuse and append a batch.
 
 Source: Kafka's ``KafkaApis.handleProduceRequest``.
 """
@@ -23,19 +23,19 @@ _KNOWN_ACKS = frozenset(int(acks) for acks in Acks)
 
 
 P = TypeVar("P")
-"""What the broker keeps of a partition it leads."""
+"""The broker's class of a led partition."""
 
 
 class ProduceRequests(Generic[P]):
-    """See the module.
+    """The common handling of Produce; see the module.
 
     Args:
-        calls: answers what is decided.
-        injections: answers that a plan asked for.
-        partitions: what is led here.
-        fault: why a batch is refused (by the batch, its partition or None, and the request's acks).
-        append: takes a batch in; the call's row is decided there and then or later. Whether there is more to do for the
-            partition once the whole request was seen.
+        calls: answers decided requests.
+        injections: answers injected by a plan.
+        partitions: the partitions led here.
+        fault: the error of a batch (from the batch, its partition or None, and the request's acks).
+        append: appends a batch; the request's row is decided at once or later. Returns whether the partition needs more
+            work after the whole request.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ProduceRequests(Generic[P]):
         self._append = append
 
     def asked(self, event: Received) -> tuple[ProduceCall, dict[P, None]]:
-        """Refuse or append each batch; the call, and the partitions for which there is more to do."""
+        """Refuse or append each batch; returns the request, and the partitions that need more work."""
         request: Produce = event.message
         refused = self._injections.take("Produce", event.peer)
         acks = request.acks

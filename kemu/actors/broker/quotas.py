@@ -1,8 +1,8 @@
-"""How fast a broker lets replicas catch up that are not in sync (KIP-73), as a leader and as a follower.
+"""Throttling of replicas that are not in sync (KIP-73), on the leader and on the follower.
 
-A rate (bytes a second) is one broker's setting; which replicas it is about is a setting of each topic, a list
-"partition:broker,..." or "*" for all. Bytes of those replicas count whether they are in sync or not; held back are only
-those that are not. What is measured is the mean over the last ten seconds and the one under way.
+The rate (bytes a second) is a setting of one broker; the throttled replicas are a setting of each topic, a list
+"partition:broker,..." or "*" for all. Bytes of those replicas count whether they are in sync or not; only replicas that
+are not in sync are withheld. The measured rate is the mean over the last ten seconds and the current one.
 
 Source: Kafka 2.8 ``ReplicationQuotaManager``, ``ReplicaManager.shouldLeaderThrottle``,
 ``ReplicaFetcherThread.shouldFollowerThrottle``, ``SimpleRate``; 11 samples of one second.
@@ -18,28 +18,30 @@ SAMPLE_US = 1_000_000
 
 
 class ReplicationQuota:
-    """One direction: ``told`` is read when asked (topic -> its settings), ``key`` names the list among them."""
+    """The quota of one direction. ``settings``: topic -> its settings, read at each use; ``key``: the list's key in
+    them.
+    """
 
-    def __init__(self, node_id: int, key: str, told: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, node_id: int, key: str, settings: Mapping[str, Mapping[str, str]]) -> None:
         self._node_id = node_id
         self._key = key
-        self._told = told
+        self._settings = settings
         self.rate: int | None = None
-        """Bytes a second; None: no limit, and nothing is measured."""
+        """Bytes a second; None: no limit and no measurement."""
         self._samples: deque[list[int]] = deque()
-        """[begin, bytes] of seconds in which something came, oldest first."""
+        """[begin, bytes] of seconds with traffic, oldest first."""
         self._lists: dict[str, tuple[str, frozenset[int] | None]] = {}
-        """Topic -> its list as it was written, and the partitions it names here (None: all)."""
+        """Topic -> the text of its list, and this broker's partitions in it (None: all)."""
 
     def configure(self, rate: str | None) -> None:
-        """The setting is this now."""
+        """Set the rate."""
         self.rate = int(rate) if rate is not None else None
         if self.rate is None:
             self._samples.clear()
 
     def concerns(self, at: TopicPartition) -> bool:
-        """Whether our replica of a partition is in its topic's list."""
-        text = self._told.get(at[0], {}).get(self._key, "")
+        """Whether the own replica of a partition is in its topic's list."""
+        text = self._settings.get(at[0], {}).get(self._key, "")
         if not text:
             return False
         known = self._lists.get(at[0])
@@ -54,7 +56,7 @@ class ReplicationQuota:
         return frozenset(int(partition) for partition, broker in pairs if int(broker) == self._node_id)
 
     def record(self, at: TopicPartition, count: int, now_us: int) -> None:
-        """So many bytes of a partition went through."""
+        """Count the transferred bytes of a partition."""
         if self.rate is None or not self.concerns(at):
             return
         if not self._samples or now_us - self._samples[-1][0] >= SAMPLE_US:

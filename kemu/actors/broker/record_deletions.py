@@ -1,12 +1,12 @@
-"""Records deleted from the start of a log because an admin asks for it (a part of the replicated broker).
+"""DeleteRecords: an admin deletes records from the start of a log (a part of the replicated broker).
 
-The leader moves its log's start at once. Followers learn it with their next fetch, consumers below it are out of
-range from now on. The admin is answered when every follower that is alive has moved its start, too (the *low
-watermark*, which their fetches tell), or REQUEST_TIMED_OUT when that takes too long: then it is done here all the same.
+The leader moves its log's start at once. Followers learn of it with their next fetch; consumers below it are out of
+range from now on. The admin is answered when every live follower has moved its start, too (the *low watermark*, from
+their fetches), or with REQUEST_TIMED_OUT. The records are deleted here even after a timeout.
 
-In Kafka a start within a segment is written down every 60 s only
-(``log.flush.start.offset.checkpoint.interval.ms``), so that a crash may bring records back; here it is in the log's
-journal, of which a power cut takes what was not flushed.
+In Kafka a start within a segment is checkpointed every 60 s only (``log.flush.start.offset.checkpoint.interval.ms``),
+so that deleted records may return after a crash. Here the start is in the log's journal, of which a power cut removes
+the unflushed part.
 
 Source: Kafka 2.8 ``ReplicaManager.deleteRecords``, ``Partition.deleteRecordsOnLeader``, ``DelayedDeleteRecords``.
 """
@@ -25,12 +25,12 @@ from kemu.protocol.names import OFFSETS_TOPIC, TopicPartition
 
 _NONE = ErrorCode.NONE
 HIGH_WATERMARK = -1
-"""The offset that stands for everything that counts."""
+"""The offset that stands for the high watermark."""
 US_PER_MS = 1_000
 
 
 class _Call:
-    """A request. ``open``: rows that wait for followers, by partition -> (place in the answer, offset)."""
+    """A request. ``open``: rows that wait for followers, by partition -> (index in the answer, offset)."""
 
     def __init__(self, number: int, caller: Caller, rows: int) -> None:
         self.number = number
@@ -40,7 +40,10 @@ class _Call:
 
 
 class RecordDeletions:
-    """See the module. ``absent``: why a partition is not led here; ``connections``: nothing is read while one waits."""
+    """Handles DeleteRecords; see the module.
+
+    ``absent``: the error for a partition that is not led here; ``connections``: muted while a request waits.
+    """
 
     def __init__(
         self,
@@ -55,14 +58,14 @@ class RecordDeletions:
         self._absent = absent
         self._waiting: Parking[int, _Call] = Parking(machine, BrokerTimer.DELETE_RECORDS)
         self._starts: dict[TopicPartition, dict[int, int]] = {}
-        """Partitions that somebody waits for -> where the logs of followers start, as they told since."""
+        """Partitions with waiting requests -> the followers' log starts in their fetches since."""
 
     def __bool__(self) -> bool:
-        """Whether anybody waits for followers."""
+        """Whether any request waits for followers."""
         return bool(self._starts)
 
     def asked(self, event: Received) -> None:
-        """Delete what is asked for; answer, or wait for the followers."""
+        """Delete the records; answer, or wait for the followers."""
         request: DeleteRecords = event.message
         call = _Call(self._manager.next_order(), caller_of(event), len(request.partitions))
         for index, row in enumerate(request.partitions):
@@ -92,20 +95,20 @@ class RecordDeletions:
         return _NONE, offset
 
     def fetched(self, replica: Replica, broker: int, start_offset: int) -> None:
-        """A follower's fetch tells where its log starts."""
+        """Record the log start in a follower's fetch."""
         starts = self._starts.get(replica.at)
         if starts is not None:
             starts[broker] = start_offset
             self._look_at(replica.at)
 
     def ended(self, replica: Replica, error: ErrorCode) -> None:
-        """We lead this partition no more."""
+        """The leadership of this partition has ended."""
         for call in self._calls_for(replica.at):
             self._decide(call, replica.at, _outcome(*replica.at, error))
             self._answer_if_decided(call)
 
     def time_is_over(self, number: int) -> None:
-        """Not all followers have moved their start in time."""
+        """A request timed out before all followers had moved their starts."""
         call = self._waiting.time_is_over(number)
         for at in list(call.open):
             self._decide(call, at, _outcome(*at, ErrorCode.REQUEST_TIMED_OUT))
@@ -128,9 +131,9 @@ class RecordDeletions:
             self._decide(call, at, _outcome(*at, _NONE, low))
 
     def _low_watermark(self, replica: Replica) -> int:
-        """Where the logs of all replicas that are alive start at the least. Source: ``lowWatermarkIfLeader``."""
-        told, live = self._starts[replica.at], self._manager.live_brokers
-        return min([replica.log.start_offset, *(told.get(one, -1) for one in replica.followers if one in live)])
+        """The lowest log start of all live replicas. Source: ``lowWatermarkIfLeader``."""
+        starts, live = self._starts[replica.at], self._manager.live_brokers
+        return min([replica.log.start_offset, *(starts.get(one, -1) for one in replica.followers if one in live)])
 
     def _decide(self, call: _Call, at: TopicPartition, row: DeletedRecords) -> None:
         index, _ = call.open.pop(at)

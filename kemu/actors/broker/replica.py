@@ -1,14 +1,14 @@
-"""One replica on its broker: its role under the leader epoch it knows, its log, and as leader its followers.
+"""One replica on its broker: its role and leader epoch, its log, and as leader its followers.
 
-Holds no timers and says nothing: methods change the state and return what came of it; the broker's parts do the rest.
-Delayed fetches (``waiters``) see it as they see ``HostedPartition``. Source: Kafka 2.8's ``Partition``.
+It has no timers and sends nothing: methods change the state and return the result, and the broker's parts act on it.
+Delayed fetches (``waiters``) use it like a ``HostedPartition``. Source: Kafka 2.8's ``Partition``.
 """
 
 from bisect import insort
 from enum import Enum
 from typing import NamedTuple
 
-from kemu.actors.broker.delayed_fetches import Waiters, look_again
+from kemu.actors.broker.delayed_fetches import Waiters, invalidate
 from kemu.actors.broker.isr import NEVER_US, Follower, InSync, fallen_behind, may_join, watermark_for
 from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, leader_epoch_error
 from kemu.actors.broker.partition_log import log_name
@@ -26,21 +26,23 @@ _replica_batch = maker(ReplicaBatch)
 
 
 class Role(Enum):
-    """What a replica is, as far as it knows."""
+    """A replica's role, as far as it knows."""
 
     IDLE = "idle"
     """It has a log and no leader epoch (a control request is still to come), or was stopped."""
     FOLLOWER = "follower"
     LEADER = "leader"
     OFFLINE = "offline"
-    """Its disk failed: KAFKA_STORAGE_ERROR to everything."""
+    """Its disk failed: every request is answered KAFKA_STORAGE_ERROR."""
 
 
 _LEADER = Role.LEADER
 
 
 class Ack(NamedTuple):
-    """A batch whose producer waits until everything below ``offset`` counts. ``order`` keeps equal ones apart."""
+    """A batch whose producer waits until everything below ``offset`` counts. ``order``: sort key among equal
+    offsets.
+    """
 
     offset: int
     order: int
@@ -51,14 +53,14 @@ class Ack(NamedTuple):
     append_time_ms: int
 
     def outcome(self, error: ErrorCode) -> ProducedBatch:
-        """The answer's row when the wait ends so."""
+        """The answer's row for this result of the wait."""
         if error is not ErrorCode.NONE:
             return produced(self.batch, error)
         return produced(self.batch, error, self.base_offset, self.append_time_ms)
 
 
 class Replica:
-    """See the module."""
+    """The state of one replica; see the module."""
 
     __slots__ = (
         "acks",
@@ -99,7 +101,7 @@ class Replica:
         self.record_bytes = record_bytes
         self.min_in_sync = min_in_sync
         self.life = life
-        """Which start of this process it is: told with each append, and decides nothing."""
+        """Number of the start of this process; added to each append, without effect on decisions."""
         self.role = Role.IDLE
         self.leader = -1
         self.leader_epoch = -1
@@ -111,32 +113,32 @@ class Replica:
         # As leader:
         self.in_sync = InSync()
         self.epoch_start = -1
-        """The log's end when we took the epoch."""
+        """The log's end at the start of the leader epoch."""
         self.followers: dict[int, Follower] = {}
         self.acks: list[Ack] = []
-        """Appended with acks=all, by the offset that the high watermark must reach."""
+        """Appends with acks=all, by the offset that the high watermark must reach."""
         self.durable_acks: list[Ack] = []
-        """Appended with acks=1, by the offset that must count as stored here."""
+        """Appends with acks=1, by the offset that must be stored here."""
         self.waiters: Waiters = {}
-        """Consumers' fetches that are held back."""
+        """Consumers' delayed fetches."""
         self.follower_waiters: Waiters = {}
         self.led_since = -1
-        """The leader epoch since which we lead without a break."""
+        """The leader epoch since which this replica leads without interruption."""
         self.writes: dict[int, int] = {}
-        """Token of a journal write under way -> the log's end once it is done."""
+        """Token of a journal write in progress -> the log's end after it."""
         self.flushed_us = 0
-        """When the log was flushed last, or taken up."""
+        """Time of the last flush of the log, or of its loading."""
 
     @property
     def at(self) -> TopicPartition:
-        """Which partition this is."""
+        """The partition of this replica."""
         return self.topic, self.number
 
     # --- control -----------------------------------------------------------------------------------------------
 
     def take_epoch(self, state: LeaderAndIsrPartition) -> None:
-        """What a LeaderAndIsr says, whatever our part in it."""
-        look_again(self.waiters)
+        """Adopt a LeaderAndIsr, whatever the role in it."""
+        invalidate(self.waiters)
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.controller_epoch = state.controller_epoch
@@ -145,9 +147,9 @@ class Replica:
         self.removing = state.removing_replicas
 
     def lead(self, state: LeaderAndIsrPartition, own_id: int, now_us: int, rules: ReplicaRules) -> bool:
-        """Become the leader, or stay it under a new epoch; whether the log's epochs have a new entry.
+        """Become the leader, or stay it in a new epoch; returns whether the log's epochs have a new entry.
 
-        A leader that stays knows its followers' positions still, a new one knows nothing of them.
+        A leader that stays keeps its followers' positions; for a new one they are unknown.
         """
         was_leader = self.role is Role.LEADER
         self.take_epoch(state)
@@ -156,7 +158,7 @@ class Replica:
             self.led_since = state.leader_epoch
         self.in_sync.settle(state.isr, state.zk_version)
         self.epoch_start = self.log.end_offset
-        # The ISR may hold replicas that are not assigned any more (KAFKA-9672).
+        # The ISR may contain replicas that are not assigned any more (KAFKA-9672).
         others = [broker for broker in dict.fromkeys((*state.replicas, *state.isr)) if broker != own_id]
         self.followers = {broker: self.followers.get(broker) or Follower(broker) for broker in others}
         for follower in self.followers.values():
@@ -168,7 +170,7 @@ class Replica:
         return rules.leader_writes_epoch and self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
 
     def follow(self, state: LeaderAndIsrPartition) -> bool:
-        """Become a follower; whether the leader is the one we followed already."""
+        """Become a follower; returns whether the leader is the same as before."""
         same = self.role is Role.FOLLOWER and self.leader == state.leader
         self.take_epoch(state)
         self._stop_leading(Role.FOLLOWER)
@@ -176,7 +178,7 @@ class Replica:
         return same
 
     def stop(self, role: Role = Role.IDLE) -> None:
-        """Neither lead nor follow. The leader epoch stays known."""
+        """Neither lead nor follow. The leader epoch is kept."""
         self._stop_leading(role)
 
     def _stop_leading(self, role: Role) -> None:
@@ -188,26 +190,27 @@ class Replica:
     # --- fences ------------------------------------------------------------------------------------------------
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
-        """What is wrong with the leader epoch that somebody believes in (-1 = does not say). Source: KIP-320."""
+        """The error for a leader epoch (-1 = unknown to the sender). Source: KIP-320."""
         return leader_epoch_error(current_leader_epoch, self.leader_epoch)
 
     @property
     def may_be_behind(self) -> bool:
-        """Whether the high watermark is still that of the follower we were: what was committed before our epoch is
-        below the epoch's start, and perhaps above the high watermark (KIP-207).
+        """Whether the high watermark is still that of the former follower.
+
+        Records committed before this epoch are below the epoch's start, but perhaps above the high watermark (KIP-207).
         """
         return self.log.high_watermark < self.epoch_start
 
     def available_bytes(self, row: FetchPartition) -> int:
-        """How many bytes there are for a consumer's fetch of this partition."""
+        """The number of bytes available for a consumer's fetch of this partition."""
         return max(0, min((self.log.high_watermark - row.fetch_offset) * self.record_bytes, row.max_bytes))
 
     def bytes_to_copy(self, row: FetchPartition) -> int:
-        """How many bytes there are for a follower's fetch of this partition."""
+        """The number of bytes available for a follower's fetch of this partition."""
         return min((self.log.end_offset - row.fetch_offset) * self.record_bytes, row.max_bytes)
 
-    def is_copied_whole(self, row: FetchPartition, broker: int) -> bool:
-        """Whether a follower's fetch is in order and there is nothing for it to copy. (False may also mean neither.)"""
+    def is_fully_copied(self, row: FetchPartition, broker: int) -> bool:
+        """Whether a follower's fetch is valid and has nothing to copy. (False may also mean that this is unknown.)"""
         return (
             row.fetch_offset == self.log.end_offset
             and row.current_leader_epoch == self.leader_epoch
@@ -216,33 +219,35 @@ class Replica:
         )
 
     def divergence(self, row: FetchPartition) -> EpochEndOffset | None:
-        """Where the log of a follower that fetches so has parted ways with ours; None: it has not, or does not ask."""
+        """Where the log of a follower with this fetch diverges from this one; None if it does not, or the fetch has no
+        epoch.
+        """
         last, log = row.last_fetched_epoch, self.log
         if last == UNDEFINED_EPOCH or (last == log.epochs.latest and row.fetch_offset <= log.end_offset):
             return None
         return log.epochs.divergence(last, row.fetch_offset, log.end_offset)
 
     def has_no_news(self, row: FetchPartition, broker: int) -> bool:
-        """Whether, besides, the follower knows our high watermark: there is nothing to tell it."""
+        """Whether the follower also knows the current high watermark, so that the answer has no news."""
         follower, log = self.followers.get(broker), self.log
         return (
             follower is not None
             and row.fetch_offset == log.end_offset
             and row.current_leader_epoch == self.leader_epoch
-            and follower.told_watermark == log.high_watermark
+            and follower.sent_watermark == log.high_watermark
         )
 
     # --- the disk ----------------------------------------------------------------------------------------------
 
-    def cut(self, end_offset: int) -> bool:
-        """Forget the log from here on; whether there was anything. Writes under way lead to this end at most."""
-        if not self.log.cut(end_offset):
+    def truncate_to(self, end_offset: int) -> bool:
+        """Truncate the log; returns whether anything was removed. Writes in progress end at this offset at most."""
+        if not self.log.truncate_to(end_offset):
             return False
         self.writes = {token: min(end, end_offset) for token, end in self.writes.items()}
         return True
 
     def empty(self, start_offset: int) -> None:
-        """Forget the whole log, which goes on here. Writes under way lead nowhere else."""
+        """Remove the whole log, which continues at this offset. Writes in progress end there, too."""
         self.log.begin_at(start_offset)
         self.writes = dict.fromkeys(self.writes, start_offset)
 
@@ -258,7 +263,7 @@ class Replica:
     def append(
         self, count: int, now_ms: int, batch: ProduceBatch | None = None, records: tuple[Record, ...] = ()
     ) -> ReplicaBatch:
-        """Append as leader; the batch as it is in the log."""
+        """Append as leader; returns the batch as it is in the log."""
         assert self.role is _LEADER
         written = _replica_batch(
             base_offset=self.log.end_offset,
@@ -275,25 +280,27 @@ class Replica:
         return written
 
     def wait_for_all(self, ack: Ack) -> None:
-        """Tell this producer when the high watermark is at ``ack.offset``."""
+        """Keep this acknowledgement until the high watermark reaches ``ack.offset``."""
         insort(self.acks, ack)
 
     def acks_reached(self) -> tuple[Ack, ...]:
-        """Those whose records all replicas that count have now; they wait no more."""
+        """Remove and return the acknowledgements that the high watermark has reached."""
         return _take_up_to(self.acks, self.log.high_watermark)
 
     def acks_durable(self) -> tuple[Ack, ...]:
-        """Those whose records are on our disk now; they wait no more."""
+        """Remove and return the acknowledgements whose records are stored here."""
         return _take_up_to(self.durable_acks, self.log.stored_end)
 
     def acks_given_up(self) -> tuple[Ack, ...]:
-        """All that wait; they wait no more."""
+        """Remove and return all acknowledgements."""
         given_up = (*self.acks, *self.durable_acks)
         self.acks, self.durable_acks = [], []
         return given_up
 
     def raise_watermark(self, own_end: int, now_us: int, lag_us: int, rules: ReplicaRules) -> bool:
-        """Move the high watermark up to what all that count have; whether it moved. A leader never lowers it."""
+        """Raise the high watermark to the offset of all counted replicas; returns whether it moved. A leader never
+        lowers it.
+        """
         offset = watermark_for(own_end, self.followers.values(), self.in_sync, now_us, lag_us, rules)
         if offset <= self.log.high_watermark:
             return False
@@ -301,7 +308,7 @@ class Replica:
         return True
 
     def shrunk(self, now_us: int, lag_us: int, rules: ReplicaRules) -> tuple[int, ...] | None:
-        """The ISR without those who fell behind; None when it stays, or a change is under way."""
+        """The ISR without lagging replicas; None when it stays, or a change is pending."""
         if self.role is not Role.LEADER or self.in_sync.proposed is not None:
             return None
         followers = self.followers.values()
@@ -309,7 +316,7 @@ class Replica:
         return tuple(broker for broker in self.in_sync.members if broker not in behind) if behind else None
 
     def expanded(self, broker: int, alive: bool, rules: ReplicaRules) -> tuple[int, ...] | None:
-        """The ISR with this follower, which just fetched; None when it stays, or a change is under way."""
+        """The ISR with this follower, which just fetched; None when it stays, or a change is pending."""
         if self.in_sync.proposed is not None or broker in self.in_sync.members or broker not in self.replicas:
             return None
         follower = self.followers[broker]

@@ -1,10 +1,10 @@
-"""How a broker copies the partitions it follows (a part of the replicated broker): one fetch loop per leading broker.
+"""Replication on the follower (a part of the replicated broker): one fetch loop per leading broker.
 
-As Kafka's fetcher threads: partitions are fetched, all in one request, which the leader holds back until there is
-something. Where the log of a new follower and its leader's part ways (``leader_epochs``) is told by the answer to its
-first fetch, or before that to a question of its own (``Truncation``, as the release has it). One request is on its way
-at a time, and the next one leaves when what came is written. A partition with an error waits for a back-off; one whose
-leader epoch is too old waits for the controller.
+Like Kafka's fetcher threads, a loop fetches all its partitions in one request, which the leader delays until data is
+available. A new follower learns where its log diverges (``leader_epochs``) from the answer to its first fetch, or in
+older releases by a request of its own (``Truncation``). One request is in flight at a time, and the next one is sent
+when the received data is written. A partition with an error waits for a back-off; one with an outdated leader epoch
+waits for the controller.
 
 Source: Kafka 2.6's and 3.4's ``AbstractFetcherThread``, ``ReplicaFetcherThread``.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, cut_for
+from kemu.actors.broker.leader_epochs import UNDEFINED_EPOCH, EpochEndOffset, truncation_for
 from kemu.actors.broker.replica import Replica, Role
 from kemu.actors.broker.replica_log import batch_entry
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
@@ -51,18 +51,18 @@ _fetch_of = maker(Fetch)
 
 
 class Copying(Enum):
-    """How far a partition is on the way to being copied."""
+    """The state of a partition in its fetch loop."""
 
-    TRUNCATING = "asks where its log and the leader's part ways"
+    TRUNCATING = "requests the end of its latest epoch"
     FETCHING = "is fetched from its log's end on"
-    OUT_OF_RANGE = "asks where the leader's log starts and ends"
+    OUT_OF_RANGE = "requests start and end of the leader's log"
 
 
 _FETCHING = Copying.FETCHING
 
 
 class Followed:
-    """A partition in a fetch loop. One that is followed again, under another epoch, is another object."""
+    """A partition in a fetch loop. Following it in another epoch creates a new object."""
 
     __slots__ = ("asked", "at", "in_sync", "not_before_us", "replica", "row", "state")
 
@@ -72,14 +72,14 @@ class Followed:
         self.state = state
         self.not_before_us = 0
         self.in_sync = False
-        """When last heard of, nothing below the leader's high watermark was missing."""
+        """In its last answer, the log was complete up to the leader's high watermark."""
         self.row: FetchPartition | None = None
-        """How it was last fetched; as long as nothing comes the next fetch is the same."""
+        """Its row in the last fetch, which is reused until something changes."""
         self.asked = Asked(self, -1, -1)
 
 
 class Asked(NamedTuple):
-    """What a request was about: whom, under which leader epoch, with which offset (epoch questions: -1)."""
+    """A partition's part in a request: leader epoch and offset at that time (epoch requests: offset -1)."""
 
     followed: Followed
     leader_epoch: int
@@ -87,7 +87,7 @@ class Asked(NamedTuple):
 
 
 class ReplicaFetchers:
-    """The fetch loops of a broker, by the leader they copy from."""
+    """The fetch loops of a broker, by leader."""
 
     def __init__(self, machine: Machine, client: Client, manager: ReplicaManager, draws: Draws = CALM) -> None:
         self._draws = draws
@@ -104,30 +104,30 @@ class ReplicaFetchers:
             loop = self._loops[replica.leader] = ReplicaFetcher(
                 self._machine, self._client, self._manager, replica.leader, host
             )
-        told_by_fetch = self._manager.rules.truncation is Truncation.ON_FETCH
-        if told_by_fetch and replica.log.epochs.latest != UNDEFINED_EPOCH:
+        truncates_on_fetch = self._manager.rules.truncation is Truncation.ON_FETCH
+        if truncates_on_fetch and replica.log.epochs.latest != UNDEFINED_EPOCH:
             truncates = False
         followed = Followed(replica, Copying.TRUNCATING if truncates else Copying.FETCHING)
         loop.followed[followed.at] = followed
 
     def hours_pass(self) -> None:
-        """Each loop's next fetch begins a bit later, so that loops are at any moment of their waits."""
+        """Delay each loop's next fetch by a random time, so that loops are at random points of their waits."""
         longest_us = self._manager.replication.replica_fetch_wait_max_ms * US_PER_MS
         for loop in self._loops.values():
             loop.pause(self._draws.us(DrawName.FOLLOWER_FETCH_PHASE, 0, longest_us))
 
     def forget(self, at: TopicPartition) -> None:
-        """Copy this partition no more. What is on its way for it will be ignored."""
+        """Stop copying this partition. Answers in flight for it will be ignored."""
         for loop in self._loops.values():
             loop.followed.pop(at, None)
 
     def run(self) -> None:
-        """Let every loop that is free go on."""
+        """Let every idle loop continue."""
         for loop in self._loops.values():
             loop.run()
 
     def durable(self, replica: Replica) -> None:
-        """What a loop waited for is on the disk."""
+        """A write of this replica is durable: continue its loop."""
         loop = self._loops.get(replica.leader)
         if loop is not None and replica.at in loop.followed:
             loop.run()
@@ -149,24 +149,24 @@ class ReplicaFetcher:
         self._busy = False
         self._timer: TimerKey = (BrokerTimer.FETCHER, str(leader))
         self._asked: dict[TopicPartition, Asked] = {}
-        """Partition -> its part in the last fetch that had it."""
+        """Partition -> its part in the last fetch with it."""
         self._request: Fetch | None = None
-        """The last fetch: at rest the next one is the same."""
+        """The last fetch; in an idle cluster the next one is the same."""
         self._writing: Followed | None = None
-        """One that was still being written when last seen."""
+        """A partition with a write in progress at the last check."""
         self.followed: dict[TopicPartition, Followed] = {}
 
     def pause(self, for_us: int) -> None:
-        """Fetch nothing before this long from now; what is on its way comes."""
+        """Do not fetch for this long; an answer in flight is still handled."""
         for each in self.followed.values():
             each.not_before_us = max(each.not_before_us, self._machine.now_us + for_us)
 
     def run(self) -> None:
-        """Send what is to be sent next, unless something is on its way or still being written."""
+        """Send the next request, unless one is in flight or data is still being written."""
         if self._busy or not self.followed:
             return
         if self._is_writing():
-            return  # its append's end will call again
+            return  # the end of the append calls again
         now_us = self._machine.now_us
         wait_us = self._client.available_at(self._host) - now_us
         if wait_us > 0:
@@ -180,7 +180,7 @@ class ReplicaFetcher:
             self._run_some([each for each in self.followed.values() if each.not_before_us <= now_us])
 
     def _run_some(self, ready: list[Followed]) -> None:
-        """As ``run``, when not everything is to be fetched."""
+        """Like ``run``, when not all partitions are in the state FETCHING."""
         if self._truncate([each for each in ready if each.state is Copying.TRUNCATING]):
             return
         if self._ask_range([each for each in ready if each.state is Copying.OUT_OF_RANGE]):
@@ -192,7 +192,7 @@ class ReplicaFetcher:
             self._wait()
 
     def _is_writing(self) -> bool:
-        """Whether something that we follow is still on its way to the disk."""
+        """Whether a followed partition has a write in progress."""
         if not self._manager.writes:
             return False
         last = self._writing
@@ -211,13 +211,13 @@ class ReplicaFetcher:
     # --- truncation --------------------------------------------------------------------------------------------
 
     def _truncate(self, which: list[Followed]) -> bool:
-        """Cut the logs of new followers, those that must ask after asking; whether a question is on its way."""
+        """Truncate the logs of new followers, if necessary after a request; returns whether a request was sent."""
         manager = self._manager
         asks = []
         for each in which:
             replica = each.replica
             if replica.log.epochs.latest == UNDEFINED_EPOCH or manager.rules.truncation is Truncation.HIGH_WATERMARK:
-                manager.cut(replica, replica.log.high_watermark, "high-watermark")
+                manager.truncate(replica, replica.log.high_watermark, "high-watermark")
                 each.state = Copying.FETCHING
             else:
                 asks.append(Asked(each, replica.leader_epoch, -1))
@@ -247,14 +247,14 @@ class ReplicaFetcher:
             if row.error_code is not ErrorCode.NONE:
                 self._failed(each, row.error_code, ask)
             else:
-                self._cut(each, EpochEndOffset(row.leader_epoch, row.end_offset))
+                self._truncate_by(each, EpochEndOffset(row.leader_epoch, row.end_offset))
 
-    def _cut(self, each: Followed, answer: EpochEndOffset) -> None:
+    def _truncate_by(self, each: Followed, answer: EpochEndOffset) -> None:
         log = each.replica.log
-        cut = cut_for(answer, log.epochs, log.end_offset, log.high_watermark, self._manager.rules.truncation)
-        self._manager.cut(each.replica, cut.end_offset, cut.why)
+        point = truncation_for(answer, log.epochs, log.end_offset, log.high_watermark, self._manager.rules.truncation)
+        self._manager.truncate(each.replica, point.end_offset, point.why)
         each.row = None  # another last epoch may end at the same offset
-        if cut.done:
+        if point.done:
             each.state = Copying.FETCHING
 
     # --- out of range ------------------------------------------------------------------------------------------
@@ -288,9 +288,10 @@ class ReplicaFetcher:
                 self._failed(each, error, ask)
                 continue
             if earliest.offset > each.replica.log.end_offset:
-                self._manager.empty(each.replica, earliest.offset, "leader")  # it deleted what we would need next
-            else:  # its log is shorter than ours: an unclean election, or truncation by high watermark
-                self._manager.cut(each.replica, latest.offset, "out-of-range")
+                # The leader deleted the records that would come next.
+                self._manager.empty(each.replica, earliest.offset, "leader")
+            else:  # the leader's log is shorter: unclean election, or truncation by high watermark
+                self._manager.truncate(each.replica, latest.offset, "out-of-range")
             each.row = None
             each.state = Copying.FETCHING
 
@@ -334,7 +335,7 @@ class ReplicaFetcher:
         return True
 
     def _not_held_back(self, which: list[Followed]) -> list[Followed]:
-        """Those that may be fetched under the throttled rate; if there are none, time must pass."""
+        """Those that may be fetched under the throttled rate; if there are none, set a timer."""
         quota, now_us = self._manager.follower_quota, self._machine.now_us
         free = [each for each in which if each.in_sync or not quota.holds_back(each.at, now_us)]
         if which and not free:
@@ -349,11 +350,11 @@ class ReplicaFetcher:
             if each is None or each.replica.log.end_offset != ask.offset:
                 continue
             if row.diverging is not None:
-                self._cut(each, EpochEndOffset(row.diverging.epoch, row.diverging.end_offset))
+                self._truncate_by(each, EpochEndOffset(row.diverging.epoch, row.diverging.end_offset))
             elif row.error is _NONE:
                 self._copy(each.replica, row)
                 if each.row is not None and each.row.log_start_offset != each.replica.log.start_offset:
-                    each.row = None  # the leader is to hear of it with the next fetch
+                    each.row = None  # the leader is to learn of it with the next fetch
                 each.in_sync = each.replica.log.end_offset >= row.high_watermark
             elif row.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 each.state = Copying.OUT_OF_RANGE
@@ -381,7 +382,7 @@ class ReplicaFetcher:
             if self._manager.follower_quota.rate is not None:
                 copied = replica.record_bytes * sum([batch.count for batch in row.replica_batches])
                 self._manager.follower_quota.record(replica.at, copied, self._machine.now_us)
-        # It may go down: a new leader starts with its own, which can be behind ours.
+        # It may decrease: a new leader starts with its own, which can be lower.
         log.high_watermark = max(log.start_offset, min(row.high_watermark, log.end_offset))
         if row.log_start_offset > log.start_offset:
             self._manager.advance_start(replica, min(row.log_start_offset, log.high_watermark), "leader")
@@ -410,12 +411,12 @@ class ReplicaFetcher:
 
     def _unanswered(self, why: str, asked: dict[TopicPartition, Asked]) -> None:
         self._busy = False
-        twice = asked is self._asked and self._manager.rules.waits_twice_for_lost_fetches
-        self._back_off(self.followed.values(), 1 + twice)
+        waits_longer = asked is self._asked and self._manager.rules.waits_twice_for_lost_fetches
+        self._back_off(self.followed.values(), 1 + waits_longer)
         self.run()
 
     def _current(self, ask: Asked, state: Copying, *, checked: bool) -> Followed | None:
-        """The partition an answer is about, if it is still in that state (and, ``checked``, that leader epoch)."""
+        """The partition of an answer, if it is still in that state (and, ``checked``, that leader epoch)."""
         each = self.followed.get(ask.followed.at)
         if each is None or each.state is not state or each.replica.role is not _FOLLOWER:
             return None
@@ -424,7 +425,9 @@ class ReplicaFetcher:
         return each
 
     def _failed(self, each: Followed, error: ErrorCode, ask: Asked) -> None:
-        """A partition with an error waits; one that is fenced waits for a LeaderAndIsr, unless it came meanwhile."""
+        """Back off a partition with an error; a fenced one waits for a LeaderAndIsr, unless that has arrived
+        meanwhile.
+        """
         replica = each.replica
         same_epoch = replica.leader_epoch == ask.leader_epoch or not self._manager.rules.checks_answer_epoch
         if error is ErrorCode.FENCED_LEADER_EPOCH and same_epoch:

@@ -1,20 +1,20 @@
-"""The log of a replica: a partition's log that followers copy, that can be cut, and that knows its leader epochs.
+"""The log of a replica: a partition's log that followers copy and truncate, with its leader epochs.
 
-Records are in the log when they are appended; below ``stored_end`` they count as stored here: written, or flushed where
-that is asked for. The disk is a journal, appended to and never rewritten: a cut is an entry of its own (the device
-keeps the order of a log's writes, so what a restart finds is always a state this log was in).
+Records are in the log when they are appended. Below ``stored_end`` they count as stored here: written, or flushed where
+that is required. The disk has a journal that is only appended to: a truncation is an entry of its own. The device keeps
+the order of a log's writes, so a restart always finds a former state of this log.
 
 ========  ==========================================================================================================
 key       value
 ========  ==========================================================================================================
 ``b``     a batch, as ``partition_log`` has it (42 bytes), and the number of its records with content that follow
-``r...``  a record with content: its key behind the ``r``
-``t``     the log was cut: it ends at this offset
-``s``     the log starts at this offset since: what was before is deleted
-``w``     the log was emptied, and goes on at this offset
+``r...``  a record with content: its key after the ``r``
+``t``     the log was truncated: it ends at this offset
+``s``     the log starts at this offset since: everything before is deleted
+``w``     the log was emptied, and continues at this offset
 ``e``     a leader epoch began at an offset, with or without a record (KAFKA-7415)
-``i``     the topic's id: the log is no other's of that name (Kafka's file ``partition.metadata``, KIP-516)
-``d``     the log was deleted: everything before is gone
+``i``     the topic's id, as in Kafka's file ``partition.metadata`` (KIP-516)
+``d``     the log was deleted, with all earlier entries
 ========  ==========================================================================================================
 """
 
@@ -32,10 +32,10 @@ from kemu.protocol.wire.compile import maker
 _COUNT = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">iq")
-_BATCH_KEY, _CUT_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY, _EMPTIED_KEY = b"b", b"t", b"e", b"d", b"r", b"w"
+_BATCH_KEY, _TRUNCATION_KEY, _EPOCH_KEY, _DELETED_KEY, _RECORD_KEY, _EMPTIED_KEY = b"b", b"t", b"e", b"d", b"r", b"w"
 _TOPIC_ID_KEY = b"i"
 JOURNALS = "replica/"
-"""What the disk's names of these journals begin with."""
+"""Prefix of the disk's names of these journals."""
 
 _new = tuple.__new__
 _replica_batch = maker(ReplicaBatch)
@@ -50,11 +50,11 @@ class ReplicaLog(PartitionLog):
         super().__init__(start_offset)
         self.epochs = LeaderEpochs()
         self.topic_id = NO_TOPIC_ID
-        """Of the topic that it is a log of."""
+        """Id of the log's topic."""
         self.stored_end = start_offset
         """Everything below counts as stored here."""
         self.flushed_end = start_offset
-        """Everything below was flushed by us (Kafka's recovery point)."""
+        """Everything below was flushed by this broker (Kafka's recovery point)."""
         self._visible_end = start_offset
         self._entries: list[ReplicaBatch] = []
         self._bases_of_entries: list[int] = []
@@ -72,17 +72,17 @@ class ReplicaLog(PartitionLog):
     # --- writing -----------------------------------------------------------------------------------------------
 
     def take(self, batch: ReplicaBatch) -> None:
-        """Append a batch; it must begin where the log ends."""
-        assert not batch.records or len(batch.records) == batch.count, "every record has content, or none"
+        """Append a batch; it must begin at the log's end."""
+        assert not batch.records or len(batch.records) == batch.count, "either all records have content or none"
         self.epochs.assign(batch.leader_epoch, batch.base_offset)
         self.append(_logged(batch))
         self._entries.append(batch)
         self._bases_of_entries.append(batch.base_offset)
 
-    def cut(self, end_offset: int) -> bool:
-        """Forget everything from ``end_offset`` on; whether there was anything.
+    def truncate_to(self, end_offset: int) -> bool:
+        """Remove everything from ``end_offset`` on; returns whether there was anything.
 
-        An epoch that began there without a record is forgotten in any case: it may contradict the leader's.
+        An epoch that began there without a record is removed in any case: it may contradict the leader's.
         """
         self.epochs.truncate_end(end_offset)
         if end_offset >= self.end_offset:
@@ -100,7 +100,9 @@ class ReplicaLog(PartitionLog):
         return True
 
     def advance_start(self, start_offset: int) -> bool:
-        """Forget the records below ``start_offset``, which none above the log's end is; whether there were any."""
+        """Remove the records below ``start_offset``, which must not exceed the log's end; returns whether there were
+        any.
+        """
         if not super().advance_start(start_offset):
             return False
         self.epochs.truncate_start(start_offset)
@@ -114,7 +116,7 @@ class ReplicaLog(PartitionLog):
         return True
 
     def begin_at(self, start_offset: int) -> None:
-        """Forget everything; the next record will be this one. Source: ``Log.truncateFullyAndStartAt``."""
+        """Remove everything; the next record gets this offset. Source: ``Log.truncateFullyAndStartAt``."""
         self.truncate(self.start_offset)
         self.epochs.clear()
         self._entries.clear()
@@ -125,14 +127,16 @@ class ReplicaLog(PartitionLog):
     # --- reading -----------------------------------------------------------------------------------------------
 
     def copy_from(self, offset: int, max_bytes: int, record_bytes: int) -> tuple[ReplicaBatch, ...]:
-        """Whole batches from this offset to the log's end, for a follower: ``max_bytes`` of them, at least one."""
+        """Whole batches from this offset to the log's end, for a follower: at most ``max_bytes``, but at least one
+        batch.
+        """
         assert self.start_offset <= offset <= self.end_offset, f"{offset} is out of range"
         if offset == self.end_offset:
             return ()
         index = bisect_right(self._bases_of_entries, offset) - 1
         first = self._entries[index]
         last = first.base_offset + first.count
-        if first.producer_id < 0 and not first.records:  # records of nobody: they came as batches of some size once
+        if first.producer_id < 0 and not first.records:  # without a producer, a batch may be split
             last = min(last, offset + max(1, max_bytes // record_bytes))
         found = [_part(first, offset, last)]
         if last < first.base_offset + first.count:
@@ -146,7 +150,7 @@ class ReplicaLog(PartitionLog):
         return tuple(found)
 
     def contents(self) -> tuple[Record, ...]:
-        """All records that have content, oldest first."""
+        """All records with content, oldest first."""
         return tuple(record for batch in self._entries for record in batch.records)
 
 
@@ -167,7 +171,7 @@ def _logged(batch: ReplicaBatch) -> LoggedBatch:
 
 
 def _part(batch: ReplicaBatch, first: int, last: int) -> ReplicaBatch:
-    """Records ``first .. last - 1`` of a batch. A part is nobody's: a producer would not know it again."""
+    """Records ``first .. last - 1`` of a batch. A part has no producer, as it would not match the producer's batch."""
     if first == batch.base_offset and last == first + batch.count:
         return batch
     return _replica_batch(
@@ -190,7 +194,7 @@ def batch_entry(batch: ReplicaBatch) -> tuple[Record, ...]:
 
 
 def batch_of(record: Record) -> LoggedBatch | None:
-    """The batch that an entry is the head of; None if it is another entry."""
+    """The batch of an entry that is a batch's head; None for other entries."""
     key, value = record
     return from_record((b"", value[: -_COUNT.size])) if key == _BATCH_KEY and value is not None else None
 
@@ -200,32 +204,32 @@ def is_content(record: Record) -> bool:
     return record[0].startswith(_RECORD_KEY)
 
 
-def cut_entry(end_offset: int) -> Record:
-    """The log was cut."""
-    return _CUT_KEY, _OFFSET.pack(end_offset)
+def truncation_entry(end_offset: int) -> Record:
+    """A record of a truncation."""
+    return _TRUNCATION_KEY, _OFFSET.pack(end_offset)
 
 
 def emptied_entry(start_offset: int) -> Record:
-    """The log was emptied, and goes on here."""
+    """A record of an emptied log, which continues at this offset."""
     return _EMPTIED_KEY, _OFFSET.pack(start_offset)
 
 
 def epoch_entry(epoch: int, start_offset: int) -> Record:
-    """A leader epoch began."""
+    """A record of the start of a leader epoch."""
     return _EPOCH_KEY, _EPOCH.pack(epoch, start_offset)
 
 
 def topic_id_entry(topic_id: int) -> Record:
-    """Which topic's log it is."""
+    """A record of the topic's id."""
     return _TOPIC_ID_KEY, _OFFSET.pack(topic_id)
 
 
 DELETED_ENTRY: Record = (_DELETED_KEY, b"")
-"""The log was deleted."""
+"""A record of the log's deletion."""
 
 
 def restored(records: Iterable[Record]) -> ReplicaLog | None:
-    """The log a journal ends with; None when it was deleted. A torn last append is as if it had not been."""
+    """The log at the end of a journal; None if it was deleted. A torn last append is ignored."""
     log: ReplicaLog | None = None
     waiting = list(records)
     index = 0
@@ -237,8 +241,8 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
             continue
         assert value is not None, f"journal entry {key!r} without a value"
         log = log if log is not None else ReplicaLog()
-        if key == _CUT_KEY:
-            log.cut(*_OFFSET.unpack(value))
+        if key == _TRUNCATION_KEY:
+            log.truncate_to(*_OFFSET.unpack(value))
         elif key == START_KEY:
             log.advance_start(start_of(value))
         elif key == _EMPTIED_KEY:
@@ -248,7 +252,7 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
         elif key == _EPOCH_KEY:
             log.epochs.assign(*_EPOCH.unpack(value))
         else:
-            assert key == _BATCH_KEY, f"no journal entry: {key!r}"
+            assert key == _BATCH_KEY, f"not a journal entry: {key!r}"
             (contents,) = _COUNT.unpack(value[-_COUNT.size :])
             rows = waiting[index : index + contents]
             index += contents
@@ -260,7 +264,7 @@ def restored(records: Iterable[Record]) -> ReplicaLog | None:
 
 
 def end_offset_of(journal: str, records: Iterable[Record]) -> int:
-    """Where the log of this journal ends; -1 if it is no replica's."""
+    """The log end in this journal; -1 if it is not a replica's."""
     if not journal.startswith(JOURNALS):
         return -1
     log = restored(records)

@@ -1,12 +1,11 @@
 """The replicas of a broker and their journals on its disk (a part of the replicated broker).
 
-Every change of a log is an entry of the replica's journal. It is written into the page cache, and counts then; unless
-``log.flush.interval.messages`` records stand unflushed with it, or something waits until it is durable: then it is
-flushed. A log is also flushed when the flush scheduler looks
-(``log.flush.scheduler.interval.ms``) and it was not for ``log.flush.interval.ms``. All that is off as Kafka comes: the
-system writes back when it likes.
+Every change of a log is an entry of the replica's journal. It is written into the page cache, and counts from then on.
+If ``log.flush.interval.messages`` records are unflushed then, or an operation requires it, the journal is flushed. The
+flush scheduler (``log.flush.scheduler.interval.ms``) also flushes logs that were not flushed for
+``log.flush.interval.ms``. With Kafka's defaults all of this is off: the operating system writes back by itself.
 
-The high watermarks are written down from time to time, apart from the journals: after a start they may be behind.
+The high watermarks are checkpointed from time to time, apart from the journals: after a start they may be outdated.
 
 Source: Kafka 2.8's ``ReplicaManager``, ``LogManager.flushDirtyLogs``, ``Log.append``, ``OffsetCheckpointFile``.
 """
@@ -16,12 +15,12 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from kemu.actors.broker.delayed_fetches import look_again
+from kemu.actors.broker.delayed_fetches import invalidate
 from kemu.actors.broker.log_dirs import PLACES, LogDirs
 from kemu.actors.broker.partition_log import start_entry
 from kemu.actors.broker.quotas import ReplicationQuota
 from kemu.actors.broker.replica import Replica, Role
-from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog, batch_entry, cut_entry, emptied_entry, restored
+from kemu.actors.broker.replica_log import JOURNALS, ReplicaLog, batch_entry, emptied_entry, restored, truncation_entry
 from kemu.actors.broker.retention import Retention
 from kemu.actors.broker.rules import ReplicaRules
 from kemu.actors.broker.timers import BrokerTimer
@@ -54,30 +53,30 @@ _NONE, _OFFLINE = ErrorCode.NONE, Role.OFFLINE
 
 @frozen
 class TopicSettings:
-    """What brokers know of a topic besides its replicas; None = the broker's default."""
+    """Properties of a topic besides its replicas; None = the broker's default."""
 
     record_bytes: int = 1_000
     min_in_sync: int | None = None
 
 
 class JournalWrite(NamedTuple):
-    """A write to a replica's journal that is under way."""
+    """A write to a replica's journal in progress."""
 
     replica: Replica
     done: Callable[[ErrorCode], None] | None
-    """What is to happen besides when it is durable, or has failed."""
+    """Called when the write is durable, or has failed."""
     flushes: bool
 
 
 class ReplicaManager:
-    """See the module.
+    """The replicas of a broker; see the module.
 
     Args:
         node_id: Kafka's broker id.
-        topics: what brokers know of topics besides their replicas.
+        topics: properties of topics besides their replicas.
         rules: the decisions that past bugs change.
-        log_dirs: how many log directories there are.
-        life: which start of this process it is.
+        log_dirs: number of log directories.
+        life: number of the start of its process.
     """
 
     def __init__(
@@ -101,35 +100,35 @@ class ReplicaManager:
         self.rules = rules
         self.lag_us = replication.replica_lag_time_max_ms * US_PER_MS
         self._config = config
-        self._told: dict[str, dict[str, str]] = {}
-        """The settings in the store of all brokers (under "") and of topics: those that we were told of."""
-        self.retention = Retention(machine, config, self._told, draws)
-        self.leader_quota = ReplicationQuota(node_id, LEADER_THROTTLED_REPLICAS, self._told)
-        self.follower_quota = ReplicationQuota(node_id, FOLLOWER_THROTTLED_REPLICAS, self._told)
+        self._settings: dict[str, dict[str, str]] = {}
+        """The known settings in the store: of all brokers (under "") and of topics."""
+        self.retention = Retention(machine, config, self._settings, draws)
+        self.leader_quota = ReplicationQuota(node_id, LEADER_THROTTLED_REPLICAS, self._settings)
+        self.follower_quota = ReplicationQuota(node_id, FOLLOWER_THROTTLED_REPLICAS, self._settings)
         self._flush_messages = config.log_flush_interval_messages
         self._flush_ms = self._flush_interval_ms({})
         self.is_shutting_down = False
-        """The process is about to end: it follows nobody any more."""
+        """The process is about to end: it follows no new leaders."""
         self.replicas: dict[TopicPartition, Replica] = {}
         self.led: dict[TopicPartition, Replica] = {}
-        """Those led here."""
+        """Replicas that lead."""
         self.served: dict[TopicPartition, Replica] = {}
-        """Of these the ones that the metadata cache has: clients and followers are served from no others."""
+        """Leading replicas that are in the metadata cache; only these are served."""
         self.live_brokers: dict[int, ActorName] = {}
-        """As the controller last said."""
+        """The live brokers in the last UpdateMetadata."""
         self.writes: dict[int, JournalWrite] = {}
         """By token."""
         self._topics = topics
         self._last_token = 0
         self._last_order = 0
         self._found: dict[str, tuple[Record, ...]] = {}
-        """What was on the disk; only until the start."""
+        """Logs on the disk; only until the start."""
         self._checkpointed: dict[str, int] = {}
-        """Log name -> the high watermark the disk knows."""
+        """Log name -> the checkpointed high watermark."""
 
     @property
     def now_ms(self) -> int:
-        """This host's clock as records have it."""
+        """This host's clock, in ms as in records."""
         return self._machine.now_us // US_PER_MS
 
     def next_order(self) -> int:
@@ -152,7 +151,7 @@ class ReplicaManager:
         return replica
 
     def remove(self, replica: Replica) -> None:
-        """A replica goes, with its log."""
+        """Remove a replica with its log."""
         del self.replicas[replica.at]
         self._write_place(self.dirs.remove(replica.log_name))
 
@@ -162,14 +161,14 @@ class ReplicaManager:
             self._machine.write_only(PLACES, (row,), self._last_token)
 
     def fail_dir(self, number: int) -> list[Replica]:
-        """A log directory has failed; the replicas there that were not offline."""
+        """A log directory has failed; returns its replicas that were not offline before."""
         self.dirs.fail(number)
         there = [replica for replica in self.replicas.values() if self.dirs.of(replica.log_name) == number]
         return [replica for replica in there if replica.role is not Role.OFFLINE]
 
     def configure(self, topic: str, settings: dict[str, str]) -> None:
-        """A topic's settings, or ("") those of all brokers, are these now: they count when they are asked for next."""
-        self._told[topic] = settings
+        """Set the settings of a topic, or ("") of all brokers; they apply from their next use."""
+        self._settings[topic] = settings
         self.retention.configured()
         if topic == ALL_BROKERS:
             self._flush_messages = int(
@@ -181,20 +180,22 @@ class ReplicaManager:
                 replica.min_in_sync = self._min_in_sync(replica.topic)
 
     def enough_in_sync(self, replica: Replica, *, maximal: bool = False) -> bool:
-        """Whether an append with acks=all may be tried; ``maximal``: with those about to join, if it was enough."""
+        """Whether the ISR allows an append with acks=all; ``maximal``: after the append, with replicas about to
+        join.
+        """
         least = replica.min_in_sync
         if self.rules.min_isr_holds_watermark:
             least = min(least, len(replica.replicas))
         return len(replica.in_sync.maximal if maximal else replica.in_sync.members) >= least
 
     def _min_in_sync(self, topic: str) -> int:
-        """A topic's own setting, else that of all brokers, else the one we started with."""
-        told, known = self._told.get(topic), self._topics.get(topic)
-        if told is not None and MIN_INSYNC_REPLICAS in told:
-            return int(told[MIN_INSYNC_REPLICAS])
-        if told is None and known is not None and known.min_in_sync is not None:
+        """A topic's own setting, else that of all brokers, else that of the start configuration."""
+        own, known = self._settings.get(topic), self._topics.get(topic)
+        if own is not None and MIN_INSYNC_REPLICAS in own:
+            return int(own[MIN_INSYNC_REPLICAS])
+        if own is None and known is not None and known.min_in_sync is not None:
             return known.min_in_sync
-        return int(self._told.get(ALL_BROKERS, {}).get(MIN_INSYNC_REPLICAS, self.replication.min_insync_replicas))
+        return int(self._settings.get(ALL_BROKERS, {}).get(MIN_INSYNC_REPLICAS, self.replication.min_insync_replicas))
 
     def _flush_interval_ms(self, settings: Mapping[str, str]) -> int:
         """How long a log may stay unflushed before the scheduler flushes it."""
@@ -204,18 +205,18 @@ class ReplicaManager:
         return int(settings.get(LOG_FLUSH_INTERVAL_MS, default))
 
     def configure_own(self, settings: dict[str, str]) -> None:
-        """These are the settings of this broker alone now."""
+        """Set the settings of this broker alone."""
         self.leader_quota.configure(settings.get(LEADER_THROTTLED_RATE))
         self.follower_quota.configure(settings.get(FOLLOWER_THROTTLED_RATE))
 
     # --- start -------------------------------------------------------------------------------------------------
 
     def found(self, log: str, records: tuple[Record, ...]) -> None:
-        """The disk has this log."""
+        """Keep a log of the disk until ``restore``."""
         self._found[log] = records
 
     def restore(self) -> None:
-        """Take up the logs that were found; they have no role until the controller says so."""
+        """Load the logs of the disk; they have no role until the controller assigns one."""
         watermarks = dict(self._found.pop(WATERMARKS, ()))
         self.dirs.found(self._found.pop(PLACES, ()))
         for journal, records in sorted(self._found.items()):
@@ -247,7 +248,7 @@ class ReplicaManager:
     def write_journal(
         self, replica: Replica, records: tuple[Record, ...], done: Callable[[ErrorCode], None] | None = None
     ) -> None:
-        """Put entries into a replica's journal; the log has changed already. ``done`` waits until they are durable."""
+        """Add entries to a replica's journal for a change of its log. ``done`` is called when they are durable."""
         log = replica.log
         flushes = done is not None or log.end_offset - log.flushed_end >= self._flush_messages
         self._last_token = token = self._last_token + 1
@@ -260,14 +261,14 @@ class ReplicaManager:
             self._machine.write_only(replica.journal, records, token)
 
     def write_batches(self, replica: Replica, batches: tuple[ReplicaBatch, ...]) -> None:
-        """Put appended batches on their way to the journal."""
+        """Write appended batches to the journal."""
         self.write_journal(replica, tuple(entry for batch in batches for entry in batch_entry(batch)))
 
     def written(self, token: int, error: ErrorCode) -> Replica | None:
-        """A write is durable, or failed; the replica that was written, if it is still one of ours and not offline."""
+        """A write is durable, or failed; returns its replica, if it still exists and is not offline."""
         write = self.writes.pop(token, None)
         if write is None:
-            return None  # a checkpoint, or where a log lies
+            return None  # a checkpoint, or the place of a log
         replica = write.replica
         if error is _NONE:
             replica.written(token, flushed=write.flushes)
@@ -278,15 +279,15 @@ class ReplicaManager:
         is_ours = self.replicas.get(replica.at) is replica and replica.role is not _OFFLINE
         return replica if is_ours else None
 
-    def cut(self, replica: Replica, end_offset: int, why: str) -> None:
-        """Truncate a replica's log to this end, if it is longer; the disk hears of epochs without records, too."""
+    def truncate(self, replica: Replica, end_offset: int, why: str) -> None:
+        """Truncate a replica's log to this end, if it is longer; removed epochs without records are journaled, too."""
         if end_offset < replica.log.start_offset:
             self.empty(replica, end_offset, why)
             return
         old, epochs = replica.log.end_offset, replica.log.epochs.entries
-        shorter = replica.cut(end_offset)
+        shorter = replica.truncate_to(end_offset)
         if shorter or replica.log.epochs.entries != epochs:
-            self.write_journal(replica, (cut_entry(end_offset),))
+            self.write_journal(replica, (truncation_entry(end_offset),))
         if shorter:
             self._machine.note(
                 Truncated(
@@ -303,14 +304,14 @@ class ReplicaManager:
         """Delete the records of a replica's log below this offset, if there are any."""
         if not replica.log.advance_start(start_offset):
             return
-        look_again(replica.waiters)
+        invalidate(replica.waiters)
         self.write_journal(replica, (start_entry(start_offset),))
         for follower in replica.followers.values():
-            follower.told_watermark = -1  # our next answer tells it, whatever else is new
+            follower.sent_watermark = -1  # the next answer reports the new start, even without other news
         self._note_start(replica, why)
 
     def delete_expired(self) -> None:
-        """RETENTION fired: delete what is too old or too much in the logs that are here."""
+        """The timer RETENTION fired: delete segments of local logs beyond the retention limits."""
         for replica in self.replicas.values():
             if replica.role is not Role.OFFLINE and self.retention.deletes(replica.topic):
                 policy = self.retention.policy(replica.topic)
@@ -319,7 +320,7 @@ class ReplicaManager:
         self.retention.due()
 
     def empty(self, replica: Replica, start_offset: int, why: str) -> None:
-        """Forget all that is in a replica's log; it goes on at this offset."""
+        """Remove all records of a replica's log, which continues at this offset."""
         replica.empty(start_offset)
         self.write_journal(replica, (emptied_entry(start_offset),))
         self._note_start(replica, why)
@@ -337,7 +338,7 @@ class ReplicaManager:
         )
 
     def flush_due(self) -> None:
-        """FLUSH fired."""
+        """The timer FLUSH fired."""
         interval_ms = self._config.log_flush_scheduler_interval_ms
         if interval_ms < NEVER:
             self._machine.start_timer(_FLUSH, interval_ms * US_PER_MS)
@@ -346,7 +347,7 @@ class ReplicaManager:
                 self._flush(replica)
 
     def flush_all(self) -> None:
-        """All logs are closed."""
+        """Flush all logs, which are being closed."""
         for replica in self.replicas.values():
             self._flush(replica)
 
@@ -358,7 +359,7 @@ class ReplicaManager:
     # --- high watermarks ---------------------------------------------------------------------------------------
 
     def checkpoint_due(self) -> None:
-        """CHECKPOINT fired."""
+        """The timer CHECKPOINT fired."""
         self.checkpoint()
         self._checkpoint_later()
 
@@ -367,7 +368,7 @@ class ReplicaManager:
         self._machine.start_timer(_CHECKPOINT, interval_ms * US_PER_MS)
 
     def checkpoint(self) -> None:
-        """Write down the high watermarks that changed."""
+        """Checkpoint the high watermarks that changed."""
         rows: list[Record] = []
         for replica in self.replicas.values():
             offset = replica.log.high_watermark
@@ -378,7 +379,7 @@ class ReplicaManager:
             self._write_watermarks(tuple(rows))
 
     def forget_watermark(self, replica: Replica) -> None:
-        """A replica is gone: so is its checkpoint, if there was one."""
+        """Reset the checkpoint of a deleted replica, if there is one."""
         if self._checkpointed.pop(replica.log_name, None) is not None:
             self._write_watermarks(((replica.log_name.encode(), b"0"),))
 

@@ -1,17 +1,19 @@
-"""A broker with replication: leads and follows partitions as the controller says, through leader epochs and ISRs.
+"""A broker with replication: leads and follows partitions by the controller's requests, with leader epochs and ISRs.
 
-Its parts, each in a file of its name: the replicas and their journals (``replica_manager``); what producers wait for
-(``produce_calls``), consumers' and followers' fetches, the high watermarks, the ISRs (``isr_changes``), which the
-metadata store (``isr_store``) or the controller decides (``alter_isr``), what a leader does with appends
-(``led_partitions``), what admins delete of logs (``record_deletions``), the logs of the group coordinator of this
-process (``group_log``); copying what is followed (``replica_fetchers``); what the controller says
-(``control_requests``); what clients are told (``answers``); controlled shutdown. A part knows the machine, through
-which it speaks, and those parts that stand before it. Consumers' fetches, produce requests and answers are those of the
-broker without replication, too.
+Each part has a file of its name. The replicas and their journals: ``replica_manager``. Producers' requests:
+``produce_calls``. Fetches: ``consumer_fetches``, ``follower_fetches``. High watermarks: ``high_watermarks``. ISR
+changes:
+``isr_changes``, decided by the metadata store (``isr_store``) or the controller (``alter_isr``). Appends on the leader:
+``led_partitions``. Deletions by admins: ``record_deletions``. The log of this process's group coordinator:
+``group_log``. Replication on the follower: ``replica_fetchers``. The controller's requests: ``control_requests``.
+Answers about the cluster: ``answers``. Controlled shutdown: ``broker_shutdown``.
 
-A record counts when the in-sync replicas have it: below the high watermark it may be read, and acks=all is answered.
-A replica has a record when it is written, into the page cache: a power cut of all that have it may take what was
-acknowledged. With ``log.flush.interval.messages`` 1 it has it when it is on the disk.
+A part knows the machine, through which it sends, and the parts listed before it. The broker without replication also
+uses consumers' fetches, produce requests and answers.
+
+A record counts when all in-sync replicas have it: below the high watermark it is readable and acks=all is answered. A
+replica has a record when it is written into the page cache. A power cut of all these replicas may therefore lose
+acknowledged records. With ``log.flush.interval.messages`` 1 a replica has a record when it is on the disk.
 
 Source: Kafka 2.8 with the ZooKeeper controller.
 """
@@ -88,20 +90,20 @@ CONTROL = ControllerConfig()
 
 
 class ReplicatedBroker(Machine):
-    """See the module.
+    """A broker with replication; see the module.
 
     Args:
         node_id: Kafka's broker id.
-        topics: what brokers know of topics besides their replicas.
-        draws: what differs from broker to broker and from time to time.
+        topics: properties of topics besides their replicas.
+        draws: random variation of durations.
         rules: the decisions that past bugs change.
         store: the metadata store's actor.
         session_timeout_ms: of the session there, which this process's controller part opens.
-        max_in_flight: how many transactions may be on their way to it.
-        log_dirs: how many log directories it has.
-        versions: what it speaks to clients.
-        makes_offsets_topic: the cluster is new: whoever is asked for a coordinator has that topic created.
-        life: which start of its process it is; told with what it appends, and decides nothing.
+        max_in_flight: limit of transactions in flight to the store.
+        log_dirs: number of log directories.
+        versions: the message versions that it offers to clients.
+        makes_offsets_topic: the cluster is new: the first FindCoordinator creates the offsets topic.
+        life: number of the start of its process; added to each append, without effect on decisions.
     """
 
     _isr_writer: IsrWriter
@@ -168,22 +170,22 @@ class ReplicatedBroker(Machine):
         self._isr_changes.writer = self._isr_writer
         self._shutdown = BrokerShutdown(self, client, manager, self._control, draws)
         self._timers: dict[str, Callable[[], None]] = {
-            BrokerTimer.ISR: self._isr_changes.look,
+            BrokerTimer.ISR: self._isr_changes.check,
             BrokerTimer.CHECKPOINT: manager.checkpoint_due,
             BrokerTimer.RETENTION: manager.delete_expired,
             BrokerTimer.FLUSH: manager.flush_due,
             BrokerTimer.MAKING_LOGS: control.logs_made,
-            BrokerTimer.LEAVING: self._shutdown.try_again,
+            BrokerTimer.LEAVING: self._shutdown.try_shutdown,
             BrokerTimer.CLOSING_LOGS: self._shutdown.logs_closed,
             DEADLINE[0]: client.deadline_passed,
             **self._isr_writer.timers,
         }
         if makes_offsets_topic:
             self.answers.no_offsets_topic = OffsetsTopic(self, client, control, config, replication).create
-        self._numbered_timers, self._received = self._timers_of_what_waits(), self._requests()
+        self._numbered_timers, self._received = self._timers_with_numbers(), self._requests()
 
     def _isr_writer_of(self, store: ActorName, session_timeout_ms: int, max_in_flight: int, draws: Draws) -> IsrWriter:
-        """Who has new ISRs decided."""
+        """The path for new ISRs."""
         manager, changes = self.manager, self._isr_changes
         if manager.rules.isr_path is not IsrPath.STORE:
             return AlterIsrs(self, self.client, changes, manager, self._control)
@@ -197,8 +199,8 @@ class ReplicatedBroker(Machine):
             draws=draws,
         )
 
-    def _timers_of_what_waits(self) -> dict[str, Callable[[int], None]]:
-        """Timers whose keys have a number, too."""
+    def _timers_with_numbers(self) -> dict[str, Callable[[int], None]]:
+        """Timers whose keys also have a number."""
         return {
             BrokerTimer.FETCH: self._fetches.time_is_over,
             BrokerTimer.FOLLOWER_FETCH: self._follower_fetches.time_is_over,
@@ -208,10 +210,10 @@ class ReplicatedBroker(Machine):
         }
 
     def _requests(self) -> dict[type, Callable[[Received], object]]:
-        """What takes messages of a type; of any other they are replies."""
+        """The handlers of messages by class; messages of other classes are replies."""
         return {
             Fetch: self._fetch,
-            FetchReply: self.client.reply_arrived,  # half of all that arrives
+            FetchReply: self.client.reply_arrived,  # half of all messages are these
             Produce: self._led.asked,
             LeaderAndIsr: self._control.asked,
             StopReplica: self._control.asked,
@@ -229,7 +231,7 @@ class ReplicatedBroker(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """Requests, the disk's answers, and what the controller says."""
+        """Handle requests, the disk's answers, and the controller's requests."""
         match event:
             case Received(message=message):
                 if not self._connections.keeps(event):
@@ -242,7 +244,7 @@ class ReplicatedBroker(Machine):
                 if not self._isr_writer.handle(event):
                     self._link_down(peer)
             case Told(command=AnswerNext() as command):
-                self.injections.told(command)
+                self.injections.arm(command)
             case Told(command=HoursPass()):
                 self._isr_changes.hours_pass()
                 self.manager.retention.hours_pass()
@@ -256,7 +258,7 @@ class ReplicatedBroker(Machine):
                 self.manager.found(log, records)
             case Told(command=Start()):
                 self.manager.restore()
-                self._isr_changes.look_later()
+                self._isr_changes.check_later()
             case _:
                 raise AssertionError(f"{self.name}: {event}")
         if self._connections.readable:
@@ -276,7 +278,7 @@ class ReplicatedBroker(Machine):
             assert is_session_s, f"{self.name}: no timer {key}"
 
     def _answered(self, event: Received) -> None:
-        """What no request is: a reply to one of ours."""
+        """Handle a message that is not a request: a reply to this broker."""
         if not self._isr_writer.handle(event):
             self.client.reply_arrived(event)
 
@@ -301,14 +303,14 @@ class ReplicatedBroker(Machine):
         self.answers.list_offsets(event, self.manager.led)
 
     def absent(self, topic: str, partition: int) -> ErrorCode:
-        """Why a partition is not led here."""
+        """The error for a partition that is not led here."""
         replica = self.manager.replicas.get((topic, partition))
         if replica is None:
             return self.answers.absent(topic, partition)
         return ErrorCode.KAFKA_STORAGE_ERROR if replica.role is Role.OFFLINE else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _unserved(self, topic: str, partition: int) -> ErrorCode:
-        """Why a partition is not served here: before all else, whether there is one is asked of the metadata cache."""
+        """The error for a partition that is not served here; the metadata cache is checked first."""
         if not self.answers.knows(topic, partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return self.absent(topic, partition)

@@ -1,12 +1,12 @@
-"""What a broker deletes from the beginning of its logs: whole segments that are too old, or beyond the size.
+"""Retention: a broker deletes whole old segments, or segments beyond the size limit, from the start of its logs.
 
-A log's segments follow from what is in it: from the log's start on, a batch that would make its segment too large, or
-that was appended too long after the segment's first one, begins another. A segment goes when its last record is older
-than ``retention.ms``, or while what would be left is at least ``retention.bytes``; all of it must be below the high
-watermark. The last one goes by age only. Every replica is looked after by its own broker.
+The segments of a log follow from its content. A batch starts a new segment if it would make the current one too large,
+or was appended too long after the current one's first batch. A segment is deleted when its last record is older than
+``retention.ms``, or while at least ``retention.bytes`` would remain. All of it must be below the high watermark. The
+last segment is deleted by age only. Every broker handles its own replicas.
 
-``__consumer_offsets`` is compacted, not deleted. Nobody looks while nothing here can expire: with Kafka's defaults (a
-week, any size) that is so in every run. Not emulated: ``file.delete.delay.ms``, compaction.
+``__consumer_offsets`` is compacted, not deleted. No check runs while nothing can expire: with Kafka's defaults (a week,
+any size) that holds for every run. Not emulated: ``file.delete.delay.ms``, compaction.
 
 Source: Kafka 2.8's ``Log.deleteOldSegments``, ``LogSegment.shouldRoll``, ``LogManager.cleanupLogs``.
 """
@@ -33,14 +33,14 @@ from kemu.protocol.dynamic_configs import (
 from kemu.protocol.names import OFFSETS_TOPIC
 
 FIRST_LOOK_US = 30_000_000
-"""How long after its start a broker looks first. Source: ``LogManager.InitialTaskDelayMs``."""
+"""Time from a broker's start to its first check. Source: ``LogManager.InitialTaskDelayMs``."""
 UNLIMITED = -1
 _TIMER = (BrokerTimer.RETENTION,)
 _DEFAULTS = BrokerConfig()
 
 
 class RetentionPolicy(NamedTuple):
-    """How long the records of a topic are kept (ms, -1 = for ever), how many bytes of them, and how segments end."""
+    """Retention of a topic's records (ms, -1 = forever), their maximum size, and the limits of segments."""
 
     retention_ms: int
     retention_bytes: int
@@ -48,12 +48,12 @@ class RetentionPolicy(NamedTuple):
     segment_ms: int
 
     @property
-    def bites(self) -> bool:
-        """Whether anything may expire: not by Kafka's default of a week, which no run lasts longer than."""
+    def may_delete(self) -> bool:
+        """Whether anything may expire. Kafka's default of a week does not count, as runs are shorter."""
         return self.retention_bytes >= 0 or 0 <= self.retention_ms < _DEFAULTS.log_retention_ms
 
     def start_of(self, log: PartitionLog, record_bytes: int, now_ms: int) -> int:
-        """Where a log starts after all segments that may go are gone."""
+        """The log's start after the deletion of all expired segments."""
         start, upto = log.start_offset, log.high_watermark
         over_bytes = (log.end_offset - start) * record_bytes - self.retention_bytes if self.retention_bytes >= 0 else -1
         for end, latest_ms, is_last in self._segments(log, record_bytes):
@@ -83,26 +83,26 @@ class RetentionPolicy(NamedTuple):
 
 
 class Retention:
-    """When a broker looks, and what each topic's policy is.
+    """The schedule of retention checks, and each topic's policy.
 
     Args:
-        told: the settings of topics and (under "") of all brokers that the broker was told of; read when needed.
+        settings: the known settings of topics and (under "") of all brokers; read at each use.
     """
 
     def __init__(
-        self, machine: Machine, config: BrokerConfig, told: Mapping[str, Mapping[str, str]], draws: Draws
+        self, machine: Machine, config: BrokerConfig, settings: Mapping[str, Mapping[str, str]], draws: Draws
     ) -> None:
         self._machine = machine
         self._config = config
-        self._told = told
+        self._settings = settings
         self._draws = draws
         self._next_us = -1
-        """When the next look is due; -1 before the start."""
+        """Time of the next check; -1 before the start."""
         self._is_waiting = False
 
     def policy(self, topic: str) -> RetentionPolicy:
-        """A topic's own settings, else those of all brokers, else what the broker started with."""
-        config, own, all_brokers = self._config, self._told.get(topic, {}), self._told.get(ALL_BROKERS, {})
+        """A topic's own settings, else those of all brokers, else those of the start configuration."""
+        config, own, all_brokers = self._config, self._settings.get(topic, {}), self._settings.get(ALL_BROKERS, {})
 
         def value(topic_key: str, broker_key: str, default: int) -> int:
             return int(own.get(topic_key, all_brokers.get(broker_key, default)))
@@ -116,7 +116,7 @@ class Retention:
 
     def deletes(self, topic: str) -> bool:
         """Whether records of a topic may expire at all."""
-        return topic != OFFSETS_TOPIC and self.policy(topic).bites
+        return topic != OFFSETS_TOPIC and self.policy(topic).may_delete
 
     def started(self) -> None:
         """The broker starts."""
@@ -124,15 +124,15 @@ class Retention:
         self.configured()
 
     def hours_pass(self) -> None:
-        """Looks are at any moment of their interval."""
+        """Put the next check at a random point of its interval."""
         if self._is_waiting:
             every_us = self._config.log_retention_check_interval_ms * 1_000
             self._next_us = self._machine.now_us + self._draws.us(DrawName.RETENTION_CHECK_PHASE, every_us, every_us)
             self._wait()
 
     def configured(self) -> None:
-        """Settings changed: look when it is time, if anything may expire now."""
-        if self._next_us >= 0 and not self._is_waiting and any(map(self.deletes, [ALL_BROKERS, *self._told])):
+        """Settings changed: schedule checks if anything may expire now."""
+        if self._next_us >= 0 and not self._is_waiting and any(map(self.deletes, [ALL_BROKERS, *self._settings])):
             every_us = self._config.log_retention_check_interval_ms * 1_000
             late_us = self._machine.now_us - self._next_us
             if late_us > 0:
@@ -140,7 +140,7 @@ class Retention:
             self._wait()
 
     def due(self) -> None:
-        """RETENTION fired, and the broker looked."""
+        """The timer RETENTION fired, and the check is done."""
         self._is_waiting = False
         self._next_us = self._machine.now_us + self._config.log_retention_check_interval_ms * 1_000
         self.configured()

@@ -1,10 +1,13 @@
-"""A tool at work: asks coordinators about groups and offsets, and the controller about topics, leaders and settings.
+"""An admin client: requests to coordinators about groups and offsets, and to the controller about topics, leaders and
+settings.
 
-Each command is a task of its own, a sequence of requests. A request goes to whom it concerns (a group's coordinator,
-the controller, a partition's leader, any broker), who is looked up each time; it is asked again after a backoff when
-that one is not (or not yet) the right one or the connection breaks, until the task's API timeout. The outcome is a
-note: ``GroupDescribed`` or ``AdminAnswered``. A request in doubt (its answer was lost) is sent again, as Kafka's admin
-client does, so that a delete that worked may be reported as GROUP_ID_NOT_FOUND.
+Each command is a task: a sequence of requests. The target of each request is looked up each time: a group's
+coordinator, the controller, a partition's leader, or any broker. After a wrong target or a broken connection the
+request is retried with a backoff, until the task's API timeout. The outcome is a note: ``GroupDescribed`` or
+``AdminAnswered``.
+
+As in Kafka's admin client, a request whose answer was lost is sent again. So a delete that succeeded may be reported as
+GROUP_ID_NOT_FOUND.
 
 Source: Kafka's ``KafkaAdminClient``; for ``ResetOffsets`` its tool ``ConsumerGroupCommand``.
 """
@@ -14,7 +17,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from kemu.actors.client import DEADLINE, DISCONNECTED, NO_VERSION, Backoff, Client
-from kemu.actors.clients.admin_asks import Ask, Steps, TaskRefused, Who, counted, errors_of, expect, partitions_of
+from kemu.actors.clients.admin_asks import Ask, Steps, Target, TaskRefused, counted, errors_of, expect, partitions_of
 from kemu.actors.clients.admin_reassignments import list_reassignments, reassign
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import CoordinatorLookups
@@ -116,15 +119,15 @@ RECONNECT_BACKOFF_MAX_US = 1_000_000
 REQUEST_TIMEOUT_US = 30_000_000
 API_TIMEOUT_US = 60_000_000
 METADATA_MAX_AGE_US = 300_000_000
-"""Source of all seven: Kafka 3.9's AdminClientConfig (``default.api.timeout.ms`` and the like)."""
+"""Source of all seven: Kafka 3.9's AdminClientConfig (``default.api.timeout.ms`` and similar keys)."""
 
 CONTROLLER_TIMEOUT_MS = REQUEST_TIMEOUT_US // US_PER_MS
-"""How long a controller may wait for a request's effect: as long as we wait for its answer (KIP-533)."""
+"""How long a controller may wait for a request's effect: as long as the client waits for the answer (KIP-533)."""
 
 EARLIEST, LATEST_OFFSET = -2, -1
 """Timestamps of ListOffsets that mean the start and the end of a partition."""
 
-ASK_AGAIN = (
+STALE_TARGET = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -132,10 +135,10 @@ ASK_AGAIN = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.LEADER_NOT_AVAILABLE,
 )
-"""Answers after which the one to ask is looked up once more."""
+"""Errors after which the request's target is looked up again."""
 
 ASK_LEADERS = (ResetOffsets, DeleteRecordsOf)
-"""Commands that ask the leaders of partitions, whom metadata names."""
+"""Commands with requests to partition leaders, which metadata names."""
 
 API_OF: Mapping[type, str] = {
     RemoveMember: "LeaveGroup",
@@ -153,20 +156,20 @@ API_OF: Mapping[type, str] = {
     ListReassignments: "ListPartitionReassignments",
     DeleteRecordsOf: "DeleteRecords",
 }
-"""What a command's outcome is reported as."""
+"""Command -> name of the API in its report."""
 
 
 class AdminTimer(StrEnum):
-    """Timers of the admin; each is followed by the task's number."""
+    """Timers of the admin client; the task's number follows in the key."""
 
     TASK = "task"
-    """The task takes too long: it is given up."""
+    """The task's API timeout."""
     RETRY = "retry"
-    """The backoff is over: the task's request is sent again."""
+    """The end of a backoff: send the task's request again."""
 
 
 class _Task:
-    """A command under way: the steps that are left, and the request that is not answered yet."""
+    """A command in progress: its remaining steps, and the request without an answer."""
 
     __slots__ = ("ask", "asked", "attempts", "command", "number", "steps")
 
@@ -177,11 +180,11 @@ class _Task:
         self.ask = next(steps)
         self.attempts = 0
         self.asked: ActorName = ""
-        """The broker that was asked since any will do; "" for none."""
+        """The broker that was asked for a request to any broker; "": none."""
 
 
 class Admin(Machine):
-    """``bootstrap``: the brokers to ask who is responsible, in turn."""
+    """An admin client (see the module). ``bootstrap``: the brokers to ask, in turn."""
 
     def __init__(
         self, name: ActorName, bootstrap: tuple[ActorName, ...], *, chance: Chance, versions: SpokenVersions = LATEST
@@ -213,12 +216,12 @@ class Admin(Machine):
             without_topics=True,
         )
         self._waiting: dict[int, _Task] = {}
-        """Tasks whose request is for the controller, while nobody knows who that is."""
+        """Tasks with a request to the controller while it is unknown."""
         self._tasks: dict[int, _Task] = {}
         self._last_number = 0
 
     def handle(self, event: Event) -> None:
-        """Commands, answers, time."""
+        """Handle a command, answer, timer or broken connection."""
         match event:
             case Received():
                 self._client.reply_arrived(event)
@@ -248,7 +251,7 @@ class Admin(Machine):
         self._send(task)
 
     def _close(self) -> None:
-        """Tasks that are under way end without a result."""
+        """End the tasks in progress without a result."""
         for task in list(self._tasks.values()):
             self._forget(task)
         self._client.close()
@@ -256,24 +259,24 @@ class Admin(Machine):
         self.stop_timer(METADATA)
         self.finished = True
 
-    # --- asking ------------------------------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------------------------
 
     def _send(self, task: _Task) -> None:
-        """Send a task's request, or first ask who is to answer it."""
+        """Send a task's request, or first look up its target."""
         task.attempts += 1
         task.asked = ""
-        match task.ask.who:
-            case Who.COORDINATOR:
-                self._lookups.look_up(task.ask.name, self._call, self._again, self._end, task)
-            case Who.CONTROLLER:
+        match task.ask.target:
+            case Target.COORDINATOR:
+                self._lookups.look_up(task.ask.name, self._call, self._retry_later, self._end, task)
+            case Target.CONTROLLER:
                 self._call_controller(task)
-            case Who.ANY:
+            case Target.ANY:
                 task.asked = self._brokers.pick()
                 self._call(task.asked, task)
-            case Who.ANY_PART:
+            case Target.ANY_PART:
                 task.asked = self._brokers.pick()
                 self._call(controller_on(task.asked), task)
-            case Who.NAMED:
+            case Target.NAMED:
                 self._call(task.ask.name, task)
 
     def _call(self, to: ActorName, task: _Task) -> None:
@@ -292,7 +295,10 @@ class Admin(Machine):
             self._call(controller_on(controller), task)
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """The controller is known, or a broker does not know it either. Source: ``ControllerNodeProvider``."""
+        """Send the waiting requests if the controller is known now, else refresh again.
+
+        Source: ``ControllerNodeProvider``.
+        """
         if not self._waiting:
             return
         if self._metadata.controller is None:
@@ -303,28 +309,28 @@ class Admin(Machine):
             self._call_controller(task)
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """No topic is asked about there."""
+        """Raise: an admin client requests metadata without topics."""
         raise AssertionError(f"{self.name}: {why}: {error.name}")
 
     def _failed(self, why: str, task: _Task) -> None:
         if why == NO_VERSION and task.number in self._tasks:
             self._end(ErrorCode.UNSUPPORTED_VERSION, task, f"{why}: {type(task.ask.request).__name__}")
             return
-        if type(task.command) in ASK_LEADERS and task.ask.who is Who.NAMED:
-            self._begin_anew(task)
-        if task.ask.who is Who.CONTROLLER:
+        if type(task.command) in ASK_LEADERS and task.ask.target is Target.NAMED:
+            self._restart(task)
+        if task.ask.target is Target.CONTROLLER:
             self._metadata.refresh()
         self._brokers.pass_over(task.asked)
-        self._again(task)
+        self._retry_later(task)
 
-    def _begin_anew(self, task: _Task) -> None:
-        """Who leads is looked up again. What was done already may be done twice."""
+    def _restart(self, task: _Task) -> None:
+        """Restart the task with a lookup of the leaders. Completed steps may run twice."""
         if task.number in self._tasks:
             task.steps = self._steps(task.command)
             task.ask = next(task.steps)
 
-    def _again(self, task: _Task) -> None:
-        """After the backoff, from finding whom to ask on."""
+    def _retry_later(self, task: _Task) -> None:
+        """Retry the request after the backoff, with a new lookup of its target."""
         if task.number in self._tasks:
             wait_us = self._retry.after(task.attempts, self._chance)
             self.start_timer((AdminTimer.RETRY, str(task.number)), wait_us)
@@ -334,13 +340,13 @@ class Admin(Machine):
     def _answered(self, reply: Any, task: _Task) -> None:
         if task.number not in self._tasks:
             return  # given up
-        if any(error in ASK_AGAIN for error in errors_of(reply)):
-            if task.ask.who is Who.CONTROLLER:
+        if any(error in STALE_TARGET for error in errors_of(reply)):
+            if task.ask.target is Target.CONTROLLER:
                 self._metadata.refresh()
-            if type(task.command) in ASK_LEADERS and task.ask.who is Who.NAMED:
-                self._begin_anew(task)
+            if type(task.command) in ASK_LEADERS and task.ask.target is Target.NAMED:
+                self._restart(task)
             self._brokers.pass_over(task.asked)
-            self._again(task)
+            self._retry_later(task)
             return
         try:
             task.ask = task.steps.send(reply)
@@ -368,7 +374,7 @@ class Admin(Machine):
         for timer in AdminTimer:
             self.stop_timer((timer, str(task.number)))
 
-    # --- what each command takes -------------------------------------------------------------------------------
+    # --- steps of each command ---------------------------------------------------------------------------------
 
     def _steps(self, command: Command) -> Steps:
         match command:
@@ -402,7 +408,7 @@ class Admin(Machine):
                 return self._delete_records(command)
 
     def _describe(self, group: str) -> Steps:
-        reply: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
+        reply: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
         (row,) = reply.groups
         expect(row.error)
         members = tuple(member.member_id for member in row.members)
@@ -410,15 +416,15 @@ class Admin(Machine):
         return ""
 
     def _delete_group(self, group: str) -> Steps:
-        reply: DeleteGroupsReply = yield Ask(Who.COORDINATOR, DeleteGroups(groups=(group,)), group)
+        reply: DeleteGroupsReply = yield Ask(Target.COORDINATOR, DeleteGroups(groups=(group,)), group)
         expect(reply.outcomes[0].error)
         return ""
 
     def _remove(self, group: str, instance_id: str) -> Steps:
-        """One static member, or every member there is (as an admin client does when it names none)."""
+        """Remove one static member, or all members if none is named, as Kafka's admin client does."""
         leaving: tuple[LeavingMember, ...] = (LeavingMember(instance_id=instance_id, reason="removed by an admin"),)
         if not instance_id:
-            described: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
+            described: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
             expect(described.groups[0].error)
             leaving = tuple(
                 LeavingMember(member_id=each.member_id, reason="removed by an admin")
@@ -426,47 +432,47 @@ class Admin(Machine):
             )
             if not leaving:
                 return "no member"
-        reply: LeaveGroupReply = yield Ask(Who.COORDINATOR, LeaveGroup(group=group, members=leaving), group)
+        reply: LeaveGroupReply = yield Ask(Target.COORDINATOR, LeaveGroup(group=group, members=leaving), group)
         expect(reply.error)
         for row in reply.members:
             expect(row.error)
         return "1 member" if len(leaving) == 1 else f"{len(leaving)} members"
 
     def _list(self) -> Steps:
-        """Every broker is asked which groups it coordinates."""
+        """List the groups of every broker."""
         found: list[tuple[str, str]] = []
         for broker in self._bootstrap:
-            reply: ListGroupsReply = yield Ask(Who.NAMED, ListGroups(), coordinator_on(broker))
+            reply: ListGroupsReply = yield Ask(Target.NAMED, ListGroups(), coordinator_on(broker))
             expect(reply.error)
             found += [(row.group, row.state) for row in reply.groups]
         return ", ".join(f"{group} ({state})" for group, state in sorted(found)) or "none"
 
     def _delete_offsets(self, command: DeleteOffsets) -> Steps:
-        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(command.topic,)))
+        metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(command.topic,)))
         numbers = tuple(sorted(_leaders(metadata, command.topic)))
         request = OffsetDelete(group=command.group, topics=(TopicPartitions(topic=command.topic, partitions=numbers),))
-        reply: OffsetDeleteReply = yield Ask(Who.COORDINATOR, request, command.group)
+        reply: OffsetDeleteReply = yield Ask(Target.COORDINATOR, request, command.group)
         expect(reply.error)
         for row in reply.outcomes:
             expect(row.error)
         return f"{command.topic}: {len(numbers)} partitions"
 
     def _reset_offsets(self, command: ResetOffsets) -> Steps:
-        """Only of a group without members; what is asked for is brought within the log's ends."""
+        """Reset offsets of a group without members, within the log's start and end."""
         group, topic = command.group, command.topic
-        described: DescribeGroupsReply = yield Ask(Who.COORDINATOR, DescribeGroups(groups=(group,)), group)
+        described: DescribeGroupsReply = yield Ask(Target.COORDINATOR, DescribeGroups(groups=(group,)), group)
         expect(described.groups[0].error)
         state = described.groups[0].state
         if state not in ("Empty", "Dead"):
             raise TaskRefused(ErrorCode.NON_EMPTY_GROUP, f"the group is {state}; its members must stop first")
-        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(topic,)))
+        metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(topic,)))
         leaders = _leaders(metadata, topic)
         starts = yield from self._ends(topic, leaders, EARLIEST)
         ends = yield from self._ends(topic, leaders, LATEST_OFFSET)
         now: dict[int, int] = {}
         if command.to == "shift":
             wanted = (TopicPartitions(topic=topic, partitions=tuple(sorted(leaders))),)
-            fetched: OffsetFetchReply = yield Ask(Who.COORDINATOR, OffsetFetch(group=group, topics=wanted), group)
+            fetched: OffsetFetchReply = yield Ask(Target.COORDINATOR, OffsetFetch(group=group, topics=wanted), group)
             expect(fetched.error)
             now = {row.partition: row.offset for row in fetched.offsets if row.offset >= 0}
         chosen = {
@@ -480,15 +486,15 @@ class Admin(Machine):
             OffsetToCommit(topic=topic, partition=number, offset=offset, metadata="")
             for number, offset in chosen.items()
         )
-        reply: OffsetCommitReply = yield Ask(Who.COORDINATOR, OffsetCommit(group=group, offsets=offsets), group)
+        reply: OffsetCommitReply = yield Ask(Target.COORDINATOR, OffsetCommit(group=group, offsets=offsets), group)
         for row in reply.outcomes:
             expect(row.error)
         return ", ".join(f"{topic}-{number} to {offset}" for number, offset in chosen.items())
 
     def _delete_records(self, command: DeleteRecordsOf) -> Steps:
-        """Each leader is asked for its partitions. Source: ``kafka-delete-records``, KIP-107."""
+        """Send DeleteRecords to each leader. Source: ``kafka-delete-records``, KIP-107."""
         topic, before = command.topic, command.before
-        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(topic,)))
+        metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(topic,)))
         leaders = _leaders(metadata, topic)
         if command.partition >= 0:
             if command.partition not in leaders:
@@ -499,7 +505,7 @@ class Admin(Machine):
             numbers = [number for number, host in sorted(leaders.items()) if host == leader]
             rows = tuple(RecordsToDelete(topic=topic, partition=number, offset=before) for number in numbers)
             request = DeleteRecords(partitions=rows, timeout_ms=CONTROLLER_TIMEOUT_MS)
-            reply: DeleteRecordsReply = yield Ask(Who.NAMED, request, leader)
+            reply: DeleteRecordsReply = yield Ask(Target.NAMED, request, leader)
             for row in reply.partitions:
                 expect(row.error, f"{topic}-{row.partition}")
                 starts[row.partition] = row.low_watermark
@@ -513,7 +519,7 @@ class Admin(Machine):
                 for number, host in sorted(leaders.items())
                 if host == leader
             )
-            reply: ListOffsetsReply = yield Ask(Who.NAMED, ListOffsets(questions=questions), leader)
+            reply: ListOffsetsReply = yield Ask(Target.NAMED, ListOffsets(questions=questions), leader)
             for row in reply.answers:
                 expect(row.error)
                 found[row.partition] = row.offset
@@ -527,35 +533,35 @@ class Admin(Machine):
             configs=tuple(TopicConfigEntry(name=name, value=value) for name, value in command.configs),
         )
         request = CreateTopics(topics=(topic,), timeout_ms=CONTROLLER_TIMEOUT_MS)
-        reply: CreateTopicsReply = yield Ask(Who.CONTROLLER, request)
+        reply: CreateTopicsReply = yield Ask(Target.CONTROLLER, request)
         expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
         return f"{command.topic}: {counted(command.partitions)}"
 
     def _grow(self, command: AddPartitions) -> Steps:
         topics = (MorePartitions(name=command.topic, count=command.partitions),)
         request = CreatePartitions(topics=topics, timeout_ms=CONTROLLER_TIMEOUT_MS)
-        reply: CreatePartitionsReply = yield Ask(Who.CONTROLLER, request)
+        reply: CreatePartitionsReply = yield Ask(Target.CONTROLLER, request)
         expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
         return f"{command.topic}: {counted(command.partitions)}"
 
     def _delete_topic(self, topic: str) -> Steps:
         request = DeleteTopics(topic_names=(topic,), timeout_ms=CONTROLLER_TIMEOUT_MS)
-        reply: DeleteTopicsReply = yield Ask(Who.CONTROLLER, request)
+        reply: DeleteTopicsReply = yield Ask(Target.CONTROLLER, request)
         expect(reply.topics[0].error_code, reply.topics[0].error_message or "")
         return topic
 
     def _elect(self, command: ElectLeadersOf) -> Steps:
-        """Of topics that are named, every partition is asked for; where none is, the controller looks at all."""
+        """Elect leaders for every partition of the named topics, or let the controller check all partitions."""
         asked: tuple[tuple[str, int], ...] | None = None
         if command.topics:
-            metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=command.topics))
+            metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=command.topics))
             asked = tuple((topic, n) for topic in command.topics for n in sorted(partitions_of(metadata, topic)))
         request = ElectLeaders(
             election_type=UNCLEAN_ELECTION if command.unclean else PREFERRED_ELECTION,
             topic_partitions=asked,
             timeout_ms=CONTROLLER_TIMEOUT_MS,
         )
-        reply: ElectLeadersReply = yield Ask(Who.CONTROLLER, request)
+        reply: ElectLeadersReply = yield Ask(Target.CONTROLLER, request)
         expect(reply.error_code)
         rows = reply.replica_election_results
         for row in rows:
@@ -568,12 +574,12 @@ class Admin(Machine):
         kind = ConfigResource.TOPIC if command.topic else ConfigResource.BROKER
         name = command.topic or ("" if command.broker < 0 else str(command.broker))
         change = ConfigChange(resource_type=kind, resource_name=name, name=command.key, value=command.value or None)
-        reply: IncrementalAlterConfigsReply = yield Ask(Who.ANY_PART, IncrementalAlterConfigs(changes=(change,)))
+        reply: IncrementalAlterConfigsReply = yield Ask(Target.ANY_PART, IncrementalAlterConfigs(changes=(change,)))
         for row in reply.responses:
             expect(row.error_code, row.error_message or "")
-        said = f"{command.key}={command.value}" if command.value else f"without {command.key}"
+        setting = f"{command.key}={command.value}" if command.value else f"without {command.key}"
         whose = command.topic or ("all brokers" if command.broker < 0 else broker_host(command.broker))
-        return f"{whose}: {said}"
+        return f"{whose}: {setting}"
 
 
 Offsets: TypeAlias = dict[int, int]
@@ -585,7 +591,7 @@ def _target(command: ResetOffsets, now: int, start: int, end: int) -> int:
 
 
 def _leaders(reply: MetadataReply, topic: str) -> dict[int, ActorName]:
-    """Partition -> the broker that leads it."""
+    """Partition -> its leader."""
     hosts = {broker.node_id: broker.host for broker in reply.brokers}
     for row in reply.topics:
         if row.topic == topic:

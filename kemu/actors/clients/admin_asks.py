@@ -1,4 +1,4 @@
-"""What an admin's task asks, of whom, and how it takes an answer."""
+"""The requests of an admin client's tasks, their targets, and the errors in the answers."""
 
 from collections.abc import Generator, Iterable
 from enum import StrEnum
@@ -26,21 +26,21 @@ from kemu.protocol.messages.group import (
 )
 
 
-class Who(StrEnum):
-    """Whom a request concerns."""
+class Target(StrEnum):
+    """The kind of target of a request."""
 
     COORDINATOR = "coordinator"
     CONTROLLER = "controller"
     ANY = "any"
     ANY_PART = "any controller part"
-    """Of any broker, whether it controls or not: Kafka 2.8 forwards no such request."""
+    """The controller part of any broker, the controller or not: Kafka 2.8 does not forward such requests."""
     NAMED = "named"
 
 
 class Ask(NamedTuple):
-    """A request, and who is to answer it; ``name``: the coordinator's group, or the actor itself."""
+    """A request and its target; ``name``: the coordinator's group, or the actor itself."""
 
-    who: Who
+    target: Target
     request: object
     name: str = ""
 
@@ -55,11 +55,11 @@ class TaskRefused(Exception):
 
 
 Steps: TypeAlias = Generator[Ask, Any, str]
-"""Asks one thing after the other; its result is what is reported in words."""
+"""A sequence of requests, each sent the answer to the one before; the result is the report's text."""
 
 
 def expect(error: ErrorCode, text: str = "") -> None:
-    """Raises TaskRefused if there is an error."""
+    """Raise TaskRefused if there is an error."""
     if error is not ErrorCode.NONE:
         raise TaskRefused(error, text)
 
@@ -79,7 +79,7 @@ def partitions_of(reply: MetadataReply, topic: str) -> list[int]:
 
 
 def errors_of(reply: object) -> Iterable[ErrorCode]:
-    """All errors that an answer carries."""
+    """All errors in an answer."""
     match reply:
         case LeaveGroupReply(error=error) | ListGroupsReply(error=error) | OffsetFetchReply(error=error):
             return (error,)

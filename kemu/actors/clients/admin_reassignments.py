@@ -1,9 +1,9 @@
-"""An admin has partitions moved, stopped and listed. Source: KIP-455, Kafka's ``ReassignPartitionsCommand``."""
+"""An admin client starts, cancels and lists reassignments. Source: KIP-455, Kafka's ``ReassignPartitionsCommand``."""
 
 from collections.abc import Generator
 from typing import Any
 
-from kemu.actors.clients.admin_asks import Ask, Steps, TaskRefused, Who, counted, expect, partitions_of
+from kemu.actors.clients.admin_asks import Ask, Steps, Target, TaskRefused, counted, expect, partitions_of
 from kemu.protocol.commands import ReassignPartitions
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import (
@@ -20,14 +20,14 @@ REQUEST_TIMEOUT_MS = 30_000
 
 
 def reassign(command: ReassignPartitions) -> Steps:
-    """What of a topic is to be cancelled, or moved as a whole, is asked for first.
+    """Start or cancel reassignments. For a whole topic the admin first asks for its partitions or reassignments.
 
-    A reassignment that ends just then is none to cancel; that is no error.
+    A reassignment that ends before its cancellation is no error.
     """
     topic, targets, brokers = command.topic, command.targets, command.brokers
     cancels = not targets and not brokers
     if brokers:
-        metadata: MetadataReply = yield Ask(Who.ANY, Metadata(topics=(topic,)))
+        metadata: MetadataReply = yield Ask(Target.ANY, Metadata(topics=(topic,)))
         turns = [(number, number % len(brokers)) for number in sorted(partitions_of(metadata, topic))]
         targets = tuple((number, brokers[turn:] + brokers[:turn]) for number, turn in turns)
     elif cancels:
@@ -39,27 +39,27 @@ def reassign(command: ReassignPartitions) -> Steps:
         NewReplicas(topic_name=topic, partition_index=number, replicas=replicas or None) for number, replicas in targets
     )
     request = AlterPartitionReassignments(partitions=rows, timeout_ms=REQUEST_TIMEOUT_MS)
-    reply: AlterPartitionReassignmentsReply = yield Ask(Who.CONTROLLER, request)
+    reply: AlterPartitionReassignmentsReply = yield Ask(Target.CONTROLLER, request)
     expect(reply.error_code, reply.error_message or "")
     for row in reply.responses:
         if not cancels or row.error_code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
             expect(row.error_code, f"{topic}-{row.partition_index}: {row.error_message or ''}")
-    return f"{topic}: {counted(len(rows))} {'cancelled' if cancels else 'on the way'}"
+    return f"{topic}: {counted(len(rows))} {'cancelled' if cancels else 'in progress'}"
 
 
 def _ongoing() -> Generator[Ask, Any, ListPartitionReassignmentsReply]:
     request = ListPartitionReassignments(topic_partitions=None, timeout_ms=REQUEST_TIMEOUT_MS)
-    reply: ListPartitionReassignmentsReply = yield Ask(Who.CONTROLLER, request)
+    reply: ListPartitionReassignmentsReply = yield Ask(Target.CONTROLLER, request)
     expect(reply.error_code, reply.error_message or "")
     return reply
 
 
 def list_reassignments() -> Steps:
-    """What is on its way, which step of it runs, and what it waits for."""
+    """The reassignments in progress, the running step of each, and the reason of its wait."""
     reply = yield from _ongoing()
     waits = {(row.topic_name, row.partition_index): row.why for row in reply.waiting}
     steps = {(row.topic_name, row.partition_index): row for row in reply.current_batch}
-    said = []
+    lines = []
     for row in reply.topics:
         at = (row.topic_name, row.partition_index)
         step, why = steps.get(at), waits.get(at)
@@ -67,5 +67,5 @@ def list_reassignments() -> Steps:
         if why is not None:
             now = f"{now}: {why}" if step is None else f"{now}, waits: {why}"
         coming, going = row.adding_replicas, row.removing_replicas
-        said.append(f"{row.topic_name}-{row.partition_index} {row.replicas} +{coming} -{going}, {now}")
-    return "; ".join(said) or "none"
+        lines.append(f"{row.topic_name}-{row.partition_index} {row.replicas} +{coming} -{going}, {now}")
+    return "; ".join(lines) or "none"

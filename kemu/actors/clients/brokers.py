@@ -1,4 +1,4 @@
-"""Which broker a client asks when any will do. Source: Kafka's ``NetworkClient.leastLoadedNode``."""
+"""The broker to ask for requests that any broker can answer. Source: Kafka's ``NetworkClient.leastLoadedNode``."""
 
 from kemu.actors.client import Client
 from kemu.actors.machine import Machine
@@ -6,11 +6,11 @@ from kemu.protocol.names import ActorName
 
 
 class BrokersToAsk:
-    """The brokers last heard of and the bootstrap ones: the one that answered last is asked again.
+    """The known brokers and the bootstrap brokers. The broker that answered last is asked again.
 
     Args:
         bootstrap: the brokers to ask first, not empty.
-        first: which of them is the first.
+        first: index of the very first one.
     """
 
     def __init__(self, machine: Machine, client: Client, bootstrap: tuple[ActorName, ...], first: int) -> None:
@@ -21,7 +21,7 @@ class BrokersToAsk:
         self._turn = first
 
     def pick(self) -> ActorName:
-        """Whom to ask: the next in turn while one is unreachable."""
+        """The broker to ask: the present one, or the next one that can be reached."""
         nodes = self._nodes
         for _ in nodes:
             node = nodes[self._turn % len(nodes)]
@@ -31,10 +31,10 @@ class BrokersToAsk:
         return nodes[self._turn % len(nodes)]
 
     def pass_over(self, host: ActorName) -> None:
-        """This one failed: it is the next one's turn, unless another failure said so already."""
+        """This broker failed: continue with the next one, unless another failure already did so."""
         if self._nodes[self._turn % len(self._nodes)] == host:
             self._turn += 1
 
     def learned(self, brokers: tuple[ActorName, ...]) -> None:
-        """These live; the bootstrap brokers are kept behind them."""
+        """Ask these live brokers, and the bootstrap brokers after them."""
         self._nodes = brokers + tuple(node for node in self._bootstrap if node not in brokers)

@@ -1,4 +1,4 @@
-"""Who coordinates a group: one FindCoordinator for all clients, and the coordinator that a member of a group knows.
+"""The coordinator of a group: FindCoordinator for all clients, and the coordinator that a member knows.
 
 Source: Kafka's ``AbstractCoordinator.lookupCoordinator``; ``CoordinatorStrategy`` of its admin client.
 """
@@ -17,19 +17,19 @@ from kemu.protocol.names import ActorName, GroupId
 from kemu.protocol.notes.groups import CoordinatorKnown
 
 FIND = ("find",)
-"""Fires when the coordinator may be looked up again."""
+"""Fires when the next lookup of the coordinator is allowed."""
 
 
 class _Lookup(NamedTuple):
     asked: ActorName
     found: Callable[[ActorName, Any], None]
-    again: Callable[[Any], None]
+    retry: Callable[[Any], None]
     refused: Callable[[ErrorCode, Any], None]
     context: Any
 
 
 class CoordinatorLookups:
-    """Asks any broker who coordinates a group; what to do if nobody knows yet is up to who asks."""
+    """Sends FindCoordinator to any broker. The caller decides on retries."""
 
     def __init__(self, client: Client, brokers: BrokersToAsk, version: int) -> None:
         self._client = client
@@ -40,16 +40,17 @@ class CoordinatorLookups:
         self,
         group: GroupId,
         found: Callable[[ActorName, Any], None],
-        again: Callable[[Any], None],
+        retry: Callable[[Any], None],
         refused: Callable[[ErrorCode, Any], None],
         context: Any = None,
     ) -> None:
-        """``found(host, context)``, ``again(context)`` (not now, or no answer) or ``refused(error, context)`` follows.
+        """Look up a group's coordinator. One call follows: ``found(host, context)``, ``retry(context)`` or
+        ``refused(error, context)``.
 
-        After ``again`` the next lookup goes to another broker.
+        ``retry`` means a retriable error or no answer; the next lookup goes to another broker.
         """
         host = self._brokers.pick()
-        lookup = _Lookup(host, found, again, refused, context)
+        lookup = _Lookup(host, found, retry, refused, context)
         self._client.call(host, FindCoordinator(key=group), self._version, self._answered, self._failed, lookup)
 
     def _answered(self, reply: FindCoordinatorReply, lookup: _Lookup) -> None:
@@ -62,53 +63,53 @@ class CoordinatorLookups:
 
     def _failed(self, why: str, lookup: _Lookup) -> None:
         self._brokers.pass_over(lookup.asked)
-        lookup.again(lookup.context)
+        lookup.retry(lookup.context)
 
 
 class CoordinatorWatcher(Protocol):
-    """Who wants to know what discovery found."""
+    """The receiver of discovery's results."""
 
     @property
     def poll_span_us(self) -> tuple[int, int]:
-        """When the poll() that goes on began, and when it will return with nothing; (0, 0): none goes on."""
+        """When the present poll() began and when its timeout ends; (0, 0) outside poll()."""
         ...
 
     def coordinator_found(self) -> None:
-        """There is a coordinator."""
+        """A coordinator was found."""
         ...
 
     def coordinator_lost(self) -> None:
-        """There is none any more."""
+        """The coordinator was lost."""
         ...
 
     def coordinator_not_found(self) -> None:
-        """A lookup ended without one; unless it was refused, another follows after the backoff."""
+        """A lookup failed; another one follows after the backoff, unless the lookup was refused."""
         ...
 
     def wake(self) -> None:
-        """Something was learned or lost."""
+        """The coordinator was found or lost."""
         ...
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """A fatal error, to be raised by the next poll."""
+        """Let the next poll raise a fatal error."""
         ...
 
 
 class Discovery:
-    """The coordinator of a member's group.
+    """The lookup of a member's coordinator.
 
-    Both threads of a member look for it: the polling one, and the heartbeat thread beside it (KIP-62), each by its own
-    clock and whatever the other has under way. Source: ``AbstractCoordinator.ensureCoordinatorReady`` and its
-    ``HeartbeatThread``, which does not wait for the other's answer (KAFKA-10793). Recorded with 3.4.1: members whose
-    heartbeat threads run look it up 19 to 47 times a second while nobody coordinates, a new member 7 to 20 times; the
-    less, the more the machine had to do.
+    Both threads of a member look for the coordinator: the polling thread, and the heartbeat thread in the background
+    (KIP-62). Each has its own clock and ignores the other's lookup. Source:
+    ``AbstractCoordinator.ensureCoordinatorReady`` and its ``HeartbeatThread``, which does not wait for the other's
+    answer (KAFKA-10793). Recorded with 3.4.1 without a coordinator: 19 to 47 lookups a second of members with a running
+    heartbeat thread, 7 to 20 of a new member. A busier computer recorded fewer.
 
-    A coordinator that is found where a connection broke so shortly before that none may be opened yet is none: it is
-    looked up again, so that another is found long before the back-off is over. Source: ``checkAndGetCoordinator``.
+    A found coordinator counts as unavailable while the reconnect backoff of its host runs. The next lookup may find
+    another one before that backoff ends. Source: ``checkAndGetCoordinator``.
 
-    A lookup that fails asks for metadata, too, and is followed by another when there is an answer
-    (``awaitMetadataUpdate``), from 3.7 on after ``retry.backoff.ms`` and more (KIP-580). Neither wait outlasts the
-    poll() that waits: the next one begins with a lookup, and counts its attempts anew.
+    A failed lookup also requests metadata, and the next lookup follows the answer (``awaitMetadataUpdate``). From 3.7
+    on it first waits for at least ``retry.backoff.ms`` (KIP-580). Neither wait outlasts the poll() that waits. The next
+    poll() begins with a lookup, and counts its attempts anew.
     """
 
     def __init__(
@@ -131,55 +132,58 @@ class Discovery:
         self._group: GroupId = config.group_id
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._finding = False
-        self._finding_beside = False
-        """The heartbeat thread's lookup is under way."""
+        self._finding_in_background = False
+        """Whether the heartbeat thread's lookup is in flight."""
         self._sleeps = config.retry_backoff_max_ms > 0
-        """Before it asks for metadata: since KIP-580."""
+        """Whether a failed lookup waits before it requests metadata: since KIP-580."""
         self._asleep = self._awaits_metadata = False
         self._poll_ends_us = 0
-        """Of the poll() whose lookup failed; 0: none went on."""
+        """End of the poll() whose lookup failed; 0: outside poll()."""
         self._failures = self._failed_us = 0
-        """In a row within one poll(), and when the last was."""
+        """Failures in a row within one poll(), and the time of the last one."""
 
     def ready(self) -> bool:
-        """Whether the coordinator can be asked now; if not, what is needed for it is under way."""
+        """Whether the coordinator is known; if not, a lookup is in progress."""
         if self.coordinator is None:
             self.find()
         return self.coordinator is not None
 
     def find(self) -> None:
-        """Look the coordinator up, unless it is known, asked for already, or the last try is too recent."""
+        """Look up the coordinator, unless it is known, a lookup is in flight, or the backoff runs."""
         if self.coordinator is not None or self._finding:
             return
         self._finding = True
         self._lookups.look_up(self._group, self._found, self._not_found, self._refused)
 
-    def find_beside(self) -> None:
-        """The heartbeat thread looks the coordinator up, unless it has asked already; what fails, it asks again."""
-        if self.coordinator is not None or self._finding_beside:
+    def find_in_background(self) -> None:
+        """Look up the coordinator for the heartbeat thread, unless its lookup is in flight.
+
+        The thread retries a failed one.
+        """
+        if self.coordinator is not None or self._finding_in_background:
             return
-        self._finding_beside = True
-        self._lookups.look_up(self._group, self._found_beside, self._not_found_beside, self._refused)
+        self._finding_in_background = True
+        self._lookups.look_up(self._group, self._found_in_background, self._not_found_in_background, self._refused)
 
     def timer_fired(self) -> None:
-        """FIND fired: a wait, or the poll() that waited, is over."""
+        """FIND fired: the backoff, or the poll() that waited, ended."""
         asleep, self._asleep = self._asleep, False
         if not (asleep and self._await_metadata()):
-            self._look_again()
+            self._retry_lookup()
 
     def metadata_refreshed(self) -> None:
-        """There is an answer about topics."""
+        """An answer about topics arrived."""
         if self._awaits_metadata:
             self._machine.stop_timer(FIND)
-            self._look_again()
+            self._retry_lookup()
 
-    def _look_again(self) -> None:
+    def _retry_lookup(self) -> None:
         self._finding = self._awaits_metadata = False
         if self._metadata.is_wanted:
             self.find()
 
     def lose_coordinator(self, why: str, *, connected: bool = True) -> None:
-        """Forget the coordinator. Unless the connection is gone anyway it is closed: nothing stays in flight."""
+        """Forget the coordinator. A working connection (``connected``) is closed, so its requests in flight fail."""
         lost = self.coordinator
         if lost is None:
             return
@@ -210,13 +214,13 @@ class Discovery:
         self._watcher.coordinator_found()
         self._watcher.wake()
 
-    def _found_beside(self, host: ActorName, context: None) -> None:
-        self._finding_beside = False
+    def _found_in_background(self, host: ActorName, context: None) -> None:
+        self._finding_in_background = False
         if not self._is_unavailable(host):
             self._learned(host)
 
-    def _not_found_beside(self, context: None) -> None:
-        self._finding_beside = False
+    def _not_found_in_background(self, context: None) -> None:
+        self._finding_in_background = False
 
     def _not_found(self, context: None) -> None:
         self._poll_ends_us = self._watcher.poll_span_us[1]
@@ -227,7 +231,7 @@ class Discovery:
             self._watcher.coordinator_not_found()
 
     def _await_metadata(self) -> bool:
-        """Ask for metadata; whether there is a poll() that waits for it."""
+        """Request metadata. Returns whether a poll() waits for the answer."""
         left_us = self._poll_ends_us - self._machine.now_us
         self._awaits_metadata = left_us > 0
         if self._awaits_metadata:
@@ -247,6 +251,6 @@ class Discovery:
         self._watcher.coordinator_not_found()
 
     def _refused(self, error: ErrorCode, context: None) -> None:
-        self._finding = self._finding_beside = False
+        self._finding = self._finding_in_background = False
         self._watcher.fail_later(error, "FindCoordinator")
         self._watcher.coordinator_not_found()

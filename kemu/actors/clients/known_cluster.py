@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: where partitions are, and which answers of brokers are too old to say so.
+"""A client's view of the cluster: the leaders of partitions, and a filter for outdated answers of brokers.
 
 Source: Kafka's ``MetadataCache`` and ``Metadata`` (``lastSeenLeaderEpochs``, ``updateLatestMetadata``), KIP-320.
 """
@@ -19,31 +19,35 @@ from kemu.protocol.names import ActorName
 _NO_LEADER = -1
 _NO_EPOCH = -1
 _NOT_THERE = -2
-"""In place of a leader: nothing is known of the partition, though of others with higher numbers."""
+"""Stands for the leader of an unknown partition, where partitions with higher numbers are known."""
 
 
 @frozen
 class TopicLayout:
-    """Where a topic's partitions are, by number; compact, since every client of a large cluster has its own.
+    """Leaders, epochs and replicas of a topic's partitions by number; compact, as every client of a large cluster has
+    one.
 
-    ``replicas`` is empty while no broker has a rack: nobody asks then.
+    ``replicas`` is empty while no broker has a rack, since only rack-aware assignors need it.
     """
 
     leaders: "array[int]"
-    """Node ids; negative = none."""
+    """Node ids; negative: no leader."""
     epochs: "array[int]"
     replicas: tuple[tuple[int, ...], ...]
     topic_id: int = NO_TOPIC_ID
 
     @property
     def count(self) -> int:
-        """How many partitions are known. Source: ``Cluster.partitionCountForTopic``."""
+        """Number of known partitions. Source: ``Cluster.partitionCountForTopic``."""
         return len(self.leaders) - self.leaders.count(_NOT_THERE)
 
 
 @frozen
 class KnownCluster:
-    """What the last Metadata answer said of the topics asked for, and of partitions that it is too old for, others."""
+    """The last Metadata answer about the requested topics.
+
+    Partitions with a newer known epoch keep their former entry.
+    """
 
     brokers: dict[int, ActorName]
     racks: dict[int, str]
@@ -57,7 +61,7 @@ class KnownCluster:
         return self.brokers.get(layout.leaders[partition]), layout.epochs[partition]
 
     def seen_by_assignor(self, names: tuple[str, ...]) -> Topics:
-        """Partition counts and, when brokers have racks, the racks of the replicas."""
+        """Partition counts and, if brokers have racks, the racks of the replicas."""
         known = {name: self.topics[name] for name in names if name in self.topics}
         racks = None
         if self.racks:
@@ -75,20 +79,21 @@ NOTHING_KNOWN = KnownCluster({}, {}, {})
 
 
 class LastSeen:
-    """The highest leader epoch that a client saw of each partition, as long as it is interested in the topic.
+    """The highest leader epoch that a client has seen of each partition, while it is interested in the topic.
 
-    What the known cluster says itself is not kept twice: here are the epochs of topics that are gone, and of partitions
-    of which others than brokers' metadata told newer ones.
+    The epochs of ``KnownCluster`` are not repeated here. This class stores epochs of topics missing from the last
+    answer, and newer epochs from sources other than metadata.
     """
 
     def __init__(self, rules: MetadataRules) -> None:
         self._rules = rules
         self._epochs: dict[str, array[int]] = {}
         self._ids: dict[str, int] = {}
-        """Of topics in the last answer of which no partition was taken."""
+        """Ids of topics without a usable partition in the last answer."""
 
     def current_leader(self, cluster: KnownCluster, topic: str, partition: int) -> tuple[ActorName | None, int]:
-        """The address of a partition's leader (None: unknown, or older than what was seen) and the epoch last seen.
+        """The address of a partition's leader and the highest epoch seen. None: the leader is unknown, or older than
+        that epoch.
 
         Source: ``Metadata.currentLeader``, ``partitionMetadataIfCurrent``.
         """
@@ -100,7 +105,7 @@ class LastSeen:
         return leader, epoch
 
     def saw(self, cluster: KnownCluster, topic: str, partition: int, epoch: int) -> bool:
-        """Somebody told an epoch: whether it is newer than the last seen, so that metadata is too old.
+        """Note a leader epoch. Returns whether it is newer than the highest seen, so that metadata is outdated.
 
         Source: ``Metadata.updateLastSeenEpochIfNewer``.
         """
@@ -114,10 +119,10 @@ class LastSeen:
     def learned(
         self, known: KnownCluster, reply: MetadataReply, version: int, is_retained: Callable[[str], bool]
     ) -> KnownCluster:
-        """What a client keeps of an answer; topics with an error are left out.
+        """The new view of the cluster after an answer, without topics that have an error.
 
-        A partition whose epoch is older than the last seen stays what it was; if nothing is known of it any more, it is
-        left out, too. Source: ``Metadata.handleMetadataResponse``, ``updateLatestMetadata``.
+        A partition with an older epoch than the highest seen keeps its former entry, or is left out without one.
+        Source: ``Metadata.handleMetadataResponse``, ``updateLatestMetadata``.
         """
         racks = {broker.node_id: broker.rack for broker in reply.brokers if broker.rack}
         reliable = version >= self._rules.epochs_since
@@ -131,8 +136,8 @@ class LastSeen:
             layout = _layout(sorted(topic.partitions, key=_number), bool(racks), reliable, topic.topic_id)
             before, seen = known.topics.get(name), self._seen_of(known, name)
             if seen is not None and reliable:
-                anew = topic.topic_id not in (NO_TOPIC_ID, self._former_id(name, before))
-                if not (anew and self._rules.new_topic_ids_reset_epochs):
+                recreated = topic.topic_id not in (NO_TOPIC_ID, self._former_id(name, before))
+                if not (recreated and self._rules.new_topic_ids_reset_epochs):
                     layout = _newest(layout, before, seen)
                 else:
                     seen = _reset(layout, seen)
@@ -143,9 +148,9 @@ class LastSeen:
             else:
                 ids[name] = topic.topic_id
         for name in (*self._epochs, *known.topics):
-            gone = self._seen_of(known, name) if name not in topics and name not in epochs else None
-            if gone is not None and is_retained(name):
-                epochs[name] = gone
+            unlisted = self._seen_of(known, name) if name not in topics and name not in epochs else None
+            if unlisted is not None and is_retained(name):
+                epochs[name] = unlisted
         self._epochs, self._ids = epochs, ids
         return KnownCluster({broker.node_id: broker.host for broker in reply.brokers}, racks, topics)
 
@@ -155,14 +160,14 @@ class LastSeen:
         return known.topics[topic].epochs if topic in known.topics else None
 
     def _former_id(self, topic: str, before: TopicLayout | None) -> int:
-        """In the answer before; none of a topic that was not there. Source: ``MetadataCache.topicIds``."""
+        """The topic's id in the last answer; none if the topic was missing. Source: ``MetadataCache.topicIds``."""
         return before.topic_id if before is not None else self._ids.get(topic, NO_TOPIC_ID)
 
 
 def _layout(rows: list[PartitionMetadata], racks: bool, reliable: bool, topic_id: int) -> TopicLayout:
     if rows and rows[-1].partition >= len(rows):
-        told = {row.partition: row for row in rows}
-        rows = [told.get(number) or _unknown(number) for number in range(rows[-1].partition + 1)]
+        listed = {row.partition: row for row in rows}
+        rows = [listed.get(number) or _unknown(number) for number in range(rows[-1].partition + 1)]
     return TopicLayout(
         _compact([row.leader for row in rows]),
         _compact([row.leader_epoch if reliable else _NO_EPOCH for row in rows]),
@@ -175,12 +180,12 @@ def _unknown(number: int) -> PartitionMetadata:
     return PartitionMetadata(error=ErrorCode.NONE, partition=number, leader=_NOT_THERE, replicas=(), isr=())
 
 
-def _newest(told: TopicLayout, before: TopicLayout | None, seen: "array[int]") -> TopicLayout:
-    """What is told, but of partitions whose epoch is older than that seen what was known before."""
-    if _none_older(told.epochs, seen):
-        return told
-    leaders, epochs, replicas = list(told.leaders), list(told.epochs), list(told.replicas)
-    for number, epoch in enumerate(told.epochs):
+def _newest(answer: TopicLayout, before: TopicLayout | None, seen: "array[int]") -> TopicLayout:
+    """The answer, with the former entries of partitions whose epoch is older than the one seen."""
+    if _none_older(answer.epochs, seen):
+        return answer
+    leaders, epochs, replicas = list(answer.leaders), list(answer.epochs), list(answer.replicas)
+    for number, epoch in enumerate(answer.epochs):
         if epoch >= _at(seen, number) or leaders[number] == _NOT_THERE:
             continue
         if before is not None and number < len(before.leaders):
@@ -189,26 +194,26 @@ def _newest(told: TopicLayout, before: TopicLayout | None, seen: "array[int]") -
                 replicas[number] = before.replicas[number]
         else:
             leaders[number], epochs[number] = _NOT_THERE, _NO_EPOCH
-    return TopicLayout(_compact(leaders), _compact(epochs), tuple(replicas), told.topic_id)
+    return TopicLayout(_compact(leaders), _compact(epochs), tuple(replicas), answer.topic_id)
 
 
-def _reset(told: TopicLayout, seen: "array[int]") -> "array[int]":
-    """Of partitions that are told of what is told, of others what was seen."""
-    epochs = list(told.epochs)
+def _reset(answer: TopicLayout, seen: "array[int]") -> "array[int]":
+    """The epoch in the answer where the answer lists the partition; otherwise the last epoch seen."""
+    epochs = list(answer.epochs)
     for number in range(len(seen)):
         if number >= len(epochs):
             epochs.append(seen[number])
-        elif told.leaders[number] == _NOT_THERE:
+        elif answer.leaders[number] == _NOT_THERE:
             epochs[number] = seen[number]
     return _compact(epochs)
 
 
-def _none_older(told: "array[int]", seen: "array[int]") -> bool:
-    return len(told) >= len(seen) and all(map(ge, told, seen))
+def _none_older(answer: "array[int]", seen: "array[int]") -> bool:
+    return len(answer) >= len(seen) and all(map(ge, answer, seen))
 
 
-def _highest(told: "array[int]", seen: "array[int]") -> "array[int]":
-    return _compact([max(_at(told, number), _at(seen, number)) for number in range(max(len(told), len(seen)))])
+def _highest(answer: "array[int]", seen: "array[int]") -> "array[int]":
+    return _compact([max(_at(answer, number), _at(seen, number)) for number in range(max(len(answer), len(seen)))])
 
 
 def _at(epochs: "array[int]", number: int) -> int:
@@ -216,7 +221,7 @@ def _at(epochs: "array[int]", number: int) -> int:
 
 
 def _compact(numbers: list[int]) -> "array[int]":
-    """Node ids and epochs are small numbers nearly always: a byte each, then."""
+    """Node ids and epochs are usually small: one byte each, then."""
     small = not numbers or (min(numbers) >= -128 and max(numbers) < 128)
     return array("b" if small else "i", numbers)
 

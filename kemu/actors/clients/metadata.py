@@ -1,7 +1,7 @@
-"""What a client knows of the cluster, and when it asks again: once, for consumers, producers and admins.
+"""A client's metadata and its refresh: one implementation for consumers, producers and admin clients.
 
-One Metadata is in flight at a time; after a failure the next broker is asked, not before the backoff is over. Nothing
-is asked that nobody wants to know.
+One Metadata request is in flight at a time. After a failure the next broker is asked when the backoff ends. Without
+topics of interest there are no requests.
 
 Source: Kafka's ``Metadata`` and ``NetworkClient.DefaultMetadataUpdater``; ``AdminMetadataManager``.
 """
@@ -20,37 +20,40 @@ from kemu.protocol.metadata_rules import METADATA_2_8, MetadataRules
 from kemu.protocol.names import ActorName
 
 METADATA: TimerKey = ("metadata",)
-"""Fires when metadata is too old, or may be asked for again."""
+"""Fires when metadata is too old, or when the next request is allowed."""
 
 FATAL_TOPIC_ERRORS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 class MetadataWatcher(Protocol):
-    """Who wants to know what the brokers said."""
+    """The receiver of metadata."""
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """An answer came; ``changed`` says whether it differs from the one before."""
+        """An answer arrived; ``changed``: whether it differs from the one before."""
         ...
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """A topic may not be used, or its name is none; nothing was learned, and nothing will be asked by itself."""
+        """A topic is not authorized, or its name is invalid.
+
+        The answer is dropped, and no request follows by itself.
+        """
         ...
 
 
 class MetadataRefresh:
-    """The last answer, and the question under way.
+    """The last answer, and the request in flight.
 
     Args:
         machine: the machine that steps; ``METADATA`` is its timer.
-        client: what it asks through.
-        brokers: whom it asks.
-        watcher: who is told.
-        retry: how long to leave between two questions that bring nothing (``retry.backoff.ms``).
-        max_age_us: how old an answer may become (``metadata.max.age.ms``).
+        client: sends the requests.
+        brokers: selects the broker to ask.
+        watcher: receives the answers.
+        retry: wait between two requests without new information (``retry.backoff.ms``).
+        max_age_us: maximum age of an answer (``metadata.max.age.ms``).
         version: the version of Metadata to speak.
-        chance: the machine's stream, for the jitter of ``retry``.
-        rules: which epochs in answers its release believes.
-        without_topics: brokers and the controller are of interest even if no topic is (an admin client).
+        chance: the machine's random stream, for the jitter of ``retry``.
+        rules: the leader epochs in answers that the release trusts.
+        without_topics: request brokers and the controller even without topics (an admin client).
     """
 
     def __init__(
@@ -69,20 +72,20 @@ class MetadataRefresh:
     ) -> None:
         self.cluster = NOTHING_KNOWN
         self.controller: ActorName | None = None
-        """The broker that controls the cluster, as last heard."""
+        """The last known controller."""
         self.stale = False
-        """Newer metadata is wanted and not here yet."""
+        """Whether newer metadata is wanted and has not arrived."""
         self.behind = False
-        """Some topics of interest were not asked for yet."""
+        """Whether some topics of interest have not been requested yet."""
         self.answers = 0
-        """How often it was told something."""
+        """Number of answers so far."""
         self.interest: tuple[str, ...] = ()
         self.rules = rules
         self._last_seen = LastSeen(rules)
         self._keeps: Callable[[str], bool] | None = None
-        """All topics are asked for; of those of no interest these are kept."""
+        """Filter while all topics are requested: it selects the topics to keep beside those of interest."""
         self._for_now: tuple[str, ...] = ()
-        """Topics beside these that a question under way is about. Source: ``Metadata.addTransientTopics``."""
+        """Further topics, of a question in progress. Source: ``Metadata.addTransientTopics``."""
         self._machine = machine
         self._client = client
         self._brokers = brokers
@@ -93,25 +96,25 @@ class MetadataRefresh:
         self._chance = chance
         self._without_topics = without_topics
         self._asked_for: tuple[str, ...] | None = None
-        """The topics of the Metadata in flight."""
+        """Topics of the request in flight; None: no request in flight."""
         self._asked_all = False
-        """The Metadata in flight is about all topics."""
+        """Whether the request in flight is about all topics."""
         self._failures = 0
         self._not_before_us = 0
         self._timer_us = 0
 
     def want(self, topics: tuple[str, ...]) -> None:
-        """Be interested in exactly these topics from now on; new ones are asked for."""
+        """Be interested in exactly these topics from now on; request new ones."""
         before, self.interest = self._topics, topics
         self._ask_for_new(before)
 
     def want_for_now(self, topics: tuple[str, ...]) -> None:
-        """Be interested in these, too, until this is said with others or none."""
+        """Also be interested in these topics, until the next call of this method."""
         before, self._for_now = self._topics, topics
         self._ask_for_new(before)
 
     def want_all(self, keeps: Callable[[str], bool] | None) -> None:
-        """Ask for all topics from now on, and keep those for which this holds; None: ask by name again.
+        """Request all topics from now on, and keep those that pass this filter; None: request topics by name again.
 
         Source: ``ConsumerMetadata.newMetadataRequestBuilder``, ``retainTopic``.
         """
@@ -134,7 +137,7 @@ class MetadataRefresh:
         chance: Chance,
         rules: MetadataRules,
     ) -> "MetadataRefresh":
-        """As a consumer is configured."""
+        """The metadata of a consumer with this configuration."""
         return cls(
             machine,
             client,
@@ -149,11 +152,11 @@ class MetadataRefresh:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether topics are of interest to anybody, also if there are none."""
+        """Whether topics are of interest, by name or by a filter."""
         return bool(self.interest) or self._keeps is not None
 
     def refresh_if_allowed(self) -> None:
-        """Ask again, unless the last answer is younger than the backoff. Source: ``Metadata.timeToAllowUpdate``."""
+        """Request metadata, unless the backoff after the last answer runs. Source: ``Metadata.timeToAllowUpdate``."""
         if self._machine.now_us >= self._not_before_us:
             self.refresh()
 
@@ -174,23 +177,23 @@ class MetadataRefresh:
             self._ask()
 
     def current_leader(self, topic: str, partition: int) -> tuple[ActorName | None, int]:
-        """The address of a partition's leader (None: unknown) and the newest epoch that was seen of it."""
+        """The address of a partition's leader (None: unknown) and the highest leader epoch seen."""
         return self._last_seen.current_leader(self.cluster, topic, partition)
 
     def saw_epoch(self, topic: str, partition: int, epoch: int) -> bool:
-        """Somebody told a leader epoch: whether metadata is older, so that nobody leads until there is newer."""
+        """Note a leader epoch. If metadata is older, refresh it and return True: until then the leader is unknown."""
         if not self._last_seen.saw(self.cluster, topic, partition, epoch):
             return False
         self.refresh()
         return True
 
     def refresh(self) -> None:
-        """What is known proved wrong: ask again, as soon as the backoff allows."""
+        """Metadata proved wrong: request it as soon as the backoff allows."""
         self.stale = True
         self._ask()
 
     def refresh_later(self) -> None:
-        """The answer is of no use: ask again after the backoff, which grows."""
+        """The answer is incomplete: request metadata after the backoff, which grows."""
         self.stale = True
         self._failures += 1
         wait_us = self._retry.after(self._failures, self._chance)
@@ -254,7 +257,7 @@ class MetadataRefresh:
         elif any(_left_open(topic) for topic in reply.topics):
             self.refresh_later()
         else:
-            # KIP-580: answers that say nothing new are asked for ever more slowly.
+            # KIP-580: the backoff grows while answers bring no change.
             self._failures = 0 if changed else self._failures + 1
             wait_us = self._retry.after(max(1, self._failures), self._chance)
             self._not_before_us = self._machine.now_us + wait_us
@@ -262,7 +265,9 @@ class MetadataRefresh:
 
 
 def _left_open(topic: TopicMetadata) -> bool:
-    """Whether the topic, or one of its partitions, has to be asked for again (``Metadata.updateLatestMetadata``)."""
+    """Whether the answer about a topic is incomplete, so that it must be requested again
+    (``Metadata.updateLatestMetadata``).
+    """
     if topic.error is not ErrorCode.NONE:
         return True
     return any(row.error is ErrorCode.LEADER_NOT_AVAILABLE for row in topic.partitions)

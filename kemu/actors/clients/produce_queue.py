@@ -1,4 +1,4 @@
-"""What a producer has for one partition: batches in order, their sequence numbers, and the one under way."""
+"""A producer's queue for one partition: batches in order, their sequence numbers, and the batch in flight."""
 
 from kemu.actors.broker.partition_log import sequence_after
 
@@ -6,7 +6,7 @@ LAST_EPOCH = (1 << 15) - 1
 
 
 class Batch:
-    """Records of one partition that travel together. Grows until it is first sent."""
+    """Records of one partition in one batch. It grows until its first attempt."""
 
     __slots__ = ("attempts", "count", "created_us", "in_doubt", "sequence")
 
@@ -14,14 +14,14 @@ class Batch:
         self.count = count
         self.created_us = created_us
         self.sequence = -1
-        """Its first record's sequence number, once it has one."""
+        """Sequence number of its first record; -1: not assigned yet."""
         self.attempts = 0
         self.in_doubt = False
-        """An attempt ended without a definite answer: the batch may be in the log."""
+        """Whether an attempt ended without a definite answer, so that the batch may be in the log."""
 
 
 class ProduceQueue:
-    """One partition's batches, oldest first. The head stays in the queue until it is decided."""
+    """The batches of one partition, oldest first. The head stays in the queue until it is acknowledged or failed."""
 
     __slots__ = (
         "batches",
@@ -40,19 +40,19 @@ class ProduceQueue:
         self.topic = topic
         self.number = number
         self.index = index
-        """Among all partitions of its producer."""
+        """Index among all partitions of its producer."""
         self.leader = -1
-        """Node id; -1 when nobody is known to lead."""
+        """Node id of the leader; -1: unknown."""
         self.batches: list[Batch] = []
         self.in_flight: Batch | None = None
         self.not_before_us = 0
-        """Backoff of the head."""
+        """End of the head's backoff."""
         self.producer_id = producer_id
         self.epoch = 0
         self.next_sequence = 0
 
     def add(self, count: int, now_us: int) -> bool:
-        """Put records at the end; whether this began a new batch."""
+        """Append records. Returns whether they began a new batch."""
         if self.batches:
             last = self.batches[-1]
             if last.attempts == 0:
@@ -62,7 +62,7 @@ class ProduceQueue:
         return True
 
     def take(self, *, idempotent: bool) -> Batch:
-        """The head, on its way from now on, with a sequence number if it is to have one."""
+        """Mark the head as in flight and return it. An idempotent producer's batch gets its sequence number."""
         assert self.in_flight is None, f"partition {self.number}: one batch in flight at a time"
         self.in_flight = head = self.batches[0]
         head.attempts += 1
@@ -72,24 +72,24 @@ class ProduceQueue:
         return head
 
     def drop(self) -> Batch:
-        """The head is decided for good."""
+        """Remove the head, which is acknowledged or failed."""
         self.in_flight = None
         self.not_before_us = 0
         return self.batches.pop(0)
 
     def split(self) -> None:
-        """Make two batches of the head, which surely is not in the log; they get sequence numbers anew."""
+        """Split the head, which is definitely not in the log, into two batches with new sequence numbers."""
         head = self.batches[0]
-        assert head.count > 1 and not head.in_doubt, "only what surely is not in the log may be cut anew"
+        assert head.count > 1 and not head.in_doubt, "only a batch that is definitely not in the log may be split"
         second = Batch(head.count - head.count // 2, head.created_us)
-        second.attempts = head.attempts  # neither half takes more records
+        second.attempts = head.attempts  # so neither half grows
         head.count //= 2
         if head.sequence >= 0:
             self.next_sequence, head.sequence = head.sequence, -1
         self.batches.insert(1, second)
 
     def begin_epoch(self, new_producer_id: int) -> None:
-        """Start again at sequence 0 in the next epoch; with this producer id when epochs have run out."""
+        """Restart at sequence 0 in the next epoch; after the last epoch, with this new producer id."""
         if self.epoch == LAST_EPOCH:
             self.producer_id, self.epoch = new_producer_id, 0
         else:

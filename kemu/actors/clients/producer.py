@@ -1,15 +1,19 @@
-"""A producer: appends records at a set rate, or as it is told, as surely as its configuration asks.
+"""A producer: appends records at a set rate, or on command, with the configured guarantees.
 
-Records come into being evenly (``rate * elapsed``, in whole numbers, nothing lost to rounding), are dealt round-robin
-to all partitions with or without a leader (as keyed records would be), and every ``emulated_batch_interval_ms`` each
-broker gets one Produce with the batches of all its partitions. One request per broker and one batch per partition is in
-flight at a time, so batches never overtake each other; Kafka's client keeps order with up to five when idempotent.
+Records arise evenly (``rate * elapsed``, in whole numbers, without rounding loss). They are distributed round-robin to
+all partitions, with or without a leader, as keyed records would be. Every ``emulated_batch_interval_ms`` each broker
+gets one Produce with the batches of all its partitions. One request per broker and one batch per partition is in flight
+at a time, so batches never overtake each other. Kafka's client keeps the order with up to five requests if it is
+idempotent.
 
-A batch is retried until an answer decides it or ``delivery.timeout.ms`` is over. When an answer is lost the batch may
-be in the log already: with idempotence the leader recognises it by producer id, epoch and sequence; without, it is
-there twice. Where Kafka gives producer ids out (InitProducerId), we draw ours from our own chance: each life needs
-another stream. Kafka bumps the epoch of the whole producer, we that of the partition concerned: a log knows nothing of
-other logs and cannot tell the difference. Idempotence needs acks=all and is off without, as in Kafka.
+A batch is retried until an answer acknowledges or fails it, or ``delivery.timeout.ms`` is over. After a lost answer the
+batch may be in the log already. With idempotence the leader recognizes a retry by producer id, epoch and sequence;
+without it, the retry is a duplicate.
+
+Differences from Kafka: the producer draws its id from its random stream, where Kafka assigns ids (InitProducerId), so
+each process needs its own stream. Kafka raises the epoch of the whole producer, this one only that of the affected
+partition. The brokers cannot see the difference, since a log knows nothing of other logs. As in Kafka, idempotence
+needs acks=all and is off without it.
 """
 
 from collections.abc import Callable
@@ -41,7 +45,7 @@ STALE_METADATA = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.FENCED_LEADER_EPOCH,
 )
-"""Errors after which a client asks who leads now. Source: the subclasses of Kafka's InvalidMetadataException."""
+"""Errors after which the producer refreshes metadata. Source: the subclasses of Kafka's InvalidMetadataException."""
 
 _MICRO = 1_000_000
 _new = tuple.__new__
@@ -54,15 +58,15 @@ class ProducerTimer(StrEnum):
     """The producer's timers."""
 
     BATCH = "batch"
-    """Records that came into being since the last time are put into batches."""
+    """New records go into batches."""
     RETRY = "retry"
-    """A backoff, or a linger time, is over."""
+    """A backoff, or a linger time, ended."""
     TIMEOUTS = "timeouts"
-    """delivery.timeout.ms of the oldest batch may be over. Never stopped early."""
+    """``delivery.timeout.ms`` of the oldest batch may be over. The timer is never stopped early."""
     DEADLINE = DEADLINE[0]
     """The earliest deadline of a request in flight."""
     METADATA = METADATA[0]
-    """Metadata is too old, or may be asked for again."""
+    """Metadata is too old, or the next request for metadata is allowed."""
 
 
 class _Node:
@@ -73,25 +77,25 @@ class _Node:
     def __init__(self, host: ActorName) -> None:
         self.host = host
         self.in_flight = False
-        """Whether a Produce is on its way to it."""
+        """Whether a Produce to it is in flight."""
         self.ready: dict[int, None] = {}
-        """Partitions it leads that have batches and none in flight, by index, in the order they became so."""
+        """Its partitions with batches but none in flight, by index, in the order in which they became ready."""
 
 
 class _Sent(NamedTuple):
-    """A Produce on its way."""
+    """A Produce in flight."""
 
     node: _Node
     batches: list[tuple[ProduceQueue, Batch]]
 
 
 class Producer(Machine):
-    """See the module.
+    """A producer and its application (see the module).
 
     Args:
-        topics: what it sends to; only one if it sends at a rate.
-        chance: this life's own stream: it gives the producer id, the first broker asked and backoff jitter.
-        metadata_rules: which leader epochs in metadata its release believes.
+        topics: the topics of its records; exactly one if it produces at a rate.
+        chance: random stream of this process: the producer id, the first broker to ask and backoff jitter.
+        metadata_rules: the leader epochs in metadata that the release trusts.
     """
 
     def __init__(
@@ -113,9 +117,9 @@ class Producer(Machine):
         self.config = config
         self.idempotent = config.enable_idempotence and config.acks == -1
         self.queues: list[ProduceQueue] = []
-        """Of all topics, as their partitions became known."""
+        """Queues of all topics, in the order in which their partitions became known."""
         self._queues_of: dict[str, list[ProduceQueue]] = {topic: [] for topic in topics}
-        """By topic, in the order of their numbers."""
+        """Queues by topic, in the order of partition numbers."""
         self._chance = chance
         self._draws = draws
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
@@ -143,15 +147,15 @@ class Producer(Machine):
         self._nodes: dict[int, _Node] = {}
         self._rate = config.emulated_records_per_s
         self._credit = 0
-        """Records that came into being and are in no batch yet, in millionths."""
+        """Records that have arisen and are in no batch yet, in millionths."""
         self._credited_us = 0
         self._next_partition = 0
         self._unplaced: list[tuple[str, int, int]] = []
-        """(topic, partition, records) to be sent as soon as the topic's partitions are known."""
+        """(topic, partition, records) that wait for the topic's partitions to become known."""
         self.pending = 0
-        """Batches that are not decided."""
+        """Batches that are neither acknowledged nor failed."""
         self._flushing = False
-        """Nothing lingers until everything is decided."""
+        """Whether batches are sent without lingering, until none is pending."""
         self._timeouts_at_us: int | None = None
         self._retry_at_us: int | None = None
         self._closing = False
@@ -164,7 +168,7 @@ class Producer(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """Ticks, answers, broken connections, timers, commands."""
+        """Handle a tick, answer, broken connection, timer or command."""
         if self.finished:
             return
         match event:
@@ -196,11 +200,11 @@ class Producer(Machine):
 
     @property
     def is_busy(self) -> bool:
-        """Whether something that was sent is not decided: in a log, or given up."""
+        """Whether a record is neither acknowledged nor failed."""
         return self.pending > 0 or bool(self._unplaced)
 
     def _close(self) -> None:
-        """What is in batches is still sent, without lingering."""
+        """Send the remaining batches without lingering."""
         self._closing = True
         self.stop_timer((ProducerTimer.BATCH,))
         self._send_all()
@@ -211,25 +215,25 @@ class Producer(Machine):
             self.stop_timer((timer,))
         self.finished = True
 
-    # --- records come into being -------------------------------------------------------------------------------
+    # --- new records -------------------------------------------------------------------------------------------
 
     def _set_rate(self, rate: int) -> None:
         assert rate >= 0, f"{self.name}: rate {rate}"
-        self._earn()
+        self._accrue()
         was, self._rate = self._rate, rate
         if rate == 0:
             self.stop_timer((ProducerTimer.BATCH,))
         elif was == 0 and self.queues and not self._closing:
             self.start_timer((ProducerTimer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
 
-    def _earn(self) -> None:
-        if self.queues:  # before the first metadata an application's send() blocks
+    def _accrue(self) -> None:
+        if self.queues:  # an application's send() blocks before the first metadata
             self._credit += self._rate * (self.now_us - self._credited_us)
         self._credited_us = self.now_us
 
     def _tick(self) -> None:
         self.start_timer((ProducerTimer.BATCH,), self.config.emulated_batch_interval_ms * 1000)
-        self._earn()
+        self._accrue()
         count, self._credit = divmod(self._credit, _MICRO)
         if count == 0:
             return
@@ -241,7 +245,7 @@ class Producer(Machine):
         self._add([(queues[(first + turn) % len(queues)], everybody + (turn < rest)) for turn in turns])
 
     def _produce(self, topic: str, counts: tuple[tuple[int, int], ...]) -> None:
-        """send() of an application that decides itself; before the first metadata it blocks, so records wait."""
+        """send() of an application with its own counts. Before the first metadata it blocks, so the records wait."""
         queues = self._queues_of[topic]
         if not queues:
             self._unplaced.extend((topic, number, count) for number, count in counts)
@@ -249,7 +253,7 @@ class Producer(Machine):
             self._add([(queues[number], count) for number, count in counts])
 
     def _add(self, counts: list[tuple[ProduceQueue, int]]) -> None:
-        """Put records into batches, and send what may go."""
+        """Put records into batches, and send the batches that are due."""
         touched: dict[int, None] = {}
         for queue, count in counts:
             if queue.add(count, self.now_us):
@@ -266,7 +270,7 @@ class Producer(Machine):
     # --- sending -----------------------------------------------------------------------------------------------
 
     def _offer(self, queue: ProduceQueue) -> None:
-        """Put a partition where its leader's next request looks, if it has something to send."""
+        """Mark a partition with batches as ready for its leader's next request."""
         if queue.batches and queue.in_flight is None and queue.leader >= 0:
             self._nodes[queue.leader].ready[queue.index] = None
 
@@ -276,7 +280,7 @@ class Producer(Machine):
                 self._send(node)
 
     def _send(self, node: _Node) -> None:
-        """One request with the head batch of every partition of this broker that may go now."""
+        """Send one request with the head batch of every ready partition of this broker."""
         if node.in_flight or not node.ready:
             return
         available_us = self._client.available_at(node.host)
@@ -301,7 +305,7 @@ class Producer(Machine):
         message = _produce(acks=self.config.acks, timeout_ms=timeout_ms, batches=tuple(rows))
         if self.config.acks == 0:
             self._client.tell(node.host, message, self._produce_version)
-            for queue, _ in taken:  # nobody will answer
+            for queue, _ in taken:  # acks=0 has no answer
                 self._drop(queue)
             self._send(node)
             return
@@ -327,7 +331,7 @@ class Producer(Machine):
             sequence=batch.sequence,
         )
 
-    # --- what became of it -------------------------------------------------------------------------------------
+    # --- answers -----------------------------------------------------------------------------------------------
 
     def _answered(self, reply: ProduceReply, sent: _Sent) -> None:
         sent.node.in_flight = False
@@ -338,7 +342,7 @@ class Producer(Machine):
         self._send_all()
 
     def _decide(self, queue: ProduceQueue, error: ErrorCode, row: ProducedBatch | None = None) -> None:
-        """The attempt at the head of this queue ended so.
+        """Handle the outcome of the attempt at this queue's head.
 
         Source: Kafka's ``Sender.completeBatch`` and ``canRetry``.
         """
@@ -353,12 +357,12 @@ class Producer(Machine):
             )
             self.note(note)
         elif error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self._drop(queue)  # it is in the log, at an offset nobody remembers
+            self._drop(queue)  # the batch is in the log, at an unknown offset
         elif error is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not batch.in_doubt:
             queue.split()
             self.pending += 1
         elif error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self.idempotent and not expired:
-            # The log lacks a batch before this one: it lost its tail. What is not in it starts a new epoch.
+            # The log lacks an earlier batch: its tail is lost. The remaining batches start a new epoch.
             queue.begin_epoch(self._new_producer_id())
             self._back_off(queue, batch)
         elif error.retriable and not expired:
@@ -375,7 +379,7 @@ class Producer(Machine):
         self._retry_by(queue.not_before_us)
 
     def _fail(self, queue: ProduceQueue, error: ErrorCode, *, definite: bool) -> None:
-        """Give the head up. What follows it starts a new epoch: the log may or may not hold this one."""
+        """Fail the head. The following batches start a new epoch, as the log may or may not hold the head."""
         batch = self._drop(queue)
         self.note(
             ProduceFailed(
@@ -399,7 +403,7 @@ class Producer(Machine):
         return batch
 
     def _not_answered(self, why: str, sent: _Sent) -> None:
-        """The connection is gone and with it the answer. Source: ``Sender.handleProduceResponse``."""
+        """The connection broke before the answer. Source: ``Sender.handleProduceResponse``."""
         sent.node.in_flight = False
         error = ErrorCode.REQUEST_TIMED_OUT if why == TIMED_OUT else ErrorCode.NETWORK_EXCEPTION
         for queue, batch in sent.batches:
@@ -407,13 +411,13 @@ class Producer(Machine):
                 self._decide(queue, error)
 
     def _link_lost(self, host: ActorName, why: str) -> None:
-        """A connection is gone. Source: ``NetworkClient.processDisconnection``, which asks for metadata."""
+        """A connection broke: refresh metadata. Source: ``NetworkClient.processDisconnection``."""
         self._metadata.refresh()
 
-    # --- who leads ---------------------------------------------------------------------------------------------
+    # --- leaders -----------------------------------------------------------------------------------------------
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """Who leads now; a topic the brokers do not tell of is led by nobody. Source: ``Metadata.update``."""
+        """Update the leaders. A topic missing from the answer has no leader. Source: ``Metadata.update``."""
         cluster = self._metadata.cluster
         for node_id, host in cluster.brokers.items():
             if node_id not in self._nodes:
@@ -439,7 +443,7 @@ class Producer(Machine):
         self._send_all()
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """send() raises; the application sends on, and each send asks anew (``KafkaProducer.waitOnMetadata``)."""
+        """send() raises. The application continues, and each send() asks again (``KafkaProducer.waitOnMetadata``)."""
         self._metadata.refresh_later()
 
     def _lead(self, topic: str, number: int, leader: int) -> None:
@@ -458,7 +462,10 @@ class Producer(Machine):
     # --- time --------------------------------------------------------------------------------------------------
 
     def _time_out(self) -> None:
-        """Give up batches that are too old; look again when the next one is. Source: ``Sender.sendProducerData``."""
+        """Fail batches older than ``delivery.timeout.ms``, and set the timer for the next one.
+
+        Source: ``Sender.sendProducerData``.
+        """
         self._timeouts_at_us = None
         now_us = self.now_us
         delivery_us = self.config.delivery_timeout_ms * 1000
@@ -475,7 +482,10 @@ class Producer(Machine):
         self._send_all()
 
     def _expect(self, deadline_us: int) -> None:
-        """See to it that ``_time_out`` looks no later than this. One timer for all; it is never stopped early."""
+        """Make sure that ``_time_out`` runs by this deadline.
+
+        One timer serves all batches; it is never stopped early.
+        """
         if self._timeouts_at_us is None or deadline_us < self._timeouts_at_us:
             self._timeouts_at_us = deadline_us
             self.start_timer((ProducerTimer.TIMEOUTS,), deadline_us - self.now_us)

@@ -1,11 +1,13 @@
-"""The application around a consumer: who calls poll(), works on what it returns, commits and closes.
+"""The application around a consumer: it calls poll(), processes records, commits and closes.
 
-The polling thread is the application's. Inside ``poll()`` the client works (``actors.consumer.consumer``); outside it
-the application does, and while it does nothing happens that the polling thread has to do. An application is told when
-one of its calls is over and answers with the next one: exactly one of ``poll``, ``work``, ``commit_sync`` and
-``close``, as the last thing it does. It has no clock and no chance of its own: same calls, same answers.
+The polling thread belongs to the application. Inside ``poll()`` the client works (``actors.consumer.consumer``).
+Outside ``poll()`` the application works, and the client's duties on the polling thread wait.
 
-Source: Kafka's ``Consumer`` interface (``Calls``), and any program around it (``Application``).
+The consumer informs an application when a call ends. The application answers with its next call: exactly one of
+``poll``, ``work``, ``commit_sync`` and ``close``, as its last statement. An application has no clock and no randomness
+of its own: the same inputs lead to the same calls.
+
+Source: Kafka's ``Consumer`` interface (``Calls``). ``Application`` stands for any program around that interface.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,159 +22,168 @@ from kemu.protocol.names import TopicPartition
 _POLL_WORK, _RECORD_WORK = DrawName.POLL_WORK, DrawName.RECORD_WORK
 
 Answers: TypeAlias = Callable[[Mapping[TopicPartition, int | None]], None]
-"""What follows a question about partitions."""
+"""Continuation of a question about partitions: called with the answer of each partition."""
 
 
 class IllegalState(Exception):
-    """Kafka's ``IllegalStateException``: a partition that is not assigned, or a call that does not fit the mode."""
+    """Kafka's ``IllegalStateException``: an unassigned partition, or a call that does not fit the mode."""
 
 
 class Calls(Protocol):
-    """What an application may call: Kafka's ``Consumer``, and ``work`` for the time it needs itself (us)."""
+    """The calls of an application: Kafka's ``Consumer``, and ``work`` for processing time (us)."""
 
     @property
     def now_us(self) -> int:
-        """This host's clock."""
+        """Time of this host's clock."""
         ...
 
-    # --- the next thing the polling thread does ------------------------------------------------------------------
+    # --- next call of the polling thread -------------------------------------------------------------------------
 
     def poll(self, timeout_us: int = 0) -> None:
-        """``polled`` follows: with records, or after this long with none. 0: only with records."""
+        """Poll; ``polled`` follows: with records, or without any after ``timeout_us`` (0: only with records)."""
         ...
 
     def work(self, us: int) -> None:
-        """Be busy for so long; ``worked`` follows."""
+        """Be busy for this long; ``worked`` follows."""
         ...
 
     def commit_sync(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit all positions, or these offsets; ``committed`` follows.
 
-        Raises ``IllegalState``: not assigned; with KIP-333's mode also an offset that was not reached yet.
+        Raises:
+            IllegalState: a partition is not assigned; in KIP-333's mode also an offset that polls have not reached yet.
         """
         ...
 
     def committed(self, partitions: tuple[TopicPartition, ...], then: "Answers") -> None:
-        """The group's committed offsets (None: none, or not told in time); ``then(answers)`` makes the next call."""
+        """Ask for the group's committed offsets; ``then(answers)`` makes the next call.
+
+        None: no committed offset, or no answer in time.
+        """
         ...
 
     def beginning_offsets(self, partitions: tuple[TopicPartition, ...], then: "Answers") -> None:
-        """Where the logs begin; ``then(answers)`` makes the next call."""
+        """Ask for the first offset of each log; ``then(answers)`` makes the next call."""
         ...
 
     def end_offsets(self, partitions: tuple[TopicPartition, ...], then: "Answers") -> None:
-        """Where the logs end (high watermarks); ``then(answers)`` makes the next call."""
+        """Ask for the high watermark of each log; ``then(answers)`` makes the next call."""
         ...
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int], then: "Answers") -> None:
-        """The first offsets appended at or after these times; None: there is none. ``then`` makes the next call."""
+        """Ask for the first offset appended at or after each time; ``then(answers)`` makes the next call.
+
+        None: no such offset, or no answer in time.
+        """
         ...
 
     def wait(self, then: Callable[[], None]) -> None:
-        """Wait for something else than the consumer, until ``GoOn``; ``then()`` makes the next call."""
+        """Wait for something other than the consumer, until ``GoOn`` arrives; ``then()`` makes the next call."""
         ...
 
     def close(self) -> None:
-        """Commit (if it does so by itself), call back, leave; the application is not heard of again."""
+        """Commit if auto-commit is on, call the listener back, leave the group. No call of the application follows."""
         ...
 
     # --- inside a callback of the listener, after its first step (``Busy``) ----------------------------------------
 
     def commit_in_callback(self, offsets: Mapping[TopicPartition, int], then: Callable[[], None]) -> None:
-        """``commitSync()``; ``then()`` follows however it ends."""
+        """Call ``commitSync()`` inside a callback; ``then()`` follows, whatever the outcome."""
         ...
 
     def callback_returns(self) -> None:
-        """The callback is over."""
+        """Return from the callback."""
         ...
 
-    # --- at any time outside poll() --------------------------------------------------------------------------------
+    # --- any time outside poll() -----------------------------------------------------------------------------------
 
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, int] | None = None,
         then: Callable[[bool], None] | None = None,
     ) -> None:
-        """Commit all positions, or these offsets, once: a later poll or commit calls ``then``, which makes no call.
+        """Commit all positions, or these offsets, in one attempt. A later poll or commit calls ``then(committed)``.
 
-        ``then(committed)``: False also if the coordinator could not be found or reached; nothing is tried again. While
-        nobody coordinates the commit waits for the lookup under way; what still waits when the consumer closes is
-        dropped, where Kafka's waits for it. With two consumers (KIP-333) it is called once, when both are done. Raises
-        as ``commit_sync``.
+        ``committed`` is False after any failure, also if the coordinator was not found or not reached. ``then`` must
+        make no call. Without a coordinator the commit waits for the lookup in progress. With a second consumer
+        (KIP-333) ``then`` is called once, after both commits. Raises as ``commit_sync``.
         """
         ...
 
     def processed(self, part: Returned, started_us: int) -> None:
-        """Report that these records were worked through, since then: what checkers and metrics see as work."""
+        """Report these records as processed since ``started_us``: checkers and metrics count them as work."""
         ...
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """The subscription is now these topics; takes effect with the next poll."""
+        """Subscribe to these topics instead of the former ones, from the next poll on."""
         ...
 
     def subscribe_to_pattern(self, pattern: str) -> None:
-        """The subscription is all topics whose names match this expression, now and later; with the next poll."""
+        """Subscribe to all present and future topics that match this expression, from the next poll on."""
         ...
 
     def unsubscribe(self) -> None:
-        """Give everything up and leave; done when the next poll begins."""
+        """Give up all partitions and leave the group when the next poll begins."""
         ...
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Read exactly these, without being a member of the group. Raises ``IllegalState`` while subscribed."""
+        """Read exactly these partitions without group membership. Raises ``IllegalState`` while subscribed."""
         ...
 
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """What is assigned."""
+        """The assigned partitions."""
         ...
 
     def pause(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Polls return nothing of these until they are resumed. Raises ``IllegalState``: not assigned."""
+        """Return no records of these partitions until ``resume``. Raises ``IllegalState`` for an unassigned one."""
         ...
 
     def resume(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Polls return records of these again. Raises ``IllegalState``: not assigned."""
+        """Return records of these partitions again. Raises ``IllegalState`` for an unassigned one."""
         ...
 
     def paused(self) -> tuple[TopicPartition, ...]:
-        """What is paused."""
+        """The paused partitions."""
         ...
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from this offset. Raises ``IllegalState``: not assigned."""
+        """Continue from this offset. Raises ``IllegalState`` for an unassigned partition."""
         ...
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Offset of the next record a poll returns; None while it is being found. Raises ``IllegalState``."""
+        """Offset of the next record to return; None while the position is unknown.
+
+        Raises ``IllegalState`` for an unassigned partition.
+        """
         ...
 
     @property
     def last_commit_went_through(self) -> bool:
-        """Whether the last ``commit_sync`` did what it was asked for: Kafka's raises if it did not."""
+        """Whether the last ``commit_sync`` succeeded. Kafka's raises an exception otherwise."""
         ...
 
     def child_consumer_is_alive(self) -> bool:
-        """Whether there is a second consumer, at work or on standby (KIP-333); False without the mode."""
+        """Whether a second consumer exists, active or on standby (KIP-333); False outside that mode."""
         ...
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Records between the position and the end that came with the last records; None before any (KIP-695)."""
+        """Records between the position and the last fetched high watermark; None before the first fetch (KIP-695)."""
         ...
 
     def enforce_rebalance(self) -> None:
-        """Join again at the next poll. Raises ``IllegalState`` without a subscription."""
+        """Rejoin the group at the next poll. Raises ``IllegalState`` without a subscription."""
         ...
 
 
 class Application(Protocol):
-    """What uses a consumer. Each of these is called outside poll() and ends with the next call (see the module)."""
+    """A program that uses a consumer. Each method runs outside poll() and ends with the next call (see the module)."""
 
     def started(self, calls: Calls) -> None:
-        """The process starts; the consumer is subscribed to the topics it was made with, if any."""
+        """The process starts. The consumer is subscribed to the topics of its constructor, if any."""
         ...
 
     def polled(self, records: Sequence[Returned]) -> None:
-        """poll() returned these, partition after partition; nothing if its time was over."""
+        """poll() returned these records, partition by partition; none if its timeout was over."""
         ...
 
     def worked(self) -> None:
@@ -180,34 +191,34 @@ class Application(Protocol):
         ...
 
     def committed(self) -> None:
-        """commitSync() returned, or gave up."""
+        """commitSync() returned or gave up."""
         ...
 
     def poll_raised(self, why: str) -> None:
-        """poll() raised what is not fatal: a callback of the rebalance listener raised."""
+        """poll() raised an exception that is not fatal: a callback of the rebalance listener raised."""
         ...
 
 
 ApplicationFactory: TypeAlias = Callable[[ConsumerConfig], Application]
-"""Makes the application of one life of a member, from that member's configuration; ``PollLoop`` is one."""
+"""Makes the application of one process of a member, from the member's configuration. ``PollLoop`` is one."""
 
 
 class PollLoop:
-    """The usual loop: poll, work through what came, commit if so configured, poll again.
+    """The usual loop: poll, process the records, commit if so configured, poll again.
 
-    How long it works, and what it does then, says the configuration (``emulated.process.us.per.record`` and its like),
-    or it is drawn: for each poll (the first partition has it) and for each record.
+    The configuration sets the processing time (``emulated.process.us.per.record`` and similar keys). Drawn times
+    replace it: one draw for each poll, added to the first partition, and one draw for each partition's time per record.
     """
 
     def __init__(self, config: ConsumerConfig, draws: Draws = CALM) -> None:
         self._draws = draws
         self._poll_us = 0
-        """What the last poll costs besides its records, and is not worked off yet."""
+        """Fixed cost of the last poll, in us, that ``work`` has not been charged with yet."""
         self._us_per_record = config.emulated_process_us_per_record
         self._commits = config.emulated_commit_after_poll
         self._poll_timeout_us = config.emulated_poll_timeout_ms * 1000
         self._records: list[Returned] = []
-        """What the last poll returned and is not processed yet."""
+        """Records of the last poll that are not processed yet."""
         self._part_started_us = 0
         self._calls: Calls
 
@@ -217,14 +228,14 @@ class PollLoop:
         calls.poll()
 
     def polled(self, records: Sequence[Returned]) -> None:
-        """Work through it."""
+        """Process the records."""
         self._records.extend(records)
         if records:
             self._poll_us = self._draws.us(_POLL_WORK, 0)
         self._process()
 
     def _process(self) -> None:
-        """Partition after partition."""
+        """Process one partition after the other."""
         calls = self._calls
         while self._records:
             part = self._records[0]
@@ -245,7 +256,7 @@ class PollLoop:
         self._calls.processed(self._records.pop(0), self._part_started_us)
 
     def worked(self) -> None:
-        """A partition's part is done, or the pause after an exception is over."""
+        """The records of one partition are processed, or the pause after an exception is over."""
         if self._records:
             self._part_done()
             self._process()
@@ -253,9 +264,9 @@ class PollLoop:
             self._calls.poll()
 
     def committed(self) -> None:
-        """However that ended."""
+        """Poll, whatever the outcome of the commit."""
         self._calls.poll()
 
     def poll_raised(self, why: str) -> None:
-        """It logs what poll() raised, and polls again after its usual poll timeout."""
+        """Log the exception and poll again after the usual poll timeout."""
         self._calls.work(self._poll_timeout_us)

@@ -1,22 +1,26 @@
-"""KIP-333's mode (``enable.parallel.rebalance``) in a member: jump to the end, have a second consumer work off the gap.
+"""KIP-333's mode in a member (``enable.parallel.rebalance``): jump to the log's end; a second consumer reads the gap.
 
-A part of the consumer. Whoever owns a partition anew, with a commit in the group and records behind it, reads both
-commit logs, sees whether the log still has what was committed (KIP-320), and reads the log's end, once; writes a token
-for what lies between, durably; commits the end; and only then goes there. So a crash at any moment leaves something
-that the next owner repairs. What tokens leave open a second consumer (``actors.consumer.child``) works off: created
-once, when there first is something, and kept on standby.
+A part of the consumer. It acts when the member gets a partition with a commit and unread records:
 
-| method | what this mode makes of it |
+1. Read both commit logs of the partition.
+2. Check that the log still holds the committed records (KIP-320), and read the log's end, once.
+3. Write a token for the gap, and wait until it is stored.
+4. Commit the end, and only then jump there.
+
+So the next owner can recover from a crash at any step. A second consumer (``actors.consumer.child``) processes the
+ranges that tokens leave open. The member creates it with the first open range and keeps it on standby afterwards.
+
+| method | effect in this mode |
 |---|---|
 | ``poll`` | records of the first consumer, then of the second; half of ``max.poll.records`` each if both have some |
-| ``position``, ``seek``, ``subscribe``, ``assign``, ``unsubscribe`` | the first consumer's alone; ranges stay |
-| ``committed`` | how far the first open range is worked off; without one, the first consumer's commit |
-| ``commitSync``, ``commitAsync`` | each commits its own; a given offset is the second's if it is in an open range |
-| ``beginningOffsets``, ``endOffsets``, ``offsetsForTimes`` | as ever: what the log has |
+| ``position``, ``seek``, ``subscribe``, ``assign``, ``unsubscribe`` | the first consumer alone; ranges stay |
+| ``committed`` | the progress in the first open range; without one, the first consumer's commit |
+| ``commitSync``, ``commitAsync`` | each commits its own; a given offset inside an open range is the second's |
+| ``beginningOffsets``, ``endOffsets``, ``offsetsForTimes`` | unchanged: offsets of the log |
 | ``pause``, ``resume``, ``close`` | both |
-| auto-commit | each at its own interval, what polls before took |
+| auto-commit | each at its own interval: the records of former polls |
 
-Partitions assigned by hand know no mode: without membership there is no fence, so the second consumer has nothing.
+Partitions assigned with ``assign()`` have no such mode: without membership no generation fences the second consumer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +43,7 @@ from kemu.actors.consumer.child import (
 from kemu.actors.consumer.commits import CommitSplit, to_commit
 from kemu.actors.consumer.machine import ConsumerMachine, ConsumerTimer
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
+from kemu.actors.consumer.positions import Positions
 from kemu.actors.consumer.questions import logs_of
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.machine import Machine
@@ -64,7 +69,7 @@ PART = "catch-up"
 
 
 class HostOfChild(ConsumerMachine, Protocol):
-    """The member's machine, which hosts the second consumer's."""
+    """The member's machine, which hosts the second consumer's machine."""
 
     @property
     def bootstrap(self) -> tuple[ActorName, ...]:
@@ -72,53 +77,20 @@ class HostOfChild(ConsumerMachine, Protocol):
         ...
 
     def admit(self, part: str, machine: Machine) -> None:
-        """Take a machine in."""
+        """See ``HostingMachine.admit``."""
         ...
 
     def dismiss(self, part: str) -> None:
-        """Let it go."""
+        """See ``HostingMachine.dismiss``."""
         ...
 
     def tell_part(self, part: str, command: object) -> None:
-        """Tell it something, within this step."""
-        ...
-
-
-class PositionsToSet(Protocol):
-    """The first consumer's positions, as this part sets them."""
-
-    @property
-    def partitions(self) -> Mapping[TopicPartition, Partition]:
-        """What is owned."""
-        ...
-
-    def begin(self, one: Partition, offset: int, why: str, epoch: int) -> None:
-        """Read from this offset on."""
-        ...
-
-    def reset(self, one: Partition, why: str) -> None:
-        """Read from where ``auto.offset.reset`` says."""
-        ...
-
-    def check_before_jump(self, one: Partition, offset: int, epoch: int) -> None:
-        """See whether the log still has what was committed; then its end is asked for."""
-        ...
-
-    def try_later(self) -> None:
-        """Something that positions need failed."""
-        ...
-
-    def drain(self, at_most: int) -> list[Returned]:
-        """What a poll returns of the first consumer."""
-        ...
-
-    def has_records(self) -> bool:
-        """Whether a poll would return some."""
+        """See ``HostingMachine.tell_part``."""
         ...
 
 
 class _Jump:
-    """A partition on its way to the end: what is still to be written, in order, and where it goes then."""
+    """A partition on its way to the log's end: the writes that are left, in order, and the target position."""
 
     __slots__ = ("asked", "epoch", "one", "position", "writes")
 
@@ -128,32 +100,31 @@ class _Jump:
         self.position = position
         self.epoch = epoch
         self.asked = False
-        """The next write is under way."""
+        """Whether the next write is in flight."""
 
 
 class CatchUp:
-    """See the module."""
+    """KIP-333's mode of one member (see the module)."""
 
-    def __init__(self, machine: HostOfChild, positions: PositionsToSet) -> None:
+    def __init__(self, machine: HostOfChild, positions: Positions) -> None:
         self.logs: dict[TopicPartition, CommitLogs] = {}
-        """Both commit logs of what is owned, as far as this member knows them."""
+        """Both commit logs of the owned partitions, as far as this member knows them."""
         self._machine = machine
         self._positions = positions
         self._stored: dict[TopicPartition, tuple[int, int]] = {}
-        """The first log's commit and its leader epoch, as they were read."""
+        """The first log's commit and its leader epoch, as read."""
         self._jumps: dict[TopicPartition, _Jump] = {}
         self._child: ChildConsumer | None = None
         self._dead = False
-        """The second consumer died and is not back."""
+        """Whether the second consumer failed and has not restarted."""
         self._waiting: list[Callable[[Result], None]] = []
-        """Whoever waits for the second consumer's commit."""
+        """Continuations of commits that wait for the second consumer."""
         self._first_takes_more = True
-        """Who gets the odd record when a poll is shared."""
+        """Whether the first consumer gets the odd record when both share a poll."""
 
-    # --- a partition is owned anew -----------------------------------------------------------------------------
+    # --- jumps of new partitions -------------------------------------------------------------------------------
 
     def logs_known(self, one: Partition, row: FetchedLogs) -> None:
-        """Both commit logs, as the group stores them. Nothing ever committed: ``auto.offset.reset`` decides."""
         logs = self.logs[one.at] = logs_of(row)
         if logs.primary is None and not logs.tokens:
             self._positions.reset(one, "no committed offset")
@@ -162,7 +133,6 @@ class CatchUp:
             self._positions.check_before_jump(one, row.offset, row.leader_epoch)
 
     def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
-        """The log's end, read once: is there something to jump over?"""
         found = recover(self.logs[one.at], log_end)
         assert found is not None, f"{one.at}: nothing was committed"
         if found.writes:
@@ -170,12 +140,11 @@ class CatchUp:
             one.seeking = Seeking.JUMPING
             self._machine.wake()
         else:
-            # Where the log was cut below the commit, that is validated, and found too far, as without the mode.
+            # If the log was truncated below the commit, validation detects it as without the mode.
             offset, epoch = self._stored[one.at]
             self._begin(one, max(offset, found.position), COMMITTED, epoch)
 
     def was_reset(self, one: Partition) -> None:
-        """``auto.offset.reset`` decided, though perhaps something was committed: what lies behind it is void."""
         logs = self.logs.get(one.at)
         if logs is not None:
             if logs.primary is not None and one.position < logs.primary:
@@ -183,7 +152,6 @@ class CatchUp:
             self._work_off(one.at)
 
     def write(self, jumping: Sequence[Partition]) -> None:
-        """The next write of each: tokens in one request, commits in another."""
         machine = self._machine
         coordinator = machine.discovery.coordinator
         if coordinator is None or machine.membership.state is not MemberState.STABLE:
@@ -219,9 +187,9 @@ class CatchUp:
         self._machine.client.call(coordinator, request, version, self._written, self._broke, (jumps, generation))
 
     def _broke(self, why: str, context: tuple[list[_Jump], Generation]) -> None:
-        self._again(context[0])
+        self._retry_later(context[0])
 
-    def _again(self, jumps: list[_Jump]) -> None:
+    def _retry_later(self, jumps: list[_Jump]) -> None:
         for jump in jumps:
             jump.asked = False
         self._positions.try_later()
@@ -238,12 +206,12 @@ class CatchUp:
                 self._wrote(jump)
         else:
             self._machine.commit_refused(type(reply).__name__.removesuffix("Reply"), error, sent)
-            self._again(jumps)
+            self._retry_later(jumps)
 
     def _wrote(self, jump: _Jump) -> None:
         at = jump.one.at
         if self._jumps.get(at) is not jump:
-            return  # the partition is somebody else's
+            return  # the partition has another owner
         jump.asked = False
         self.logs[at] = self.logs[at].after(jump.writes.pop(0))
         if not jump.writes:
@@ -254,10 +222,9 @@ class CatchUp:
         self._positions.begin(one, position, why, epoch)
         self._work_off(one.at)
 
-    # --- what is owned -----------------------------------------------------------------------------------------
+    # --- owned partitions --------------------------------------------------------------------------------------
 
     def assigned(self, generation: Generation) -> None:
-        """An assignment was taken: what was kept is served on."""
         partitions = self._positions.partitions
         self._jumps = {at: jump for at, jump in self._jumps.items() if partitions.get(at) is jump.one}
         for at in [at for at in self.logs if at not in partitions]:
@@ -266,20 +233,17 @@ class CatchUp:
             begun = [at for at in self.logs if partitions[at].seeking in (Seeking.FETCHING, Seeking.VALIDATING)]
             self._tell(Serve(generation, tuple(begun)))
 
-    def gave_up(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """These are not ours any more. Where the second consumer was it remembers, should they come back."""
+    def partitions_dropped(self, partitions: tuple[TopicPartition, ...]) -> None:
         for at in partitions:
             self.logs.pop(at, None)
             self._jumps.pop(at, None)
         self.stop_serving(partitions)
 
     def stop_serving(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """The second consumer returns nothing more of these either."""
         if self._child is not None:
             self._tell(Leave(partitions))
 
     def truncated(self, at: TopicPartition, end: int) -> None:
-        """The log was cut under the first consumer: what either log says of offsets from here on is void."""
         logs = self.logs.get(at)
         if logs is None:
             return
@@ -294,7 +258,7 @@ class CatchUp:
 
     @property
     def child_is_alive(self) -> bool:
-        """From its creation until it dies or the member ends; on standby, too."""
+        """Whether the second consumer exists, active or on standby."""
         return self._child is not None
 
     def _work_off(self, at: TopicPartition) -> None:
@@ -319,23 +283,23 @@ class CatchUp:
             self._tell(PauseChild((at,), True))
 
     def fail_child(self, for_us: int) -> None:
-        """The second consumer dies, if there is one, and is back after so long."""
+        """Let the second consumer fail, if it exists, and restart after this long."""
         if self._child is None:
             return
         self.end()
         self._dead = True
-        self._machine.note(ChildConsumerDied(group=self._machine.config.group_id, why="it was told to"))
+        self._machine.note(ChildConsumerDied(group=self._machine.config.group_id, why="failed on command"))
         self._machine.start_timer((ConsumerTimer.CHILD,), for_us)
 
-    def child_is_back(self) -> None:
-        """CHILD fired: another one goes on from the last commit."""
+    def restart_child(self) -> None:
+        """CHILD fired: a new second consumer continues from the last commit."""
         self._dead = False
         for at, one in self._positions.partitions.items():
             if at in self.logs and one.seeking in (Seeking.FETCHING, Seeking.VALIDATING):
                 self._work_off(at)
 
     def end(self) -> None:
-        """The second consumer is gone."""
+        """Dismiss the second consumer."""
         if self._child is not None:
             self._child = None
             self._machine.dismiss(PART)
@@ -346,7 +310,7 @@ class CatchUp:
         self.child_stepped()
 
     def child_stepped(self) -> None:
-        """See what became of the second consumer's step."""
+        """React to a step of the second consumer."""
         child = self._child
         if child is None:
             return
@@ -371,7 +335,7 @@ class CatchUp:
     # --- polls -------------------------------------------------------------------------------------------------
 
     def poll(self, most: int) -> list[Returned]:
-        """What a poll returns: the first consumer's records, then the second's; they share if both have some."""
+        """Records of a poll: the first consumer's, then the second's; they share the limit if both have records."""
         positions, child = self._positions, self._child
         if child is None or not child.has_records:
             return positions.drain(most)
@@ -387,20 +351,19 @@ class CatchUp:
         assert self._child is not None
         return [*self._child.taken]
 
-    def application_is_back(self) -> None:
-        """What polls took is worked through."""
+    def application_returned(self) -> None:
+        """Inform the second consumer that the records of former polls are processed."""
         if self._child is not None and self._child.unfinished:
             self._tell(Worked())
 
     def pause(self, at: TopicPartition, paused: bool) -> None:
-        """Both stop, or go on."""
+        """Pause or resume the second consumer's records of a partition."""
         if self._child is not None:
             self._tell(PauseChild((at,), paused))
 
     # --- commits -----------------------------------------------------------------------------------------------
 
-    def news_of(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
-        """Of the first consumer's positions, those that its log does not have: it only rises."""
+    def not_committed(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
         return tuple(row for row in offsets if row.offset > self._primary((row.topic, row.partition)))
 
     def _primary(self, at: TopicPartition) -> int:
@@ -408,7 +371,6 @@ class CatchUp:
         return -1 if logs is None or logs.primary is None else logs.primary
 
     def committed_first(self, offsets: tuple[OffsetToCommit, ...]) -> None:
-        """The first consumer's commits are in the log."""
         for row in offsets:
             at = (row.topic, row.partition)
             if at in self.logs and row.offset > self._primary(at):
@@ -420,23 +382,21 @@ class CatchUp:
         then: Callable[[Result], None],
         only: Sequence[tuple[TopicPartition, int]] | None = None,
     ) -> bool:
-        """Have the second consumer commit, too (these, or all of its); False: it has nothing to."""
         if self._child is None or not (self._child.to_commit() if only is None else only):
             return False
         self._waiting.append(then)
         self._tell(CommitNow(generation, None if only is None else dict(only)))
         return True
 
-    def worked_off(self) -> tuple[tuple[TopicPartition, int], ...]:
-        """What the second consumer would commit now."""
+    def second_offsets(self) -> tuple[tuple[TopicPartition, int], ...]:
         rows = () if self._child is None else self._child.to_commit()
         return tuple(((row.topic, row.partition), row.offset) for row in rows)
 
     def split(self, offsets: Mapping[TopicPartition, int]) -> CommitSplit:
-        """Given offsets by who commits them; what is committed already nobody does.
+        """The given offsets, by the consumer that commits them; already committed offsets are left out.
 
         Raises:
-            IllegalState: a poll has not returned what lies before one of them.
+            IllegalState: an offset lies beyond the records that polls returned.
         """
         first, second = [], []
         for at, offset in offsets.items():
@@ -446,7 +406,9 @@ class CatchUp:
                 case Route.SECONDARY:
                     second.append((at, offset))
                 case Route.REFUSED:
-                    raise IllegalState(f"{at[0]}-{at[1]}: {offset} cannot be committed: it was not reached yet")
+                    raise IllegalState(
+                        f"{at[0]}-{at[1]}: offset {offset} cannot be committed: polls have not reached it"
+                    )
         return CommitSplit(tuple(first), tuple(second))
 
     def _route(self, at: TopicPartition, offset: int) -> Route:

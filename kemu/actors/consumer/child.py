@@ -1,11 +1,13 @@
-"""KIP-333's second consumer: it works off ranges that the first one skipped, oldest first, then waits for more.
+"""KIP-333's second consumer: it processes the ranges that the first one skipped, oldest first, then waits for more.
 
-A machine inside the member's own, known to its peers as ``c1/catch-up``: with connections, metadata and a coordinator
-that it looks up by itself. It is no member of the group. It commits under the generation that it was told last, so the
-coordinator fences it with its member; while it is told of no partition it neither reads nor commits. What it read waits
-until the member's poll takes it; what a poll took counts as worked through when the application is back from it.
+It is a machine inside the member's machine; peers know it as ``c1/catch-up``. It has its own connections and metadata,
+and looks up the coordinator itself. It is not a member of the group. Its commits carry the generation of its member, so
+the coordinator fences both together. Without a partition it neither reads nor commits.
 
-Source: KIP-333, "Design" and "Effects on Current API"; where the page is silent, the rules of ``protocol.catch_up``.
+Fetched records wait until a poll of the member takes them. Records count as processed when the application makes its
+next call after that poll.
+
+Source: KIP-333, "Design" and "Effects on Current API"; ``protocol.catch_up`` has the rules that the KIP leaves open.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +47,7 @@ _COMMIT = "commit"
 
 @frozen
 class WorkOff:
-    """The member owns a partition: these ranges are open, the first one from where it was committed."""
+    """The member owns a partition: process these open ranges. The first one starts at its commit."""
 
     at: TopicPartition
     ranges: tuple[OffsetRange, ...]
@@ -53,14 +55,14 @@ class WorkOff:
 
 @frozen
 class Leave:
-    """The member does not own these any more, or stops serving them: read and commit nothing of them."""
+    """Read and commit nothing of these partitions: the member lost them, or stops returning their records."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @frozen
 class Serve:
-    """Commit under this generation; of what was left, these are served again."""
+    """Commit under this generation, and resume these partitions."""
 
     generation: Generation
     partitions: tuple[TopicPartition, ...] = ()
@@ -68,19 +70,19 @@ class Serve:
 
 @frozen
 class Take:
-    """A poll: hand over at most so many records (``ChildConsumer.taken``)."""
+    """A poll takes at most this many records (``ChildConsumer.taken``)."""
 
     most: int
 
 
 @frozen
 class Worked:
-    """The application is back: it worked through all that polls took."""
+    """The application has processed all records of former polls."""
 
 
 @frozen
 class CommitNow:
-    """Commit these offsets, or all there is, under this generation; ``ChildConsumer.outcome`` says how it ended."""
+    """Commit these offsets, or all progress, under this generation. ``ChildConsumer.outcome`` gets the result."""
 
     generation: Generation
     only: Mapping[TopicPartition, int] | None = None
@@ -88,7 +90,7 @@ class CommitNow:
 
 @frozen
 class PauseChild:
-    """Return nothing of these (``paused``), or again."""
+    """Pause or resume the return of records of these partitions."""
 
     partitions: tuple[TopicPartition, ...]
     paused: bool
@@ -96,45 +98,45 @@ class PauseChild:
 
 @frozen
 class Clip:
-    """A partition's log was cut here: what ranges say of offsets from there on is void."""
+    """The log of a partition was truncated to ``end``: ranges beyond it are void."""
 
     at: TopicPartition
     end: int
 
 
 class _Work:
-    """A partition with ranges, or one that had some: what a life of the second consumer remembers of it."""
+    """A partition with ranges, present or past, and the second consumer's progress in it."""
 
     __slots__ = ("done", "one", "processed", "progress", "ranges")
 
     def __init__(self, one: Partition) -> None:
         self.one = one
         self.ranges: list[OffsetRange] = []
-        """Open ones, from where they are to be worked off."""
+        """Open ranges, without their processed parts."""
         self.done = -1
-        """Behind the last record that a poll took."""
+        """One past the last record that a poll took."""
         self.processed = -1
-        """The same, of what the application has worked through."""
+        """One past the last record that the application has processed."""
         self.progress = -1
-        """What is committed, or where the first open range begins."""
+        """The commit, or the start of the first open range."""
 
 
 class ChildConsumer(Machine):
-    """See the module.
+    """KIP-333's second consumer (see the module).
 
     Args:
         name: ``part_on(member, "catch-up")``.
-        config: the member's.
+        config: the member's configuration.
         bootstrap: brokers to ask first.
-        chance: the stream of the member's life.
+        chance: random stream of the member's process.
         versions: the API versions to speak.
-        metadata_rules: which leader epochs in metadata its release believes.
+        metadata_rules: the leader epochs in metadata that the release trusts.
     """
 
     polling = True
-    """It fetches whenever it has nothing; only handing over needs the member's poll."""
+    """Always True: it fetches without the member's poll, which only takes the records."""
     poll_span_us = (0, 0)
-    """No poll() of the member bounds what it waits for."""
+    """No poll() of the member limits its waits."""
 
     def __init__(
         self,
@@ -151,15 +153,15 @@ class ChildConsumer(Machine):
         self.versions = versions
         self.awake = False
         self.taken: list[ReturnedOfRange] = []
-        """What the last ``Take`` got."""
+        """Records of the last ``Take``."""
         self.has_records = False
-        """Whether a poll would get some."""
+        """Whether a poll would get records."""
         self.unfinished = False
-        """A poll took records, and the application is not back."""
+        """Whether the application is still processing records of a poll."""
         self.outcome: Result | None = None
-        """Of the last ``CommitNow``; None while it is under way."""
+        """Result of the last ``CommitNow``; None while that commit is in progress."""
         self.committed: list[tuple[TopicPartition, int]] = []
-        """Commits that are in the log since the member looked last."""
+        """Commits acknowledged since the member last read this list."""
         self.fatal: tuple[ErrorCode, str] | None = None
         self._chance = chance
         self._generation = NEVER_JOINED
@@ -167,7 +169,7 @@ class ChildConsumer(Machine):
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._wake_us = 0
         self._asking: dict[TopicPartition, None] = {}
-        """Positions that are out of their log's range: where it begins, and ends, is being asked."""
+        """Partitions whose position is out of range, while their log's first or end offset is being asked for."""
         self._ask_at_us = 0
         self._asked_now = False
         self.client = Client(
@@ -189,7 +191,7 @@ class ChildConsumer(Machine):
         self._interval_runs = False
         self._committing = False
         self._commit_next: Callable[[], None] | None = None
-        """A commit that was asked for while another is under way."""
+        """A requested commit that waits for the end of the one in progress."""
         self._timers: Mapping[str, Callable[[], None]] = {
             DEADLINE[0]: self.client.deadline_passed,
             FIND[0]: self.discovery.timer_fired,
@@ -199,7 +201,7 @@ class ChildConsumer(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """Answers, timers, broken connections, what the member says; then whatever there is to ask."""
+        """Handle an answer, timer, broken connection or command of the member; then send the due requests."""
         match event:
             case Received():
                 self.client.reply_arrived(event)
@@ -208,18 +210,18 @@ class ChildConsumer(Machine):
             case LinkDown(peer=peer):
                 self.client.connection_broke(peer, DISCONNECTED)
             case Told(command=command):
-                self._told(command)
+                self._accept(command)
             case _:
                 raise AssertionError(f"{self.name}: {event}")
         while self.awake:
             self.awake = False
             self._ask_ranges()
             self.fetching.send()
-        ready = [self._cut(work) for work in self._work.values() if work.one.buffer]
+        ready = [self._trim_buffer(work) for work in self._work.values() if work.one.buffer]
         self.has_records = True in ready
 
     def note(self, fact: object) -> None:
-        """Report a fact; which epochs were read is told apart from what the member itself reads."""
+        """Report a fact. Epochs that this consumer reads get a note of their own, ``RangeEpochRead``."""
         if isinstance(fact, EpochRead):
             fact = RangeEpochRead(
                 topic=fact.topic,
@@ -230,7 +232,7 @@ class ChildConsumer(Machine):
             )
         super().note(fact)
 
-    def _told(self, command: Any) -> None:
+    def _accept(self, command: Any) -> None:
         match command:
             case WorkOff(at=at, ranges=ranges):
                 self._begin(at, ranges)
@@ -258,14 +260,12 @@ class ChildConsumer(Machine):
             case _:
                 raise AssertionError(f"{self.name}: {command}")
 
-    # --- what the parts need -----------------------------------------------------------------------------------
+    # --- ports of its parts ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Look again in this step."""
         self.awake = True
 
     def wake_at(self, at_us: int) -> None:
-        """Look again at this time; the earliest wins."""
         if at_us < self._wake_us or not self._wake_us:
             self._wake_us = at_us
             self.start_timer((_WAKE,), at_us - self.now_us)
@@ -275,21 +275,19 @@ class ChildConsumer(Machine):
         self.awake = True
 
     def coordinator_found(self) -> None:
-        """What waits for it is tried again by itself."""
+        """Nothing to do: the interval commit retries by its own timer."""
 
     def coordinator_not_found(self) -> None:
-        """Nothing waits for this lookup alone."""
+        """Nothing to do: no request waits for this lookup."""
 
     def coordinator_lost(self) -> None:
-        """The next commit looks it up."""
+        """Nothing to do: the next commit looks the coordinator up."""
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """There is an answer about topics."""
         self._locate()
         self.wake()
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
-        """A fatal error: the member raises it."""
         self.fatal = self.fatal or (error, why)
 
     def _link_lost(self, peer: ActorName, why: str) -> None:
@@ -302,7 +300,7 @@ class ChildConsumer(Machine):
     # --- partitions --------------------------------------------------------------------------------------------
 
     def _begin(self, at: TopicPartition, ranges: tuple[OffsetRange, ...]) -> None:
-        """Work on from where this life was, if it has been here, and never before what is committed."""
+        """Resume where this process was, but never below the commit."""
         work = self._work.get(at)
         if work is None:
             work = self._work[at] = _Work(Partition(at))
@@ -333,10 +331,10 @@ class ChildConsumer(Machine):
                 work.one.serving = False
                 work.one.buffer = []
                 work.one.row = None
-                if at in self._asking:  # should it come back, it finds out anew
+                if at in self._asking:  # if it returns, its range is asked for again
                     del self._asking[at]
                     work.one.seeking = Seeking.FETCHING
-        self._deal()
+        self._redistribute()
 
     def _serve(self, generation: Generation, partitions: tuple[TopicPartition, ...]) -> None:
         self._generation = generation
@@ -344,7 +342,7 @@ class ChildConsumer(Machine):
             work = self._work.get(at)
             if work is not None:
                 self._next_range(work)
-        self._deal()
+        self._redistribute()
         self._run_interval()
         self.wake()
 
@@ -358,8 +356,8 @@ class ChildConsumer(Machine):
         work = self._work.get(at)
         if work is None:
             return
-        cut = [OffsetRange(each.start, min(each.end, end)) for each in work.ranges if each.start < end]
-        work.ranges = cut
+        clipped = [OffsetRange(each.start, min(each.end, end)) for each in work.ranges if each.start < end]
+        work.ranges = clipped
         one = work.one
         work.done, work.processed, work.progress = (
             min(offset, end) for offset in (work.done, work.processed, work.progress)
@@ -368,10 +366,10 @@ class ChildConsumer(Machine):
             one.position, one.buffer, one.row = min(one.position, end), [], None
         if one.serving:
             self._next_range(work)
-            self._deal()
+            self._redistribute()
 
     def _next_range(self, work: _Work) -> None:
-        """Be where there is work: in a range, or on standby."""
+        """Move the position into the first open range; stop fetching without one."""
         one = work.one
         while work.ranges and one.position >= work.ranges[0].end:
             del work.ranges[0]
@@ -395,15 +393,15 @@ class ChildConsumer(Machine):
                 one.leader, one.leader_epoch, one.row = leader, epoch, None
         if missing and self._work:
             self.metadata.refresh()
-        self._deal()
+        self._redistribute()
 
-    def _deal(self) -> None:
+    def _redistribute(self) -> None:
         self.fetching.redistribute({at: work.one for at, work in self._work.items() if work.one.serving})
 
-    # --- what polls get ----------------------------------------------------------------------------------------
+    # --- polls -------------------------------------------------------------------------------------------------
 
-    def _cut(self, work: _Work) -> bool:
-        """Keep what belongs to the range; whether a poll gets something of it."""
+    def _trim_buffer(self, work: _Work) -> bool:
+        """Drop records beyond the range. Returns whether a poll would get records of the partition."""
         one, end = work.one, work.ranges[0].end
         buffer = one.buffer
         beyond = False
@@ -412,7 +410,7 @@ class ChildConsumer(Machine):
             beyond = True
         if buffer and buffer[-1][1] > end:
             buffer[-1] = (buffer[-1][0], end, buffer[-1][2])
-        if not buffer and beyond:  # the log has nothing up to the range's end
+        if not buffer and beyond:  # the log has no record left in the range
             one.position = work.done = end
             work.processed = work.processed if self.unfinished else end
             self._next_range(work)
@@ -428,7 +426,7 @@ class ChildConsumer(Machine):
             self.unfinished = True
         self.wake()
 
-    # --- what the log does not have ----------------------------------------------------------------------------
+    # --- positions out of range --------------------------------------------------------------------------------
 
     def _out_of_range(self, one: Partition, why: str) -> None:
         self._asking[one.at] = None
@@ -437,7 +435,7 @@ class ChildConsumer(Machine):
         self.wake()
 
     def _ask_ranges(self) -> None:
-        """Where do the logs begin whose positions are out of range?"""
+        """Ask for the first offset of the logs whose position is out of range."""
         if not self._asking or self._asked_now:
             return
         if self.now_us < self._ask_at_us:
@@ -460,9 +458,9 @@ class ChildConsumer(Machine):
             timestamp_ms=timestamp_ms,
         )
         request, version = ListOffsets(questions=(question,)), self.versions["ListOffsets"]
-        self.client.call(one.leader, request, version, self._told_range, self._not_told, timestamp_ms)
+        self.client.call(one.leader, request, version, self._range_answered, self._unanswered, timestamp_ms)
 
-    def _not_told(self, why: str, timestamp_ms: int) -> None:
+    def _unanswered(self, why: str, timestamp_ms: int) -> None:
         self._asked_now = False
         self._ask_later()
 
@@ -471,7 +469,7 @@ class ChildConsumer(Machine):
         self.metadata.refresh()
         self.wake_at(self._ask_at_us)
 
-    def _told_range(self, reply: ListOffsetsReply, timestamp_ms: int) -> None:
+    def _range_answered(self, reply: ListOffsetsReply, timestamp_ms: int) -> None:
         self._asked_now = False
         (row,) = reply.answers
         at = (row.topic, row.partition)
@@ -484,20 +482,20 @@ class ChildConsumer(Machine):
         work = self._work[at]
         one = work.one
         if timestamp_ms == EARLIEST_TIMESTAMP and row.offset <= one.position:
-            self._ask(one, LATEST_TIMESTAMP)  # then it is the end that is too near
+            self._ask(one, LATEST_TIMESTAMP)  # the position is beyond the log's end, then
             return
         del self._asking[at]
         one.seeking = Seeking.FETCHING
         if timestamp_ms == EARLIEST_TIMESTAMP:
             self._trim(work, row.offset)
-        else:  # what the ranges say of it holds until the member learns that its log was cut
+        else:  # the ranges stay until the member learns of the truncation
             one.position = min(one.position, row.offset)
         self._next_range(work)
-        self._deal()
+        self._redistribute()
         self.wake()
 
     def _trim(self, work: _Work, start: int) -> None:
-        """Retention took what lies before ``start``: it counts as done, and is said to be lost."""
+        """Count the records below ``start`` as processed, and report them as lost: retention deleted them."""
         one = work.one
         for each in work.ranges:
             first, last = max(each.start, one.position), min(each.end, start)
@@ -535,12 +533,12 @@ class ChildConsumer(Machine):
         self.outcome = result
 
     def position(self, at: TopicPartition) -> int:
-        """Behind what polls took of a partition; -1: nothing."""
+        """One past the last record that polls took of a partition; -1: none."""
         work = self._work.get(at)
         return -1 if work is None else work.done
 
     def to_commit(self, only: Mapping[TopicPartition, int] | None = None) -> tuple[RangeProgress, ...]:
-        """What the application has worked through, or says that it has, and is not committed."""
+        """Progress beyond the commit: records processed, or the given offsets."""
         offsets = {at: work.processed for at, work in self._work.items()} if only is None else only
         return tuple(
             RangeProgress(topic=at[0], partition=at[1], offset=offset)
@@ -595,7 +593,10 @@ class ChildConsumer(Machine):
             then()
 
     def _result(self, error: ErrorCode) -> Result:
-        """What fences the member it learns by itself: a stale generation is no more than a commit that failed."""
+        """The result of a commit.
+
+        A stale generation only fails the commit: the member learns of it by its own requests.
+        """
         match error:
             case ErrorCode.NONE:
                 return Result.DONE

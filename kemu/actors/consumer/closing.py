@@ -1,7 +1,7 @@
-"""close(): commit, call back, leave, and wait for what the coordinator owes. A part of the machine.
+"""close(): commit, call the listener back, leave, and wait for the coordinator's answers. A part of the consumer.
 
-Commits that wait for a coordinator are waited for, too, before anything is given up; whatever was sent, until it is
-answered. Both no longer than ``close()`` may take. Source: ``ConsumerCoordinator.close``,
+Before it gives up partitions, close() waits for commits that wait for a coordinator; at its end, for the answers to all
+requests in flight. Both waits share the timeout of ``close()``. Source: ``ConsumerCoordinator.close``,
 ``AbstractCoordinator.close``, ``StreamThread.completeShutdown`` (3.4.1).
 """
 
@@ -15,7 +15,7 @@ from kemu.actors.consumer.reasons import CLOSED
 from kemu.actors.consumer.rebalancing import Rebalancing
 
 CLOSE_TIMEOUT_MS = 30_000
-"""How long ``close()`` waits for its commit and its leave together (request.timeout.ms, if less).
+"""How long ``close()`` waits for its commit and its leave together (``request.timeout.ms``, if less).
 
 Source: ``KafkaConsumer.close``, ``AbstractCoordinator.close`` (3.4.1), ``ConsumerUtils``.
 """
@@ -24,18 +24,22 @@ Source: ``KafkaConsumer.close``, ``AbstractCoordinator.close`` (3.4.1), ``Consum
 class _Phase(Enum):
     OPEN = auto()
     COMMITTING = auto()
-    """commitSync() runs, as far as there is anything to commit."""
+    """commitSync() runs, if there are offsets to commit."""
     LOOKING_UP = auto()
-    """Commits wait for a coordinator that is being looked up."""
+    """Commits wait for the lookup of a coordinator."""
     CALLING_BACK = auto()
-    """What it owned is given up."""
+    """The owned partitions are being given up."""
     AWAITING = auto()
-    """It has left; the coordinator owes answers."""
+    """The member has left and waits for the coordinator's answers."""
 
 
 class CloseCall:
-    """See the module. ``over``: called when ``close()`` is. ``tasks_first``: what it owns is given up before the
-    consumer is closed, as a Streams thread does, so that it beats meanwhile.
+    """One call of close().
+
+    Args:
+        over: called when ``close()`` ends.
+        tasks_first: give up the partitions before the consumer closes, as a Streams thread does; heartbeats continue
+            meanwhile.
     """
 
     __slots__ = (
@@ -68,17 +72,17 @@ class CloseCall:
         self._tasks_first = tasks_first
         self._phase = _Phase.OPEN
         self._by_us = 0
-        """When close() is over, whatever has not been answered."""
+        """Time at which close() ends at the latest."""
         self.waited = False
-        """Whether there was something to wait for (``ConsumerTimer.CLOSE``)."""
+        """Whether close() has waited, so that ``ConsumerTimer.CLOSE`` was started."""
 
     @property
     def began(self) -> bool:
-        """Whether the application is inside close(), or it is over."""
+        """Whether close() has begun, or is over."""
         return self._phase is not _Phase.OPEN
 
     def begin(self) -> None:
-        """The application calls close()."""
+        """Begin close()."""
         config = self._machine.config
         wait_us = min(CLOSE_TIMEOUT_MS, config.request_timeout_ms) * 1000
         self._by_us = self._machine.now_us + wait_us
@@ -88,8 +92,8 @@ class CloseCall:
         else:
             self._committed()
 
-    def look(self) -> None:
-        """Something happened: go on, if it is what was waited for."""
+    def advance(self) -> None:
+        """An event arrived: continue if it ends the present wait."""
         if self._phase is _Phase.LOOKING_UP:
             self._give_up_if_ready()
         elif self._phase is _Phase.AWAITING:
@@ -109,7 +113,7 @@ class CloseCall:
         self._commits.call_completed()
         if not self._tasks_first:
             self._membership.heartbeats.stop()
-        if machine.by_hand:
+        if machine.subscription.by_hand:
             self._leave()
         else:
             self._rebalancing.give_up_everything(self._leave)

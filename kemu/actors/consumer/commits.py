@@ -1,7 +1,7 @@
-"""Committing: by interval, before a join, by the application's ``commitSync()``, and on close. A part of the machine.
+"""Commits: by interval, before a join, by the application's ``commitSync()``, and on close. A part of the consumer.
 
-What is committed are always the positions: what polls returned so far. The polling thread only gets here between two
-batches, so everything returned has been processed. Source: Kafka's ``ConsumerCoordinator``.
+A commit without explicit offsets covers the positions: the end of the records that polls returned. The polling thread
+commits between two batches, so all returned records are processed. Source: Kafka's ``ConsumerCoordinator``.
 """
 
 from collections.abc import Callable
@@ -24,32 +24,34 @@ from kemu.protocol.notes.groups import CommitAnswered
 
 
 class CommitSplit(NamedTuple):
-    """Offsets to commit, by who commits them; without a second consumer (KIP-333) the first one does all."""
+    """Offsets to commit, by consumer. Without a second consumer (KIP-333) the first one commits all."""
 
     first: tuple[OffsetToCommit, ...]
     second: tuple[tuple[TopicPartition, int], ...]
 
 
 def to_commit(at: TopicPartition, offset: int) -> OffsetToCommit:
-    """An offset that the application chose: its leader epoch is not known."""
+    """An offset of the application's choice, without a leader epoch."""
     return OffsetToCommit(topic=at[0], partition=at[1], offset=offset)
 
 
 _WORSE = (Result.DONE, Result.RETRIABLE, Result.REBALANCING, Result.FAILED)
-"""Of the two results of a commit by two consumers, the later one counts."""
+"""Results, in order of severity: the more severe result of two consumers is the commit's."""
 
 
 class Commit:
-    """One OffsetCommit; ``result`` is None until it is answered. ``settled`` is called then, if given.
+    """One OffsetCommit. ``result`` is None until the answer; ``settled``, if given, is called with the result.
 
-    Where a second consumer commits with it (KIP-333) it is over when both are, and failed if either did.
+    A commit of both consumers (KIP-333) ends when both parts have ended, and fails if either part failed.
     """
 
     __slots__ = ("offsets", "parts", "raises", "result", "sent", "settled", "worst")
 
     def __init__(self, sent: Generation, settled: "Callable[[Commit], None] | None", raises: bool) -> None:
         self.raises = raises
-        """The application's own commitSync(): what no retry helps is raised to it. All others log it."""
+        """Whether errors that no retry can resolve are raised: only the application's commitSync() raises them, others
+        log them.
+        """
         self.sent = sent
         self.settled = settled
         self.result: Result | None = None
@@ -60,14 +62,14 @@ class Commit:
 
 @define
 class AsyncCommit:
-    """A commitAsync(), and who is told; None: it is under way."""
+    """A commitAsync() and its callback. ``committed`` is None while the commit is in progress."""
 
     then: Callable[[bool], None] | None
     committed: bool | None = None
 
 
 class Commits:
-    """See the module."""
+    """The commits of one consumer (see the module)."""
 
     def __init__(self, machine: ConsumerMachine, positions: Positions) -> None:
         config = machine.config
@@ -81,29 +83,32 @@ class Commits:
         self._request_timeout_us = config.request_timeout_ms * 1000
         self._sync_until_us = 0
         self._sync_then: Callable[[], None] | None = None
-        """commitSync is running; what follows it."""
+        """Continuation of the running commitSync(); None: none runs."""
         self._sync_failures = 0
         self._sync_commit: Commit | None = None
         self._sync_raises = True
         self._sync_only: CommitSplit | None = None
-        """What it is to commit; None: all positions."""
+        """Offsets of the running commitSync(); None: all positions."""
         self.sync_went_through = True
-        """Whether the last one did what it was asked for."""
+        """Whether the last commitSync() succeeded."""
         self.asynchronous: list[AsyncCommit] = []
-        """As they were asked for; the application's next poll or commit calls back for those that are over."""
+        """Calls of commitAsync(), in order. The application's next poll or commit calls the callbacks of ended ones."""
         self._waiting: list[tuple[CommitSplit, Callable[[Commit], None]]] = []
-        """commitAsync() while nobody coordinates: sent when the lookup under way brings somebody, given up if not."""
+        """Calls of commitAsync() without a coordinator: sent when the lookup finds one, given up when it fails."""
         self._fenced = False
-        """A commit that nobody waits for was told that its instance is another's: none that is waited for is sent."""
+        """Whether FENCED_INSTANCE_ID answered a commit other than commitSync().
+
+        No commitSync() is sent from then on.
+        """
 
     # --- by interval -------------------------------------------------------------------------------------------
 
     def restart_interval(self) -> None:
-        """An assignment was taken: the interval begins anew."""
+        """Restart the interval after a new assignment."""
         self._next_us = self._machine.now_us + self._interval_us
 
-    def hours_pass(self) -> None:
-        """The next commit is due at any moment of the interval."""
+    def advance_idle_timers(self) -> None:
+        """Move the next interval commit to a random moment of the interval."""
         if self._auto and self._next_us:
             after_us = self._machine.draws.us(DrawName.COMMIT_PHASE, self._interval_us, self._interval_us)
             self._next_us = self._machine.now_us + after_us
@@ -111,7 +116,7 @@ class Commits:
                 self._machine.wake_at(self._next_us)
 
     def poll(self) -> None:
-        """Commit if the interval is over; ask to be looked at when it will be."""
+        """Commit if the interval is over; wake the polling thread at the end of the next interval."""
         if not self._auto or not self._next_us:
             return
         machine = self._machine
@@ -131,14 +136,14 @@ class Commits:
     # --- commitAsync -------------------------------------------------------------------------------------------
 
     def call_completed(self) -> None:
-        """Tell of commits that are over. Source: ``ConsumerCoordinator.invokeCompletedOffsetCommitCallbacks``."""
+        """Call the callbacks of ended commits. Source: ``ConsumerCoordinator.invokeCompletedOffsetCommitCallbacks``."""
         while self.asynchronous and self.asynchronous[0].committed is not None:
             one = self.asynchronous.pop(0)
             if one.then is not None:
                 one.then(one.committed is True)
 
     def send_async(self, only: CommitSplit | None, then: Callable[[bool], None] | None) -> None:
-        """Commit all positions as they are now, or these offsets; once, and in the order in which they were asked for.
+        """Commit all present positions, or these offsets, in one attempt and in the order of the calls.
 
         Source: ``ConsumerCoordinator.commitOffsetsAsync``.
         """
@@ -151,7 +156,7 @@ class Commits:
             machine.wake()
 
         if only is None:
-            second = () if machine.catch_up is None else machine.catch_up.worked_off()
+            second = () if machine.catch_up is None else machine.catch_up.second_offsets()
             only = CommitSplit(self._positions.consumed(), second)
         if machine.discovery.coordinator is None and (only.first or only.second):
             self._waiting.append((only, settled))
@@ -161,17 +166,17 @@ class Commits:
 
     @property
     def wait_for_coordinator(self) -> bool:
-        """Whether a commitAsync() waits for somebody who coordinates."""
+        """Whether a commitAsync() waits for a coordinator."""
         return bool(self._waiting)
 
     def coordinator_found(self) -> None:
-        """What waited for it is sent."""
+        """Send the waiting commits."""
         waiting, self._waiting = self._waiting, []
         for only, settled in waiting:
             self.send(settled, only=only)
 
     def coordinator_not_found(self) -> None:
-        """What waited for it failed, and may be tried again by whoever asked (``RetriableCommitFailedException``)."""
+        """Fail the waiting commits; the application may retry them (``RetriableCommitFailedException``)."""
         waiting, self._waiting = self._waiting, []
         for _, settled in waiting:
             self._settle(Commit(self._machine.membership.generation, settled, raises=False), Result.RETRIABLE)
@@ -188,17 +193,18 @@ class Commits:
     ) -> Commit:
         """Commit all positions, or only these offsets.
 
-        Without a coordinator, an offset or a membership it is settled at once, unsent.
+        Without an offset, a coordinator or a membership the commit is settled at once, without a request.
 
-        ``both``: the second consumer commits, too (KIP-333); each has an interval of its own.
+        Args:
+            both: let the second consumer commit, too (KIP-333); it has an interval of its own for interval commits.
         """
         machine = self._machine
         membership, coordinator = machine.membership, machine.discovery.coordinator
         commit = Commit(membership.generation, settled, raises)
         offsets = self._positions.consumed() if only is None else only.first
         catch_up = machine.catch_up
-        if catch_up is not None and not machine.by_hand:
-            offsets = catch_up.news_of(offsets)
+        if catch_up is not None and not machine.subscription.by_hand:
+            offsets = catch_up.not_committed(offsets)
             if both and membership.state is MemberState.STABLE:
                 commit.parts = 2
                 second = None if only is None else only.second
@@ -210,9 +216,9 @@ class Commits:
         elif coordinator is None:
             machine.discovery.find()
             self._settle(commit, Result.RETRIABLE)
-        elif membership.state is MemberState.UNJOINED and not machine.by_hand:
+        elif membership.state is MemberState.UNJOINED and not machine.subscription.by_hand:
             self._settle(commit, Result.FAILED)
-        elif membership.state is not MemberState.STABLE and not machine.by_hand:
+        elif membership.state is not MemberState.STABLE and not machine.subscription.by_hand:
             self._settle(commit, Result.REBALANCING)
         else:
             request = OffsetCommit(
@@ -227,11 +233,11 @@ class Commits:
         return commit
 
     def _second_over(self, commit: Commit, result: Result) -> None:
-        self._machine.wake()  # a join may wait for both
+        self._machine.wake()  # a join may wait for both commits
         self._settle(commit, result)
 
     def _settle(self, commit: Commit, result: Result) -> None:
-        """One of the commit's parts is over."""
+        """End one part of the commit, and the commit with its last part."""
         commit.worst = max(commit.worst, result, key=_WORSE.index)
         commit.parts -= 1
         if commit.parts:
@@ -245,7 +251,7 @@ class Commits:
         self._settle(commit, Result.RETRIABLE)
 
     def _answered(self, reply: OffsetCommitReply, commit: Commit) -> None:
-        """The first error that decides something decides it all, as in Kafka."""
+        """As in Kafka, the first error with a consequence decides the whole commit."""
         machine = self._machine
         error = ErrorCode.NONE
         for outcome in reply.outcomes:
@@ -271,10 +277,14 @@ class Commits:
         self._settle(commit, result)
 
     def react(self, api: str, error: ErrorCode, sent: Generation, raises: bool = False) -> Result:
-        """Do what an error asks for that answered a commit under this generation; how the commit ended.
+        """React to the error in the answer to a commit under this generation.
 
-        ``raises``: a missing right is told to the application (``commitOffsetsSync``); else it is logged
-        (``autoCommitOffsetsAsync``, ``maybeAutoCommitOffsetsSync``, 3.4.1).
+        Args:
+            raises: raise a missing authorization to the application (``commitOffsetsSync``); otherwise it is logged
+                (``autoCommitOffsetsAsync``, ``maybeAutoCommitOffsetsSync``, 3.4.1).
+
+        Returns:
+            The result of the commit.
         """
         machine = self._machine
         membership = machine.membership
@@ -305,12 +315,14 @@ class Commits:
                     machine.fail_later(error, why)
                 return Result.FAILED
             case _:
-                # Too large metadata, an offset that does not fit, or what no client expects: raised to whoever
-                # commits. An interval commit only logs it.
+                # Too large metadata, an invalid offset or an unexpected error: raised to the caller of the commit. An
+                # interval commit only logs it.
                 return Result.FAILED
 
     def _is_raised(self, sent: Generation) -> bool:
-        """Whether FENCED_INSTANCE_ID is told to the application: if it is about the generation of now."""
+        """Whether to raise FENCED_INSTANCE_ID to the application: only for the present generation, in releases that
+        ignore late errors.
+        """
         machine = self._machine
         return sent == machine.membership.generation or not machine.rebalancing.client.passes_over_late_errors
 
@@ -319,9 +331,9 @@ class Commits:
     def run_sync(
         self, timeout_us: int, then: Callable[[], None], only: CommitSplit | None = None, *, raises: bool = True
     ) -> None:
-        """Commit all positions, or these, retrying what may succeed for this long; ``then`` however it ends.
+        """Commit all positions, or these offsets, with retries for this long; ``then`` follows, whatever the outcome.
 
-        Source: ``ConsumerCoordinator.commitOffsetsSync`` (3.4.1): it looks at ``asyncCommitFenced`` first.
+        Source: ``ConsumerCoordinator.commitOffsetsSync`` (3.4.1), which first checks ``asyncCommitFenced``.
         """
         if self._fenced:
             self.sync_went_through = False

@@ -1,11 +1,11 @@
-"""The fetch loop: one Fetch per leader in flight, what comes is buffered until a poll returns it.
+"""The fetch loop: one Fetch per leader in flight; a buffer keeps the records until a poll returns them.
 
-A part of the consumer's positions, and its hottest one. A partition is fetched while it has a position and nothing is
-buffered of it. The Fetch of an idle leader is the same object round after round; it is made anew only when a partition
-of that leader changed. Like Kafka's ``Fetcher``, requests leave only while the polling thread polls, and just before a
-poll returns records the next ones are sent.
+A part of the consumer's positions, and its hottest one. A partition is fetched while it has a position and an empty
+buffer. An idle leader gets the same Fetch object in each round; a changed partition of the leader makes a new one. As
+in Kafka's ``Fetcher``, requests leave only while the polling thread polls. Before a poll returns records it sends the
+next requests.
 
-Not emulated: fetch sessions (every Fetch lists all its partitions; the answers carry only those with news).
+Not emulated: fetch sessions. Every Fetch lists all of its partitions; the answers carry only partitions with news.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,11 +35,11 @@ _STALE_LEADER = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Answers after which metadata is asked for again before the partition is fetched. Source: ``FetchCollector``."""
+"""Errors after which metadata is refreshed before the next fetch of the partition. Source: ``FetchCollector``."""
 
 
 class PlannedFetch:
-    """A Fetch and its rows by partition: an answer counts only for a partition whose row is still this one."""
+    """A Fetch and its rows by partition. An answer counts only while the partition still has the same row."""
 
     __slots__ = ("request", "rows")
 
@@ -52,7 +52,7 @@ _NOTHING = PlannedFetch(None, {})
 
 
 class Leader:
-    """A broker that leads some of our partitions."""
+    """A broker that leads some of the owned partitions."""
 
     __slots__ = ("in_flight", "name", "not_before_us", "partitions", "plan")
 
@@ -62,11 +62,11 @@ class Leader:
         self.in_flight = False
         self.not_before_us = 0
         self.plan: PlannedFetch | None = None
-        """What to fetch next; None when it must be made anew."""
+        """The next Fetch; None: to be made anew."""
 
 
 class Fetching:
-    """See the module."""
+    """The fetch loop (see the module)."""
 
     def __init__(self, machine: FetchingMachine, reset: Callable[[Partition, str], None]) -> None:
         config = machine.config
@@ -76,7 +76,7 @@ class Fetching:
         self._owned: Mapping[TopicPartition, Partition] = {}
         self._leaders: dict[ActorName, Leader] = {}
         self._ready: list[Partition] = []
-        """Partitions with something buffered, in the order it came."""
+        """Partitions with buffered records, in order of arrival."""
         self._version = machine.versions["Fetch"]
         self._max_wait_ms = config.fetch_max_wait_ms
         self._min_bytes = config.fetch_min_bytes
@@ -85,10 +85,10 @@ class Fetching:
         self._tells_epochs = bool(config.group_id)
         self._max_partition_bytes = config.max_partition_fetch_bytes
 
-    # --- who is fetched from whom ------------------------------------------------------------------------------
+    # --- leaders -----------------------------------------------------------------------------------------------
 
     def redistribute(self, owned: Mapping[TopicPartition, Partition]) -> None:
-        """What is owned, served or led by whom changed: deal the partitions to their leaders."""
+        """Distribute the partitions to their leaders, after a change of ownership, of leaders or of ``serving``."""
         self._owned = owned
         for leader in self._leaders.values():
             leader.partitions = []
@@ -101,19 +101,19 @@ class Fetching:
         self._ready = [one for one in self._ready if one.buffer and owned.get(one.at) is one]
 
     def changed(self, one: Partition) -> None:
-        """A partition got a position, lost it, or has been read from."""
+        """Plan the leader's next Fetch anew: the partition's position or buffer changed."""
         leader = self._leaders.get(one.leader) if one.leader is not None else None
         if leader is not None:
             leader.plan = None
 
     def pause(self, one: Partition) -> None:
-        """Neither fetch nor return it. What is buffered, or on its way, waits. Source: KAFKA-7548."""
+        """Neither fetch nor return the partition. Its buffered and requested records wait. Source: KAFKA-7548."""
         one.paused = True
         self._ready = [other for other in self._ready if other is not one]
         self.changed(one)
 
     def resume(self, one: Partition) -> None:
-        """Go on."""
+        """Fetch and return the partition again."""
         if one.paused:
             one.paused = False
             if one.buffer:
@@ -124,7 +124,7 @@ class Fetching:
     # --- requests ----------------------------------------------------------------------------------------------
 
     def send(self) -> None:
-        """A Fetch to every leader that has none in flight and something to fetch."""
+        """Send a Fetch to every leader that has none in flight and has partitions to fetch."""
         for leader in self._leaders.values():
             if not leader.in_flight:
                 self._send(leader)
@@ -219,7 +219,7 @@ class Fetching:
             for batch in batches:
                 first, last = max(batch.base_offset, position), batch.base_offset + batch.count
                 if first >= last:
-                    continue  # A batch that begins before the fetch offset, and ends there.
+                    continue  # The batch lies below the fetch offset.
                 epoch = batch.leader_epoch
                 if buffer and buffer[-1][1:] == (first, epoch):
                     buffer[-1] = (buffer[-1][0], last, epoch)
@@ -232,14 +232,15 @@ class Fetching:
         elif error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             self._machine.fail_later(error, f"Fetch of {one.topic}")
         elif error is ErrorCode.UNKNOWN_LEADER_EPOCH:
-            one.row = None  # the broker is behind us: ask again. Source: ``Fetcher.initializeCompletedFetch``.
+            # the broker does not know the epoch yet: retry. Source: ``Fetcher.initializeCompletedFetch``.
+            one.row = None
         else:
-            # An error Kafka does not expect is raised to the application there; here the leader is looked up again.
+            # Kafka raises an unexpected error to the application; here the leader is looked up again.
             one.waits_for_metadata = True
             self._machine.metadata.refresh()
 
     def _note_epochs(self, one: Partition, batches: tuple[RecordBatch, ...]) -> None:
-        """Tell from where on these batches are of another epoch, or of another life of its leader, than the last."""
+        """Report each offset at which a new leader epoch, or a new life of its leader, begins."""
         for batch in batches:
             is_same = batch.leader_epoch == one.epoch_read and batch.life == one.life_read
             if not is_same and batch.base_offset + batch.count > one.position:
@@ -257,11 +258,11 @@ class Fetching:
 
     @property
     def has_records(self) -> bool:
-        """Whether a poll would return some."""
+        """Whether a poll would get records."""
         return bool(self._ready)
 
     def drain(self, at_most: int) -> list[Returned]:
-        """What a poll returns: at most so many records, partition after partition. The positions move past them."""
+        """Take at most this many records, partition by partition, and move the positions behind them."""
         returned: list[Returned] = []
         ready = self._ready
         while ready and at_most > 0:

@@ -1,8 +1,8 @@
 """A member's heartbeat thread. A part of its membership.
 
-It runs in COMPLETING_REBALANCE (since 2.6) and STABLE: it sends heartbeats, gives a silent coordinator up after the
-session timeout and looks for another every ``retry.backoff.ms``, beside the polling thread. What an answer resets, the
-application learns at its next poll.
+It runs in COMPLETING_REBALANCE (since Kafka 2.6) and STABLE. It sends heartbeats, and gives up a coordinator that has
+been silent for the session timeout. Beside the polling thread it then looks for a coordinator every
+``retry.backoff.ms``. The application learns of a reset at its next poll.
 
 The hot path of an idle member: one timer, one request and one answer per interval.
 """
@@ -18,7 +18,7 @@ from kemu.protocol.messages.group import Heartbeat, HeartbeatReply
 
 
 class Heartbeats:
-    """See the module."""
+    """The heartbeat thread of one member (see the module)."""
 
     def __init__(self, machine: ConsumerMachine, membership: MembershipView) -> None:
         config = machine.config
@@ -29,21 +29,21 @@ class Heartbeats:
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
         self._retry = Backoff(self._retry_us, config.retry_backoff_max_ms * 1000)
         self._failures = 0
-        """Heartbeats that failed since the last one that did not."""
+        """Failed heartbeats in a row."""
         self._session_us = config.session_timeout_ms * 1000
         self._interval_us = at_least_1_ms(config.heartbeat_interval_ms)
         self._version = machine.versions["Heartbeat"]
         self._session_until_us = 0
-        """When the coordinator has been silent for too long."""
+        """End of the session timeout, at which a silent coordinator is given up."""
         self._next_us = 0
         """When the next heartbeat is due."""
         self._message: Heartbeat | None = None
         """The heartbeat of this generation, made once."""
         self.running = False
-        """Not asleep: from ``start`` until ``stop``."""
+        """Whether the thread is awake: from ``start`` until ``stop``."""
 
     def start(self) -> None:
-        """Beat for the new generation; all timers begin anew."""
+        """Send heartbeats for the new generation; all timers restart."""
         self.running = True
         now_us = self._machine.now_us
         generation = self._membership.generation
@@ -58,15 +58,17 @@ class Heartbeats:
         self._arm()
 
     def _after_us(self) -> int:
-        """How long after a heartbeat the thread sends the next: it waits for ``retry.backoff.ms`` and looks, again."""
+        """Interval until the next heartbeat, in us: the thread checks every ``retry.backoff.ms``, or later by a drawn
+        time.
+        """
         longer_us = self._draws.us(DrawName.HEARTBEAT_WAIT, 0)
         if not longer_us:
             return self._interval_us
         wait_us = self._retry_us + longer_us
         return -(-self._interval_us // wait_us) * wait_us
 
-    def hours_pass(self) -> None:
-        """One heartbeat now, so that no session waits longer than ever; the next at any moment of the interval."""
+    def advance_idle_timers(self) -> None:
+        """Send a heartbeat now, so that no session expires; the next one is due at a random moment of the interval."""
         if not self.running or self._discovery.coordinator is None:
             return
         self._next_us = now_us = self._machine.now_us
@@ -75,12 +77,12 @@ class Heartbeats:
         self._arm()
 
     def stop(self) -> None:
-        """The thread sleeps."""
+        """Put the thread to sleep."""
         self.running = False
         self._machine.stop_timer((ConsumerTimer.BEAT,))
 
     def coordinator_found(self) -> None:
-        """A coordinator was found: it has the whole session timeout to answer."""
+        """Give the new coordinator the full session timeout to answer."""
         self._session_until_us = self._machine.now_us + self._session_us
         if not self.running:
             return
@@ -90,7 +92,7 @@ class Heartbeats:
             self._arm()
 
     def coordinator_lost(self) -> None:
-        """The thread looks for another, also while the application is busy."""
+        """Let the thread look for a coordinator, also while the application is busy."""
         if self.running:
             self._machine.start_timer((ConsumerTimer.BEAT,), self._retry_us)
 
@@ -106,11 +108,11 @@ class Heartbeats:
         now_us = machine.now_us
         coordinator = discovery.coordinator
         if coordinator is None:
-            discovery.find_beside()
+            discovery.find_in_background()
             machine.start_timer((ConsumerTimer.BEAT,), self._retry_us + self._draws.us(DrawName.HEARTBEAT_WAIT, 0))
         elif now_us >= self._session_until_us:
             discovery.lose_coordinator("no heartbeat was answered within the session timeout")
-            discovery.find_beside()
+            discovery.find_in_background()
         elif machine.polls_too_late:
             self._membership.poll_timed_out()
         else:
@@ -149,7 +151,7 @@ class Heartbeats:
         self._failed(sent)
 
     def _failed(self, sent: Generation) -> None:
-        """Another one soon. Without a coordinator the thread looks for one and goes on when it is found."""
+        """Send the next heartbeat after the backoff. Without a coordinator the thread looks for one first."""
         if self.running and sent == self._membership.generation:
             self._failures += 1
             self._next_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)

@@ -1,7 +1,7 @@
 """The application's rebalance listener (Kafka's ``ConsumerRebalanceListener``), seen from the consumer.
 
-A callback occupies the polling thread for some time and may raise. A listener says how long and whether; it is called
-when the callback begins, and what it takes away or gives holds from the end of the callback on.
+A callback occupies the polling thread for some time and may raise. The listener states both when the callback begins.
+The change of ownership takes effect when the callback ends.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Raised(NamedTuple):
 
 
 class Busy(NamedTuple):
-    """The callback calls others itself: ``begin`` is its first step, and it returns by ``Calls.callback_returns``."""
+    """The callback makes calls itself: ``begin`` is its first step, ``Calls.callback_returns`` its last."""
 
     begin: Callable[[], None]
     us: int = 0
@@ -37,25 +37,26 @@ Outcome: TypeAlias = Took | Raised | Busy
 
 
 class Listener(Protocol):
-    """Same calls, same outcomes: a listener has no clock and no chance of its own either."""
+    """A rebalance listener, without a clock or randomness of its own: the same inputs lead to the same outcomes."""
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """``onPartitionsRevoked``: the member still owns these and may commit for them."""
+        """``onPartitionsRevoked``: the member still owns these partitions and may commit for them."""
         ...
 
     def on_lost(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """``onPartitionsLost``: others may own these already."""
+        """``onPartitionsLost``: other members may own these partitions already."""
         ...
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """``onPartitionsAssigned``: these are new."""
+        """``onPartitionsAssigned``: these partitions are new to the member."""
         ...
 
 
 class TimedListener:
-    """Takes as long as the configuration says (``emulated.on.revoked.ms`` and its like) or is drawn; never raises.
+    """A listener that never raises. The configuration sets its durations (``emulated.on.revoked.ms`` and similar keys),
+    or they are drawn.
 
-    A drawn callback takes no time when it is told of no partition.
+    A callback without partitions takes the configured time, never a drawn one.
     """
 
     def __init__(self, config: ConsumerConfig, draws: Draws = CALM) -> None:
@@ -65,15 +66,15 @@ class TimedListener:
         self._assigned_us = config.emulated_on_assigned_ms * 1000
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """See the class."""
+        """Take the time of ``onPartitionsRevoked``."""
         return self._took(DrawName.CALLBACK_REVOKED, self._revoked_us, partitions)
 
     def on_lost(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """See the class."""
+        """Take the time of ``onPartitionsLost``."""
         return self._took(DrawName.CALLBACK_LOST, self._lost_us, partitions)
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """See the class."""
+        """Take the time of ``onPartitionsAssigned``."""
         return self._took(DrawName.CALLBACK_ASSIGNED, self._assigned_us, partitions)
 
     def _took(self, name: DrawName, configured_us: int, partitions: tuple[TopicPartition, ...]) -> Outcome:

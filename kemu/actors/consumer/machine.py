@@ -1,9 +1,9 @@
-"""What the parts of a consumer speak through: the machine as they see it, its timers, and what they see of each other.
+"""The ports between the parts of a consumer: the machine as the parts see it, its timers, and views of single parts.
 
-The parts know these protocols and the parts they own or were handed, never ``actors.consumer.consumer`` itself.
+The parts know these protocols and the parts they own or receive, never ``actors.consumer.consumer``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
@@ -12,6 +12,7 @@ from kemu.actors.clients.discovery import FIND, Discovery
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.consumer.partition import Partition
 from kemu.actors.consumer.state import Generation, MemberState, Result
+from kemu.actors.consumer.subscription import TopicSubscription
 from kemu.actors.machine import Chance, Draws, TimerKey
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
@@ -20,39 +21,38 @@ from kemu.protocol.messages.ranges import FetchedLogs
 from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.rebalancing.client_rules import ClientRules
-from kemu.protocol.topic_pattern import TopicPattern
 
 Callback: TypeAlias = Callable[[tuple[TopicPartition, ...], bool], None]
-"""What follows a callback of the listener: (its partitions, whether it raised)."""
+"""Continuation of a callback of the listener: (its partitions, whether the callback raised)."""
 
 
 class ConsumerTimer(StrEnum):
     """The consumer's timers."""
 
     BEAT = "beat"
-    """Wakes the heartbeat thread: a heartbeat is due, or the coordinator has been silent for the session timeout."""
+    """Wakes the heartbeat thread: a heartbeat is due, or the session timeout passed without an answer."""
     WORK = "work"
-    """The application, or a callback of its listener, is done."""
+    """The application, or a callback of its listener, has finished."""
     WAKE = "wake"
-    """The polling thread has to look again (a backoff or an interval is over)."""
+    """Wakes the polling thread after a backoff or an interval."""
     DEADLINE = DEADLINE[0]
     """The earliest deadline of a request in flight."""
     COMMIT = "commit"
-    """commitSync looks again: a backoff is over, or its time is up."""
+    """Wakes commitSync() after a backoff or at its timeout."""
     POLL_TIMEOUT = "poll"
-    """max.poll.interval may be over. Armed lazily: it may fire early, never late."""
+    """``max.poll.interval.ms`` may be over. The timer may fire early, never late."""
     FIND = FIND[0]
-    """The coordinator may be looked up again."""
+    """The next lookup of the coordinator is allowed."""
     METADATA = METADATA[0]
-    """Metadata is too old, or may be asked for again."""
+    """Metadata is too old, or the next request for metadata is allowed."""
     POLL_RETURNS = "poll-returns"
-    """A poll() with a timeout returns, with nothing."""
+    """A poll() with a timeout returns without records."""
     QUESTION = "question"
-    """committed() and its like look again: a backoff is over, or their time is up."""
+    """Wakes committed() and similar calls after a backoff or at their timeout."""
     CLOSE = "close"
-    """close() may not take longer."""
+    """The timeout of close()."""
     CHILD = "child"
-    """KIP-333's second consumer is back after it died."""
+    """KIP-333's second consumer restarts after a failure."""
 
 
 class MembershipView(Protocol):
@@ -60,60 +60,64 @@ class MembershipView(Protocol):
 
     @property
     def state(self) -> MemberState:
-        """Where it is."""
+        """The member's state."""
         ...
 
     @property
     def generation(self) -> Generation:
-        """What the member knows of its membership."""
+        """The member's view of its membership."""
         ...
 
     def request_rejoin(self, why: str, after_us: int = 0) -> None:
-        """Join again at the next poll, or the first one this much later."""
+        """Rejoin at the next poll, or at the first one after this delay."""
         ...
 
     def refused(self, error: ErrorCode, why: str, sent: Generation) -> bool:
-        """An answer says that the membership a request was sent in is none (any more); whether it is today's."""
+        """React to an error that answers a request of the membership ``sent``.
+
+        Returns:
+            False if the error was ignored, because ``sent`` is not the present membership.
+        """
         ...
 
     def poll_timed_out(self) -> None:
-        """The application did not poll in time: leave for it, if there is a coordinator to tell."""
+        """Leave the group because the application did not poll in time, if a coordinator is known."""
         ...
 
     def reset_after(self, error: ErrorCode, why: str) -> None:
-        """Be no member any more, as an answer says; the next poll loses what it owns and joins again."""
+        """Reset the membership after this error. The next poll gives up all partitions as lost and rejoins."""
         ...
 
 
 class AroundJoin(Protocol):
-    """What Kafka's ``AbstractCoordinator`` leaves to its subclass: what is to be done around a join."""
+    """The steps around a join that Kafka's ``AbstractCoordinator`` leaves to its subclass."""
 
     @property
     def client(self) -> ClientRules:
-        """What consumers of its release do."""
+        """The rules of the release's consumers."""
         ...
 
     @property
     def prepares_after_reset(self) -> bool:
-        """A member that is none any more gives up what it owned before it joins again, also in the midst of a join."""
+        """Whether a reset member gives up its partitions before it rejoins, even in the midst of a join."""
         ...
 
     @property
     def heeds_resets(self) -> bool:
-        """An assignment that came before the membership was reset is not taken."""
+        """Whether a member ignores an assignment that arrived before its membership was reset."""
         ...
 
     @property
     def protocol_type(self) -> str:
-        """What all members of the group must be: "consumer", or what somebody else made of one."""
+        """The protocol type that all members of the group share: "consumer", unless another framework sets its own."""
         ...
 
     def prepare(self) -> bool:
-        """onJoinPrepare. False: poll again (a commit is under way, a callback runs or raised)."""
+        """onJoinPrepare. False: poll again (a commit is in progress, or a callback runs or raised)."""
         ...
 
     def subscriptions(self) -> tuple[JoinProtocol, ...]:
-        """What JoinGroup says."""
+        """The protocols of JoinGroup, each with its subscription."""
         ...
 
     def lead(self, reply: JoinGroupReply) -> None:
@@ -121,16 +125,16 @@ class AroundJoin(Protocol):
         ...
 
     def complete(self, data: bytes) -> bool:
-        """onJoinComplete; called again with the same bytes if a callback raised. False: poll again."""
+        """onJoinComplete; called again with the same bytes after a callback raised. False: poll again."""
         ...
 
     def membership_reset(self) -> None:
-        """The member is none any more."""
+        """React to a reset of the membership."""
         ...
 
 
 class FetchingMachine(Protocol):
-    """What the fetch loop needs: of a consumer, and of the second one inside it (KIP-333)."""
+    """The machine as the fetch loop sees it: a consumer, or KIP-333's second one inside it."""
 
     @property
     def now_us(self) -> int:
@@ -149,22 +153,22 @@ class FetchingMachine(Protocol):
 
     @property
     def client(self) -> Client:
-        """Through which requests go."""
+        """The client that sends requests."""
         ...
 
     @property
     def metadata(self) -> MetadataRefresh:
-        """What is known of the cluster."""
+        """The known cluster, and its refresh."""
         ...
 
     @property
     def polling(self) -> bool:
-        """Whether the polling thread is inside poll(), free to go on."""
+        """Whether the polling thread is inside poll() and free to continue."""
         ...
 
     @property
     def awake(self) -> bool:
-        """Something happened that the polling thread should look at."""
+        """Whether the polling thread has an event to react to."""
         ...
 
     def note(self, fact: object) -> None:
@@ -172,11 +176,11 @@ class FetchingMachine(Protocol):
         ...
 
     def wake(self) -> None:
-        """Let the polling thread look again in this step, as soon as it is free."""
+        """Let the polling thread react in this step, as soon as it is free."""
         ...
 
     def wake_at(self, at_us: int) -> None:
-        """Let it look again at this time."""
+        """Let the polling thread react at this time."""
         ...
 
     def fail_later(self, error: ErrorCode, why: str) -> None:
@@ -188,43 +192,49 @@ class CatchUpView(Protocol):
     """KIP-333's mode, as positions and commits see it."""
 
     def logs_known(self, one: Partition, row: FetchedLogs) -> None:
-        """Both commit logs of a partition were read."""
+        """Both commit logs of a partition were read.
+
+        Without any commit ``auto.offset.reset`` decides.
+        """
         ...
 
     def end_known(self, one: Partition, log_end: int, epoch: int) -> None:
-        """So was the log's end."""
+        """The end of a partition's log was read: jump there if a gap lies between the commit and the end."""
         ...
 
     def was_reset(self, one: Partition) -> None:
-        """A partition's position was reset."""
+        """``auto.offset.reset`` set a partition's position: commits beyond the position are void."""
         ...
 
     def write(self, jumping: Sequence[Partition]) -> None:
-        """Write what these have to write before they jump."""
+        """Send the next write of each jumping partition: tokens in one request, commits in another."""
         ...
 
     def assigned(self, generation: Generation) -> None:
-        """An assignment was taken."""
+        """An assignment was taken: resume the ranges of partitions that are still owned."""
         ...
 
-    def gave_up(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """These are not owned any more."""
+    def partitions_dropped(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """The member does not own these partitions any more.
+
+        The second consumer remembers its progress, in case they return.
+        """
         ...
 
     def stop_serving(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Return no more records of these."""
+        """Return no more records of these partitions."""
         ...
 
     def truncated(self, at: TopicPartition, end: int) -> None:
-        """The log was cut under its position."""
+        """The log was truncated to ``end``, below the position: commits and ranges beyond ``end`` are void."""
         ...
 
-    def news_of(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
-        """Of these, what the first commit log does not have."""
+    def not_committed(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
+        """Those of these offsets that are higher than the commit in the first log."""
         ...
 
     def committed_first(self, offsets: tuple[OffsetToCommit, ...]) -> None:
-        """These are in it."""
+        """The first commit log holds these offsets."""
         ...
 
     def commit_second(
@@ -233,16 +243,16 @@ class CatchUpView(Protocol):
         then: Callable[[Result], None],
         only: Sequence[tuple[TopicPartition, int]] | None = None,
     ) -> bool:
-        """Have the second consumer commit, too (these, or all of its); False: it has nothing to."""
+        """Let the second consumer commit these offsets, or all of its progress. False: it has none."""
         ...
 
-    def worked_off(self) -> tuple[tuple[TopicPartition, int], ...]:
-        """What the second consumer would commit now."""
+    def second_offsets(self) -> tuple[tuple[TopicPartition, int], ...]:
+        """The offsets that the second consumer would commit now."""
         ...
 
 
 class ConsumerMachine(FetchingMachine, Protocol):
-    """The machine, as its parts see it: its verbs, its settings, and the polling thread."""
+    """The machine, as its parts see it: its verbs, its settings and the polling thread."""
 
     @property
     def name(self) -> ActorName:
@@ -251,22 +261,22 @@ class ConsumerMachine(FetchingMachine, Protocol):
 
     @property
     def chance(self) -> Chance:
-        """This life's own stream."""
+        """Random stream of this process."""
         ...
 
     @property
     def draws(self) -> Draws:
-        """What differs from member to member and from time to time."""
+        """Durations that differ between members and over time."""
         ...
 
     @property
     def discovery(self) -> Discovery:
-        """The coordinator."""
+        """The lookup of the coordinator."""
         ...
 
     @property
     def catch_up(self) -> CatchUpView | None:
-        """KIP-333's mode; None: it is off."""
+        """KIP-333's mode; None: off."""
         ...
 
     @property
@@ -276,36 +286,25 @@ class ConsumerMachine(FetchingMachine, Protocol):
 
     @property
     def rebalancing(self) -> AroundJoin:
-        """What is done around a join."""
+        """The steps around a join."""
         ...
 
     @property
-    def topics(self) -> tuple[str, ...]:
+    def subscription(self) -> TopicSubscription:
         """The subscription."""
         ...
 
     @property
-    def pattern(self) -> TopicPattern | None:
-        """The subscription is whatever this matches; None: the topics were named."""
-        ...
-
-    def subscribe_from_pattern(self, topics: Iterable[str]) -> None:
-        """The pattern's topics are these now."""
-        ...
-
-    @property
     def poll_span_us(self) -> tuple[int, int]:
-        """When the poll() that goes on began, and when it will return with nothing; (0, 0): none goes on."""
-        ...
+        """When the present poll() began and when its timeout ends; (0, 0) outside poll().
 
-    @property
-    def by_hand(self) -> bool:
-        """Partitions were assigned by the application (``assign()``): there is no membership."""
+        Calls of poll() follow each other without a gap, each as long as its timeout, until there are records.
+        """
         ...
 
     @property
     def polls_too_late(self) -> bool:
-        """The application has not polled for longer than ``max.poll.interval.ms``."""
+        """Whether the application has not polled for more than ``max.poll.interval.ms``."""
         ...
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
@@ -313,21 +312,21 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     def stop_timer(self, key: TimerKey) -> None:
-        """Forget a timer."""
+        """Stop a timer."""
         ...
 
     def call_listener(self, name: str, partitions: tuple[TopicPartition, ...], then: Callback) -> None:
-        """Call back; the polling thread is occupied until the listener is done, ``then`` goes on."""
+        """Call the listener. The polling thread is occupied until the callback ends; ``then`` continues."""
         ...
 
     def raise_to_application(self, why: str) -> None:
-        """poll() raises what is not fatal; the application decides what to do next."""
+        """Let poll() raise an exception that is not fatal; the application decides on its next call."""
         ...
 
     def fail(self, error: ErrorCode, why: str) -> None:
-        """Raise a fatal error to the application: this consumer is of no use any more."""
+        """Raise a fatal error to the application, which then closes this consumer."""
         ...
 
     def commit_refused(self, api: str, error: ErrorCode, sent: Generation) -> None:
-        """A commit under this generation was answered with an error: do what it asks for."""
+        """React to an error in the answer to a commit under this generation."""
         ...

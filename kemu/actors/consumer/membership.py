@@ -1,11 +1,12 @@
-"""A consumer's life in its group: join, sync, leave. A part of the consumer; its own part: heartbeats.
+"""A consumer's membership of its group: join, sync, leave. A part of the consumer; its own part: heartbeats.
 
-Two threads meet here, as in Kafka. The polling thread (``poll``) starts joins and takes their outcome; the heartbeat
-thread (``actors.consumer.heartbeats``) runs in COMPLETING_REBALANCE and STABLE, and answers arrive through either. So
-an answer to JoinGroup waits for the polling thread (the heartbeat thread sleeps then), an answer to SyncGroup or
-Heartbeat does not, and whatever the heartbeat thread resets is noticed by the application only at its next poll.
+As in Kafka, two threads work on it. The polling thread (``poll``) starts joins and takes their outcome. The heartbeat
+thread (``actors.consumer.heartbeats``) runs in COMPLETING_REBALANCE and STABLE. Answers arrive through either thread.
+An answer to JoinGroup waits for the polling thread, since the heartbeat thread sleeps then. Answers to SyncGroup and
+Heartbeat take effect at once. The application notices a reset by the heartbeat thread only at its next poll.
 
-An error only acts if the generation is still the one the request was sent with (``unchanged``).
+An error takes effect only if its request carried the present generation (``unchanged``).
+
 Source: Kafka's ``AbstractCoordinator``.
 """
 
@@ -26,12 +27,12 @@ from kemu.actors.consumer.state import (
     BEATING,
     MAY_FOLLOW,
     NEVER_JOINED,
-    Again,
     Generation,
     Joined,
     MemberState,
     Outcome,
     Refused,
+    Retry,
 )
 from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.draws import DrawName
@@ -50,11 +51,11 @@ from kemu.protocol.notes.groups import AssignmentReceived, MemberBecame
 from kemu.protocol.rebalancing.client_rules import ClientRules
 
 JOIN_GRACE_US = 5_000_000
-"""How much longer than the rebalance timeout a join may take. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
+"""Time that a join may take beyond the rebalance timeout. Source: Kafka's ``JOIN_GROUP_TIMEOUT_LAPSE``."""
 
 
 class Membership:
-    """See the module."""
+    """The membership of one consumer (see the module)."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
         config = machine.config
@@ -62,29 +63,30 @@ class Membership:
         self.generation = NEVER_JOINED
         self.rejoin_needed = True
         self.needs_prepare = True
-        """The next join attempt starts with onJoinPrepare."""
+        """Whether the next attempt to join starts with onJoinPrepare."""
         self.joining = False
-        """JoinGroup or SyncGroup is in flight, or the leader waits for metadata."""
+        """Whether JoinGroup or SyncGroup is in flight, or the leader waits for metadata."""
         self.outcome: Outcome | None = None
-        """Of the join, until the polling thread takes it."""
+        """Outcome of the join, until the polling thread takes it."""
         self.joined_topics: tuple[str, ...] | None = None
-        """The subscription sent with the last JoinGroup."""
-        self._fresh_after: int | None = None
-        """With which answer about topics a pattern is matched afresh, for the next join; None: nobody asked."""
+        """The subscription of the last JoinGroup."""
+        self._fresh_after_answers: int | None = None
+        """Number of metadata answers after which the pattern was matched anew for the next join; None: not requested.
+        """
         self._machine = machine
         self._discovery = machine.discovery
         self._group = config.group_id
         self._instance_id = config.group_instance_id
         self._rejoin_reason = ""
         self._unread: tuple[JoinGroupReply, Generation] | None = None
-        """An answer to JoinGroup that came while the polling thread was busy."""
-        self._goes_on_at_us = 0
-        """When the polling thread, handed something to go on with, does."""
+        """Answer to JoinGroup that the polling thread has not read yet, with the generation of the request."""
+        self._resume_at_us = 0
+        """Time at which the polling thread continues with new input."""
         self._assigned_before = False
-        """This process has had an assignment."""
+        """Whether this process has had an assignment."""
         self._retry_at_us = 0
         self._retry_us = at_least_1_ms(config.retry_backoff_ms)
-        """Between two joins, always the same, also since KIP-580. Source: ``joinGroupIfNeeded`` (3.4.1, 3.9)."""
+        """Wait between two joins; constant even since KIP-580. Source: ``joinGroupIfNeeded`` (3.4.1, 3.9)."""
         self.heartbeats = Heartbeats(machine, self)
         self._join_timeout_us = max(
             config.request_timeout_ms * 1000, config.max_poll_interval_ms * 1000 + JOIN_GRACE_US
@@ -97,7 +99,6 @@ class Membership:
     # --- the polling thread ------------------------------------------------------------------------------------
 
     def request_rejoin(self, why: str, after_us: int = 0) -> None:
-        """Join again at the next poll, or the first one this much later."""
         self.rejoin_needed = True
         self._rejoin_reason = why
         if after_us:
@@ -105,11 +106,14 @@ class Membership:
         self._machine.wake()
 
     def poll(self) -> bool:
-        """Join until it is done; False when that takes more than this poll (the coordinator, an answer, a callback)."""
+        """Join until the member is stable.
+
+        False: the join needs more than this poll (the coordinator, an answer, a callback).
+        """
         machine = self._machine
         while self._discovery.ready():
-            if machine.now_us < self._goes_on_at_us:
-                machine.wake_at(self._goes_on_at_us)
+            if machine.now_us < self._resume_at_us:
+                machine.wake_at(self._resume_at_us)
                 return False
             if self._unread is not None:
                 reply, sent = self._unread
@@ -121,7 +125,7 @@ class Membership:
             elif self.joining:
                 return False
             elif not self.rejoin_needed:
-                if self.joined_topics == machine.topics:
+                if self.joined_topics == machine.subscription.topics:
                     return True
                 self.request_rejoin(SUBSCRIPTION_CHANGED)
             elif machine.now_us < self._retry_at_us:
@@ -132,26 +136,27 @@ class Membership:
             elif self.needs_prepare:
                 if not machine.rebalancing.prepare():
                     return False
-                self._hand_over()
+                self._schedule_resume()
             else:
                 self._send_join()
         return False
 
     def _is_fresh(self) -> bool:
-        """Whether a pattern was matched against what there is now: asked once before each join, if that is allowed.
+        """Whether the pattern was matched against fresh metadata: one refresh before each join, if the backoff allows
+        it.
 
-        Source: ``ConsumerCoordinator.poll``, which asks again at each poll() while the join goes on.
+        Source: ``ConsumerCoordinator.poll``, which refreshes at each poll() during the join.
         """
         machine = self._machine
-        if machine.pattern is None:
+        if machine.subscription.pattern is None:
             return True
-        if self._fresh_after is None:
+        if self._fresh_after_answers is None:
             machine.metadata.refresh_if_allowed()
-            self._fresh_after = machine.metadata.answers + machine.metadata.stale
-        return machine.metadata.answers >= self._fresh_after
+            self._fresh_after_answers = machine.metadata.answers + machine.metadata.stale
+        return machine.metadata.answers >= self._fresh_after_answers
 
     def _take(self, outcome: Outcome) -> bool:
-        """The join future is done. False when the poll ends here."""
+        """Take the outcome of the join. False: the poll ends here."""
         if isinstance(outcome, Joined):
             if self.state is MemberState.STABLE or not self._machine.rebalancing.heeds_resets:
                 return self._machine.rebalancing.complete(outcome.assignment)
@@ -162,25 +167,25 @@ class Membership:
         self.outcome = None
         self.rejoin_needed = True
         self._rejoin_reason = rebalance_failed(outcome.exception or exception_of(outcome.error))
-        if outcome.again is Again.NEVER:
+        if outcome.retry is Retry.NEVER:
             self._machine.fail(outcome.error, outcome.why)
             return False
-        if outcome.again is Again.LATER:
+        if outcome.retry is Retry.LATER:
             if self._client.forgets_when_a_join_fails:
                 self.reset(outcome.why, forget_member_id=True)
             self._retry_at_us = self._machine.now_us + self._retry_us
         return True
 
-    def _hand_over(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
-        """The polling thread has something to go on with, and does when it has its turn."""
+    def _schedule_resume(self, drawn: DrawName = DrawName.HAND_OVER, *, cold: bool = False) -> None:
+        """Delay the polling thread, which has new input, by the drawn time until its next turn."""
         draws = self._machine.draws
         us = draws.us(drawn, 0)
         if cold:
             us = draws.us(DrawName.FIRST_JOIN, us)
-        self._goes_on_at_us = self._machine.now_us + us
+        self._resume_at_us = self._machine.now_us + us
 
     def assignment_taken(self) -> None:
-        """onJoinComplete is over without an exception."""
+        """End onJoinComplete without an exception."""
         self.outcome = None
         self._assigned_before = True
         self.needs_prepare = True
@@ -194,8 +199,8 @@ class Membership:
         assert coordinator is not None
         self._become(MemberState.PREPARING, self._rejoin_reason or "join")
         self.joining = True
-        self.joined_topics = machine.topics
-        self._fresh_after = None
+        self.joined_topics = machine.subscription.topics
+        self._fresh_after_answers = None
         request = JoinGroup(
             group=self._group,
             session_timeout_ms=config.session_timeout_ms,
@@ -220,17 +225,17 @@ class Membership:
         joined = reply.error is ErrorCode.NONE
         follows = joined and reply.leader != reply.member_id
         drawn = DrawName.FOLLOWER_SYNC if follows else DrawName.HAND_OVER
-        self._hand_over(drawn, cold=joined and not self._assigned_before)
+        self._schedule_resume(drawn, cold=joined and not self._assigned_before)
         self._unread = reply, sent
         self._machine.wake()
 
     def _join_broke(self, why: str, sent: Generation) -> None:
-        """JoinGroup or SyncGroup got no answer: member id and generation stay, the join starts over."""
-        self._refuse(Again.LATER, ErrorCode.NETWORK_EXCEPTION, why)
+        """JoinGroup or SyncGroup got no answer: keep the member id and generation, and restart the join."""
+        self._refuse(Retry.LATER, ErrorCode.NETWORK_EXCEPTION, why)
 
-    def _refuse(self, again: Again, error: ErrorCode, why: str, exception: str = "") -> None:
+    def _refuse(self, retry: Retry, error: ErrorCode, why: str, exception: str = "") -> None:
         self.joining = False
-        self.outcome = Refused(again, error, why, exception)
+        self.outcome = Refused(retry, error, why, exception)
         self._machine.wake()
 
     def _read_join_reply(self, reply: JoinGroupReply, sent: Generation) -> None:
@@ -241,27 +246,27 @@ class Membership:
                 self._joined(reply)
             case ErrorCode.MEMBER_ID_REQUIRED:
                 self.generation = Generation(NO_GENERATION, reply.member_id, None)
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.UNKNOWN_MEMBER_ID:
                 self.refused(error, encountered("JoinGroup", error), sent)
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                self._refuse(Again.LATER, error, why)
+                self._refuse(Retry.LATER, error, why)
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
                 self._discovery.lose_coordinator(why)
-                self._refuse(Again.LATER, error, why)
+                self._refuse(Retry.LATER, error, why)
             case _:
-                self._refuse(Again.NEVER, error, why)
+                self._refuse(Retry.NEVER, error, why)
 
     def _joined(self, reply: JoinGroupReply) -> None:
         if reply.protocol_type not in (None, self._machine.rebalancing.protocol_type):
             why = f"JoinGroup answered for protocol type {reply.protocol_type}"
-            self._refuse(Again.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
+            self._refuse(Retry.NEVER, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
         elif self.state is not MemberState.PREPARING:
-            # Left or reset meanwhile. Kafka's UnjoinedGroupException, which is retriable.
-            self._refuse(Again.LATER, ErrorCode.UNKNOWN_MEMBER_ID, "the group was left while joining", UNJOINED)
+            # The member left or was reset meanwhile: Kafka's UnjoinedGroupException, which is retriable.
+            self._refuse(Retry.LATER, ErrorCode.UNKNOWN_MEMBER_ID, "the group was left while joining", UNJOINED)
         else:
             self.generation = Generation(reply.generation, reply.member_id, reply.protocol_name)
             self._become(MemberState.COMPLETING, "joined")
@@ -275,10 +280,10 @@ class Membership:
     # --- sync --------------------------------------------------------------------------------------------------
 
     def send_sync(self, assignments: tuple[MemberAssignment, ...]) -> None:
-        """Ask for the assignment; as leader, bring everybody's."""
+        """Ask for the assignment; the leader sends the assignments of all members."""
         coordinator = self._discovery.coordinator
         if coordinator is None:
-            self._refuse(Again.LATER, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator to sync with")
+            self._refuse(Retry.LATER, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no coordinator to sync with")
             return
         generation, machine = self.generation, self._machine
         request = SyncGroup(
@@ -294,12 +299,12 @@ class Membership:
         machine.client.call(coordinator, request, version, self._sync_answered, self._join_broke, generation)
 
     def leading_failed(self, why: str) -> None:
-        """The leader could not compute an assignment: raised to the application."""
-        self._refuse(Again.NEVER, ErrorCode.UNKNOWN_SERVER_ERROR, why)
+        """Raise to the application that the leader could not compute an assignment."""
+        self._refuse(Retry.NEVER, ErrorCode.UNKNOWN_SERVER_ERROR, why)
 
     def leading_ended(self) -> None:
-        """The membership was reset while the leader waited for metadata: nothing is in flight, the join starts over."""
-        self._refuse(Again.NOW, ErrorCode.ILLEGAL_GENERATION, "reset while leading")
+        """Restart the join: the membership was reset while the leader waited for metadata."""
+        self._refuse(Retry.NOW, ErrorCode.ILLEGAL_GENERATION, "reset while leading")
 
     def _sync_answered(self, reply: SyncGroupReply, sent: Generation) -> None:
         error = reply.error
@@ -308,24 +313,24 @@ class Membership:
             case ErrorCode.NONE:
                 self._synced(reply)
             case ErrorCode.REBALANCE_IN_PROGRESS:
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
                 self.refused(error, encountered("SyncGroup", error), sent)
-                self._refuse(Again.NOW, error, why)
+                self._refuse(Retry.NOW, error, why)
             case ErrorCode.COORDINATOR_NOT_AVAILABLE | ErrorCode.NOT_COORDINATOR:
                 self._discovery.lose_coordinator(why)
-                self._refuse(Again.LATER, error, why)
+                self._refuse(Retry.LATER, error, why)
             case _:
-                self._refuse(Again.NEVER, error, why)
+                self._refuse(Retry.NEVER, error, why)
 
     def _synced(self, reply: SyncGroupReply) -> None:
         inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if reply.protocol_type not in (None, self._machine.rebalancing.protocol_type):
-            self._refuse(Again.NEVER, inconsistent, f"SyncGroup answered for protocol type {reply.protocol_type}")
+            self._refuse(Retry.NEVER, inconsistent, f"SyncGroup answered for protocol type {reply.protocol_type}")
         elif self.state is not MemberState.COMPLETING:
-            self._refuse(Again.NOW, ErrorCode.ILLEGAL_GENERATION, "the group was left while syncing")
+            self._refuse(Retry.NOW, ErrorCode.ILLEGAL_GENERATION, "the group was left while syncing")
         elif reply.protocol_name not in (None, self.generation.protocol):
-            self._refuse(Again.NEVER, inconsistent, f"SyncGroup answered for protocol {reply.protocol_name}")
+            self._refuse(Retry.NEVER, inconsistent, f"SyncGroup answered for protocol {reply.protocol_name}")
         else:
             self.joining = False
             self.rejoin_needed = False
@@ -334,11 +339,11 @@ class Membership:
             if not self._client.beats_while_completing:
                 self.heartbeats.start()
             self.outcome = Joined(reply.assignment)
-            self._hand_over(cold=not self._assigned_before)
+            self._schedule_resume(cold=not self._assigned_before)
             self._machine.wake()
 
     def assignment_received(self, partitions: tuple[tuple[str, int], ...]) -> None:
-        """Report what the assignment says."""
+        """Report the partitions of the assignment."""
         generation, member_id, _ = self.generation
         self._machine.note(
             AssignmentReceived(group=self._group, member_id=member_id, generation=generation, partitions=partitions)
@@ -347,15 +352,16 @@ class Membership:
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def poll_timed_out(self) -> None:
-        """The application did not poll in time. The heartbeat thread leaves for it; nothing is raised.
+        """Leave the group for the application, which did not poll in time. The heartbeat thread does so, and raises
+        nothing.
 
-        It first looks for a coordinator to tell; it looks again with each of its turns.
+        Without a known coordinator the thread tries again at each of its turns.
         """
         if self.heartbeats.running and self._discovery.coordinator is not None:
             self.leave(POLL_TIMEOUT)
 
     def leave(self, why: str) -> None:
-        """Leave as a dynamic member, go quiet as a static one; forget everything. Nobody waits for the answer."""
+        """Leave the group and reset the membership. A static member sends no request. Nothing waits for the answer."""
         coordinator, member_id = self._discovery.coordinator, self.generation.member_id
         sends = (
             self._instance_id is None
@@ -374,23 +380,25 @@ class Membership:
                     group=self._group, members=(LeavingMember(member_id=member_id, reason=on_the_wire(why)),)
                 )
             client = self._machine.client
-            client.call(coordinator, request, version, _whatever, _whatever)
+            client.call(coordinator, request, version, _ignore, _ignore)
         self.reset(why, forget_member_id=True, rejoins=LEAVING)
 
     def refused(self, error: ErrorCode, why: str, sent: Generation) -> bool:
-        """An answer says that the membership a request was sent in is none (any more); whether it is today's."""
         if sent != self.generation and self._client.passes_over_late_errors:
             return False
         self.reset_after(error, why)
         return True
 
     def reset_after(self, error: ErrorCode, why: str) -> None:
-        """Be no member any more, as an answer says; the id may outlive a generation that is not the group's."""
+        """Reset the membership after this error. Some releases keep the member id after ILLEGAL_GENERATION."""
         keeps = error is ErrorCode.ILLEGAL_GENERATION and self._client.keeps_member_id
         self.reset(why, forget_member_id=not keeps)
 
     def reset(self, why: str, *, forget_member_id: bool, rejoins: str = "") -> None:
-        """Be no member any more; the next poll loses what it owns and joins again, for ``rejoins`` or else ``why``."""
+        """Reset the membership.
+
+        The next poll gives up all partitions as lost and rejoins, for ``rejoins`` or else ``why``.
+        """
         if self.state is not MemberState.UNJOINED:
             self._become(MemberState.UNJOINED, why)
         member_id = UNKNOWN_MEMBER if forget_member_id else self.generation.member_id
@@ -403,11 +411,11 @@ class Membership:
     # --- state -------------------------------------------------------------------------------------------------
 
     def end(self, state: MemberState, why: str) -> None:
-        """CLOSED or FAILED."""
+        """Enter CLOSED or FAILED."""
         self._become(state, why)
 
     def _become(self, state: MemberState, why: str) -> None:
-        """Change the state. Leaving the beating states puts the heartbeat thread to sleep."""
+        """Change the state. The heartbeat thread sleeps outside COMPLETING_REBALANCE and STABLE."""
         old = self.state
         if state is old:
             assert state is MemberState.PREPARING, f"{self._machine.name}: {state} again ({why})"
@@ -429,5 +437,5 @@ class Membership:
         )
 
 
-def _whatever(answer: object, context: object) -> None:
-    """Leaving is best effort, whatever comes of it."""
+def _ignore(answer: object, context: object) -> None:
+    """LeaveGroup is best effort: ignore the outcome."""

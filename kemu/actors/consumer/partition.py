@@ -1,4 +1,4 @@
-"""A partition as the consumer that owns it sees it."""
+"""A partition from its consumer's view."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -8,19 +8,19 @@ from kemu.protocol.names import ActorName, TopicPartition
 
 
 class Seeking(Enum):
-    """How far a partition is on the way to its position."""
+    """Stage of a partition on its way to a position."""
 
     COMMITTED = "asks for the committed offset"
-    END = "asks its leader for the end, to jump there (KIP-333)"
-    JUMPING = "writes down what it jumps over, then that it did (KIP-333)"
+    END = "asks its leader for the log's end, to jump there (KIP-333)"
+    JUMPING = "writes a token for the gap, then commits the end (KIP-333)"
     RESET = "asks its leader for the start or the end"
-    VALIDATING = "asks its leader whether it still has what was read so far"
+    VALIDATING = "asks its leader to validate the position"
     """Kafka's AWAIT_VALIDATION (KIP-320): neither fetched nor committed meanwhile."""
     FETCHING = "has a position"
 
 
 class Partition:
-    """A partition this consumer owns. A partition that comes back after it was given up is another object."""
+    """A partition of this consumer. A partition that is given up and assigned again is a new object."""
 
     __slots__ = (
         "at",
@@ -48,34 +48,34 @@ class Partition:
         self.topic, self.number = at
         self.seeking = Seeking.COMMITTED
         self.position = -1
-        """Offset of the next record a poll returns; -1 while unknown."""
+        """Offset of the next record to return; -1: unknown."""
         self.offset_epoch = -1
-        """Leader epoch of the last record before the position, as far as it is known; -1: it is not."""
+        """Leader epoch of the last record before the position; -1: unknown."""
         self.checked: tuple[ActorName | None, int] | None = None
-        """The leader and its epoch for which the position was found good, or is being looked at."""
+        """The leader and its epoch for which the position was validated, or is being validated."""
         self.leader: ActorName | None = None
         self.leader_epoch = -1
-        """The newest heard of."""
+        """The newest known leader epoch."""
         self.epoch_read = self.life_read = -1
-        """Leader epoch of the last records fetched since the position was set."""
+        """Leader epoch of the last records fetched since the position was set, and the life of that leader."""
         self.jumps = False
-        """What is validated is the commit that it jumps away from (KIP-333), not a position."""
+        """Whether the validated offset is the commit before a jump (KIP-333), not a position."""
         self.buffer: list[tuple[int, int, int]] = []
-        """Fetched and not returned yet: (first, last + 1, leader epoch), in order."""
+        """Fetched records that no poll has returned: (first, last + 1, leader epoch), in order."""
         self.end = -1
-        """The high watermark that came with the last records; -1: none came yet."""
+        """High watermark of the last answer with records; -1: no such answer yet."""
         self.row: FetchPartition | None = None
-        """Its row in a Fetch from this position; another object whenever the position or the leader changed."""
+        """Its row in a Fetch from this position. A change of the position or the leader makes a new object."""
         self.serving = True
-        """False from the commit before a join on: nothing more is returned (pending revocation)."""
+        """False from the commit before a join on: polls return no more records (pending revocation)."""
         self.paused = False
-        """By the application: it is neither fetched nor returned; what is buffered stays."""
+        """Paused by the application: neither fetched nor returned; the buffer stays."""
         self.waits_for_metadata = False
-        """Its leader proved wrong; not fetched until metadata was refreshed."""
+        """Whether its leader proved wrong, so that the next fetch waits for new metadata."""
 
 
 class Returned(NamedTuple):
-    """A partition's part of what a poll returned: records ``first .. last - 1``."""
+    """A partition's share of a poll's records: ``first .. last - 1``."""
 
     at: TopicPartition
     first: int
@@ -83,6 +83,6 @@ class Returned(NamedTuple):
 
 
 class ReturnedOfRange(Returned):
-    """The same of records that KIP-333's second consumer read."""
+    """A partition's share of a poll's records that KIP-333's second consumer read."""
 
     __slots__ = ()

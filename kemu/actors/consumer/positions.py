@@ -1,14 +1,14 @@
-"""The partitions a consumer owns and where it reads them: committed offsets, resets, and what polls return.
+"""The partitions of a consumer and its positions in them: committed offsets, resets, validation. A part of the
+consumer.
 
-A part of the machine. A partition first learns its position from the group's committed offset, else by
-``auto.offset.reset`` from its leader; only then is it fetched. The position moves when a poll returns records.
+A partition takes its first position from the group's committed offset, or else from its leader by
+``auto.offset.reset``. Only then is it fetched. The position moves when a poll returns records.
 
-A position knows the leader epoch of the record before it. Whenever the partition has another leader, or the leader
-another epoch, that leader is asked where the position's epoch ends in its log before anything more is fetched: a log
-that ends before the position was cut, and the consumer reads on from where it was (KIP-320; in clients since 2.3, so a
-table of versions without OffsetForLeaderEpoch makes an older one that goes on at its position whatever is there).
-Where the answer is undefined, Kafka 2.3 to 2.6 moves to offset -1, is told OFFSET_OUT_OF_RANGE, and resets; later ones
-reset at once, as here.
+A position remembers the leader epoch of the record before it. After a change of the leader or its epoch, the consumer
+pauses the fetch and asks the new leader for the end of the position's epoch. If that epoch ends before the position,
+the log was truncated, and the consumer continues at the epoch's end (KIP-320; clients since 2.3). A version table
+without OffsetForLeaderEpoch makes an older client, which keeps its position unchecked. After an undefined answer Kafka
+2.3 to 2.6 moves to offset -1, gets OFFSET_OUT_OF_RANGE, and resets. Later clients reset at once, as here.
 
 Source: Kafka's ``SubscriptionState``, ``OffsetFetcher``, ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
 """
@@ -34,25 +34,25 @@ from kemu.protocol.wire.compile import maker
 
 _FETCHING = Seeking.FETCHING
 STABLE_SINCE = 7
-"""OffsetFetch asks for stable offsets alone (KIP-447, clients since 2.5)."""
+"""First version of OffsetFetch that can ask for stable offsets alone (KIP-447, clients since 2.5)."""
 _offset_to_commit = maker(OffsetToCommit)
 
 Asked = tuple[ActorName, dict[TopicPartition, tuple[Partition, int, int, tuple[ActorName | None, int] | None]]]
-"""A leader that was asked where epochs end, and by partition the position that it is about."""
+"""A leader that was asked for ends of epochs, and by partition the position in question."""
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
 class Positions:
-    """See the module."""
+    """The partitions and positions of one consumer (see the module)."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
         config = machine.config
         if config.auto_offset_reset not in (*RESETS, "none"):
             raise ValueError(f"auto.offset.reset: {config.auto_offset_reset!r} is not latest, earliest or none")
         self.partitions: dict[TopicPartition, Partition] = {}
-        """What is owned, in the order of the assignment."""
+        """The owned partitions, in the order of the assignment."""
         self.generation = NO_GENERATION
-        """The generation, and the member id, that these partitions were assigned to."""
+        """Generation of the assignment; ``member_id``: the member it was given to."""
         self.member_id = UNKNOWN_MEMBER
         self.fetching = Fetching(machine, self.reset)
         self._machine = machine
@@ -60,24 +60,24 @@ class Positions:
         self._group = config.group_id
         self._retry = Backoff(config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000)
         self._seeking: dict[TopicPartition, Partition] = {}
-        """Those without a position."""
+        """Partitions without a valid position."""
         self._asked: dict[TopicPartition, Partition] | None = None
-        """The committed offsets asked for, until they are answered or another assignment was taken."""
+        """Partitions of the OffsetFetch in flight; None: no OffsetFetch in flight, or its answer is out of date."""
         self._asking_leaders: dict[ActorName, None] = {}
         self._validating: dict[ActorName, None] = {}
-        """Leaders that were asked where an epoch ends."""
+        """Leaders with an OffsetForLeaderEpoch in flight."""
         self._epoch_version = machine.versions.requests.get("OffsetForLeaderEpoch")
         self._retry_at_us = 0
         self._failures = 0
 
-    # --- what is owned -----------------------------------------------------------------------------------------
+    # --- owned partitions --------------------------------------------------------------------------------------
 
     def owned(self) -> tuple[TopicPartition, ...]:
-        """The partitions owned, in the order of the assignment."""
+        """The owned partitions, in the order of the assignment."""
         return self._owned
 
     def assign(self, assigned: tuple[TopicPartition, ...], generation: int, member_id: str) -> None:
-        """Own exactly these from now on; those owned before keep their position and what is buffered."""
+        """Own exactly these partitions. Partitions owned before keep their position and buffer."""
         old = self.partitions
         self.partitions = {at: old.get(at) or Partition(at) for at in assigned}
         self.generation, self.member_id = generation, member_id
@@ -92,17 +92,20 @@ class Positions:
         self.locate()
 
     def drop(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Own these no more."""
+        """Give up these partitions."""
         for at in partitions:
             self.partitions.pop(at, None)
             self._seeking.pop(at, None)
         self._owned = tuple(self.partitions)
         self.fetching.redistribute(self.partitions)
         if self._machine.catch_up is not None:
-            self._machine.catch_up.gave_up(partitions)
+            self._machine.catch_up.partitions_dropped(partitions)
 
     def stop_serving(self) -> None:
-        """Return no more records of what is about to be revoked; what is buffered is dropped, and not lost by that."""
+        """Return no more records of partitions that may be revoked.
+
+        Buffers are dropped; a later fetch reads them again.
+        """
         for one in self.partitions.values():
             one.serving = False
             one.buffer = []
@@ -111,7 +114,7 @@ class Positions:
             self._machine.catch_up.stop_serving(self._owned)
 
     def locate(self) -> None:
-        """Look up everybody's leader in the metadata."""
+        """Look up the leaders of all partitions in the metadata."""
         metadata = self._machine.metadata
         missing = False
         for one in self.partitions.values():
@@ -126,7 +129,7 @@ class Positions:
         self.fetching.redistribute(self.partitions)
 
     def consumed(self) -> tuple[OffsetToCommit, ...]:
-        """What to commit: the positions of all partitions that have a valid one, with the epochs of what was read."""
+        """The offsets to commit: all valid positions, with the leader epochs of the records before them."""
         return tuple(
             [
                 _offset_to_commit(
@@ -140,7 +143,7 @@ class Positions:
     # --- finding positions -------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Ask for the positions that are missing, unless asked already or too soon after a failure."""
+        """Ask for missing positions, unless a request is in flight or the backoff runs."""
         if not self._seeking:
             return
         machine = self._machine
@@ -171,7 +174,7 @@ class Positions:
                 self._ask_epochs(leader, partitions)
 
     def try_later(self) -> None:
-        """Something that is needed failed: ask again after the backoff, which never grows.
+        """Retry after the backoff, which stays constant.
 
         Source: ``OffsetFetcher`` (3.4.1), ``OffsetFetcherUtils`` (3.9): ``requestFailed``.
         """
@@ -179,7 +182,7 @@ class Positions:
         self._machine.wake()
 
     def _refetch_later(self) -> None:
-        """The committed offsets are asked for again; since KIP-580 ever later (``fetchCommittedOffsets`` 3.7.1)."""
+        """Retry the OffsetFetch after a backoff, which grows since KIP-580 (``fetchCommittedOffsets`` 3.7.1)."""
         self._failures += 1
         self._retry_at_us = self._machine.now_us + self._retry.after(self._failures, self._machine.chance)
         self._machine.wake()
@@ -192,7 +195,7 @@ class Positions:
         one.buffer = []
         self._seeking.pop(one.at, None)
         self._failures = 0
-        self._tell(one, offset, why)
+        self._note_position(one, offset, why)
         if why != TRUNCATED:
             one.checked = None
             self._saw_epoch(one, epoch)
@@ -201,8 +204,8 @@ class Positions:
             self._machine.catch_up.truncated(one.at, offset)
         self.fetching.changed(one)
 
-    def _tell(self, one: Partition, offset: int, why: str) -> None:
-        if self._group:  # who reads for no group has a position that nobody follows
+    def _note_position(self, one: Partition, offset: int, why: str) -> None:
+        if self._group:  # nothing follows the positions of a consumer without a group
             self._machine.note(
                 PositionSet(
                     group=self._group,
@@ -215,26 +218,29 @@ class Positions:
             )
 
     def begin(self, one: Partition, offset: int, why: str, epoch: int) -> None:
-        """KIP-333: read from where a recovery ends; the epoch is that of the record before it."""
+        """KIP-333: read from the end of a recovery; ``epoch`` is that of the record before it."""
         self._set(one, offset, why, epoch)
         self._machine.wake()
 
     def drain(self, at_most: int) -> list[Returned]:
-        """What a poll returns."""
+        """Take the records of a poll."""
         return self.fetching.drain(at_most)
 
     def has_records(self) -> bool:
-        """Whether a poll would return some."""
+        """Whether a poll would get records."""
         return self.fetching.has_records
 
     def seek(self, one: Partition, offset: int) -> None:
-        """Read on from this offset, whatever was asked or buffered. Source: ``SubscriptionState.seekUnvalidated``."""
+        """Continue from this offset, without the buffer and pending answers.
+
+        Source: ``SubscriptionState.seekUnvalidated``.
+        """
         assert offset >= 0, f"{one.at}: offset {offset}"
         self._set(one, offset, SEEK)
         self._machine.wake()
 
     def reset(self, one: Partition, why: str) -> None:
-        """Read from where ``auto.offset.reset`` says; with "none" that is the application's problem."""
+        """Read from the offset that ``auto.offset.reset`` selects. With "none", raise an error to the application."""
         machine = self._machine
         if machine.config.auto_offset_reset == "none":
             machine.fail_later(ErrorCode.OFFSET_OUT_OF_RANGE, f"{one.topic}-{one.number}: {why}, and no reset policy")
@@ -249,7 +255,7 @@ class Positions:
         machine.wake()
 
     def _is_owned(self, one: Partition, seeking: Seeking) -> bool:
-        """Whether an answer about a partition still matters."""
+        """Whether an answer about this partition is still of use."""
         return self.partitions.get(one.at) is one and one.seeking is seeking
 
     # --- committed offsets -------------------------------------------------------------------------------------
@@ -264,9 +270,9 @@ class Positions:
             numbers.setdefault(one.topic, []).append(one.number)
         topics = tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items())
         asked = self._asked = {one.at: one for one in partitions}
-        if self._machine.catch_up is not None and not self._machine.by_hand:
+        if self._machine.catch_up is not None and not self._machine.subscription.by_hand:
             logs = RangeFetch(group=self._group, topics=topics)
-            self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_told, self._no_committed, asked)
+            self._machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._no_committed, asked)
             return
         version = self._machine.versions["OffsetFetch"]
         request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= STABLE_SINCE)
@@ -290,7 +296,7 @@ class Positions:
             if row.error is ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 self._refetch_later()
                 return
-            if row.error is not ErrorCode.NONE:  # of one partition, even one that may pass
+            if row.error is not ErrorCode.NONE:  # an error of one partition is raised, even a retriable one
                 self._machine.fail_later(row.error, f"OffsetFetch: {row.topic}-{row.partition}")
                 return
             if one is None or not self._is_owned(one, Seeking.COMMITTED):
@@ -300,8 +306,8 @@ class Positions:
             else:
                 self.reset(one, "no committed offset")
 
-    def _logs_told(self, reply: RangeFetchReply, asked: dict[TopicPartition, Partition]) -> None:
-        """KIP-333: both commit logs."""
+    def _logs_answered(self, reply: RangeFetchReply, asked: dict[TopicPartition, Partition]) -> None:
+        """KIP-333: take both commit logs."""
         catch_up = self._machine.catch_up
         if asked is not self._asked or catch_up is None:
             return
@@ -318,7 +324,7 @@ class Positions:
     def _committed_failed(self, error: ErrorCode) -> None:
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._machine.discovery.lose_coordinator(f"OffsetFetch: {error.name}")
-        if self._machine.rebalancing.client.fetches_again(error):
+        if self._machine.rebalancing.client.retries_offset_fetch(error):
             self._refetch_later()
         else:
             self._machine.fail_later(error, "OffsetFetch")
@@ -365,7 +371,8 @@ class Positions:
             elif row.error is not ErrorCode.NONE or row.offset < 0:
                 failed = True
             elif one is not None and self._is_owned(one, Seeking.RESET):
-                self._set(one, row.offset, "reset")  # of no epoch, so nothing is asked. Source: resetPositionIfNeeded
+                # without an epoch there is no validation. Source: resetPositionIfNeeded
+                self._set(one, row.offset, "reset")
                 if machine.catch_up is not None:
                     machine.catch_up.was_reset(one)
             elif one is not None and self._is_owned(one, Seeking.END) and machine.catch_up is not None:
@@ -377,7 +384,7 @@ class Positions:
     # --- truncation --------------------------------------------------------------------------------------------
 
     def _validate(self, one: Partition) -> None:
-        """If the position is not known to be good with the leader that there is now, ask before more is fetched.
+        """Ask the leader to validate the position, unless this leader and epoch were already checked. The fetch waits.
 
         Source: ``SubscriptionState.maybeValidatePosition``, ``validatePosition``.
         """
@@ -393,10 +400,11 @@ class Positions:
                 one.epoch_read, one.life_read = -1, 0
             self._machine.wake()
         elif one.seeking is Seeking.VALIDATING:
-            self._found_good(one)
+            self._validated(one)
 
     def _saw_epoch(self, one: Partition, epoch: int) -> None:
-        """What was committed tells a leader epoch: with metadata that is older nobody is asked, nor fetched from.
+        """Take the leader epoch of a commit. While the metadata is older than that epoch, the partition has no known
+        leader.
 
         Source: ``ConsumerCoordinator.refreshCommittedOffsetsIfNeeded``.
         """
@@ -405,7 +413,7 @@ class Positions:
             self.fetching.redistribute(self.partitions)
 
     def check_before_jump(self, one: Partition, offset: int, epoch: int) -> None:
-        """KIP-333: does its leader still have what was committed? What it lost is no part of a range, nor done."""
+        """KIP-333: ask the leader whether it still holds the committed records. Lost records belong to no range."""
         self._saw_epoch(one, epoch)
         without_epochs = one.leader is not None and one.leader_epoch < 0
         if epoch >= 0 and self._epoch_version is not None and not without_epochs:
@@ -415,7 +423,7 @@ class Positions:
             one.seeking = Seeking.END
         self._machine.wake()
 
-    def _found_good(self, one: Partition) -> None:
+    def _validated(self, one: Partition) -> None:
         if one.jumps:
             one.jumps, one.position, one.seeking = False, -1, Seeking.END
             self._machine.wake()
@@ -445,14 +453,14 @@ class Positions:
             ),
         )
         asked = leader, {one.at: (one, one.position, one.offset_epoch, one.checked) for one in partitions}
-        machine.client.call(leader, request, version, self._epochs_told, self._epochs_not_told, asked)
+        machine.client.call(leader, request, version, self._epochs_answered, self._epochs_unanswered, asked)
 
-    def _epochs_not_told(self, why: str, asked: Asked) -> None:
+    def _epochs_unanswered(self, why: str, asked: Asked) -> None:
         self._validating.pop(asked[0], None)
         self._machine.metadata.refresh()
         self.try_later()
 
-    def _epochs_told(self, reply: OffsetForLeaderEpochReply, asked: Asked) -> None:
+    def _epochs_answered(self, reply: OffsetForLeaderEpochReply, asked: Asked) -> None:
         leader, partitions = asked
         self._validating.pop(leader, None)
         self._machine.wake()
@@ -462,7 +470,7 @@ class Positions:
             if not self._is_owned(one, Seeking.VALIDATING):
                 continue
             if [one.position, one.offset_epoch, one.checked] != position:
-                continue  # it has moved, or has another leader: that one is asked
+                continue  # the position moved or its leader changed: the new leader is asked
             if row.error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 self._machine.fail_later(row.error_code, "OffsetForLeaderEpoch")
             elif row.error_code is not ErrorCode.NONE:
@@ -478,16 +486,16 @@ class Positions:
         undefined = row.end_offset < 0 or row.leader_epoch < 0
         catch_up = self._machine.catch_up
         if not undefined and row.end_offset >= one.position:
-            self._found_good(one)
+            self._validated(one)
         elif self._machine.config.auto_offset_reset == "none":
-            cut = "" if undefined else f" to {row.end_offset}"
-            why = f"LogTruncationException: {one.topic}-{one.number} was cut{cut}, the position is {one.position}"
+            to = "" if undefined else f" to {row.end_offset}"
+            why = f"LogTruncationException: {one.topic}-{one.number} was truncated{to}, the position is {one.position}"
             self._machine.fail_later(ErrorCode.OFFSET_OUT_OF_RANGE, f"{why}, and no reset policy")
         elif undefined:
-            self.reset(one, "the leader does not know the epoch of what was read")
+            self.reset(one, "the leader does not know the position's epoch")
         elif one.jumps and catch_up is not None:
-            self._tell(one, row.end_offset, TRUNCATED)
+            self._note_position(one, row.end_offset, TRUNCATED)
             catch_up.truncated(one.at, row.end_offset)
-            self._found_good(one)
+            self._validated(one)
         else:
             self._set(one, row.end_offset, TRUNCATED, row.leader_epoch)

@@ -1,11 +1,12 @@
-"""What an application asks, and waits for: committed(), beginningOffsets(), endOffsets() and offsetsForTimes().
+"""The application's questions: committed(), beginningOffsets(), endOffsets() and offsetsForTimes(). A part of the
+consumer.
 
-A part of the machine. One question at a time, since the polling thread asks; it is asked again while that may help, for
-``default.api.timeout.ms``. What is not known then is answered with None, where Kafka raises a TimeoutException; so is
-what no retry helps, at once, and the next poll raises it.
+The polling thread asks, so there is one question at a time. Requests are retried until ``default.api.timeout.ms`` is
+over. Partitions without an answer by then get None, where Kafka raises a TimeoutException. Errors that no retry can
+resolve end the question at once, and the next poll raises them.
 
-With two commit logs (KIP-333) ``committed()`` is how far the first open range is worked off, and without one the first
-log's commit: everything below it is committed in one of the logs.
+With two commit logs (KIP-333) ``committed()`` is the progress in the first open range, or the first log's commit if no
+range is open. One of the logs covers every record below.
 
 Source: Kafka's ``ConsumerCoordinator.fetchCommittedOffsets``, ``OffsetFetcher.fetchOffsetsByTimes``.
 """
@@ -25,7 +26,7 @@ from kemu.protocol.names import ActorName, TopicPartition
 
 
 class _Question:
-    """What is being asked, and what is known already."""
+    """A question in progress, and the answers so far."""
 
     __slots__ = ("answers", "ask", "failures", "missing", "then", "until_us", "waits")
 
@@ -36,12 +37,12 @@ class _Question:
         self.then = then
         self.ask: Callable[[], None] = lambda: None
         self.waits = 0
-        """Requests under way."""
+        """Requests in flight."""
         self.failures = 0
 
 
 class Questions:
-    """See the module."""
+    """The application's questions (see the module)."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
         config = machine.config
@@ -53,13 +54,13 @@ class Questions:
         self._question: _Question | None = None
 
     def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
-        """The group's committed offsets."""
+        """Ask for the group's committed offsets."""
         question = self._begin(partitions, then)
         question.ask = self._ask_coordinator
         self._ask(question)
 
     def offsets(self, times_ms: dict[TopicPartition, int], then: Answers) -> None:
-        """Offsets by time; the times of ``ListOffsets`` for the beginning and the end are among them."""
+        """Ask for offsets by time; the special times of ``ListOffsets`` stand for a log's start and end."""
         question = self._begin(tuple(times_ms), then)
         self._machine.metadata.want_for_now(tuple(dict.fromkeys(topic for topic, _ in times_ms)))
         question.ask = lambda: self._ask_leaders(times_ms)
@@ -93,7 +94,7 @@ class Questions:
         self._machine.start_timer((ConsumerTimer.QUESTION,), min(wait_us, left_us))
 
     def _answered(self, question: _Question) -> None:
-        """A request is over, whatever it brought."""
+        """A request ended, with or without an answer."""
         if question is not self._question:
             return
         question.waits -= 1
@@ -123,30 +124,30 @@ class Questions:
             numbers.setdefault(topic, []).append(number)
         topics = tuple(TopicPartitions(topic=topic, partitions=tuple(which)) for topic, which in numbers.items())
         question.waits += 1
-        if machine.catch_up is not None and not machine.by_hand:
+        if machine.catch_up is not None and not machine.subscription.by_hand:
             logs = RangeFetch(group=self._group, topics=topics)
-            machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_told, self._not_told, question)
+            machine.client.call(coordinator, logs, RANGES_VERSION, self._logs_answered, self._unanswered, question)
         else:
             version = machine.versions["OffsetFetch"]
             request = OffsetFetch(group=self._group, topics=topics, require_stable=version >= STABLE_SINCE)
-            machine.client.call(coordinator, request, version, self._offsets_told, self._not_told, question)
+            machine.client.call(coordinator, request, version, self._offsets_answered, self._unanswered, question)
 
-    def _not_told(self, why: str, question: _Question) -> None:
+    def _unanswered(self, why: str, question: _Question) -> None:
         self._answered(question)
 
     def _refused(self, api: str, error: ErrorCode, question: _Question) -> None:
-        """Look for the coordinator, and ask again; or give up what no retry helps: the next poll raises it."""
+        """Look up the coordinator if the error says so. Let the next poll raise an error that no retry can resolve."""
         machine = self._machine
         if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             machine.discovery.lose_coordinator(f"{api}: {error.name}")
-        if error is not ErrorCode.NONE and not machine.rebalancing.client.fetches_again(error):
+        if error is not ErrorCode.NONE and not machine.rebalancing.client.retries_offset_fetch(error):
             self._raise(api, error, question)
 
     def _raise(self, about: str, error: ErrorCode, question: _Question) -> None:
         self._machine.fail_later(error, about)
         question.missing.clear()
 
-    def _offsets_told(self, reply: OffsetFetchReply, question: _Question) -> None:
+    def _offsets_answered(self, reply: OffsetFetchReply, question: _Question) -> None:
         self._refused("OffsetFetch", reply.error, question)
         for row in reply.offsets:
             if row.error is ErrorCode.NONE:
@@ -155,7 +156,7 @@ class Questions:
                 self._raise(f"OffsetFetch: {row.topic}-{row.partition}", row.error, question)
         self._answered(question)
 
-    def _logs_told(self, reply: RangeFetchReply, question: _Question) -> None:
+    def _logs_answered(self, reply: RangeFetchReply, question: _Question) -> None:
         self._refused("RangeFetch", reply.error, question)
         for row in reply.logs:
             self._known(question, (row.topic, row.partition), logs_of(row).committed)
@@ -182,7 +183,7 @@ class Questions:
         for leader, rows in by_leader.items():
             question.waits += 1
             request, version = ListOffsets(questions=tuple(rows)), machine.versions["ListOffsets"]
-            machine.client.call(leader, request, version, self._listed, self._not_told, question)
+            machine.client.call(leader, request, version, self._listed, self._unanswered, question)
 
     def _listed(self, reply: ListOffsetsReply, question: _Question) -> None:
         for row in reply.answers:
@@ -196,7 +197,7 @@ class Questions:
 
 
 def logs_of(row: FetchedLogs) -> CommitLogs:
-    """Both commit logs of a partition, as a coordinator tells them."""
+    """Both commit logs of a partition, from a coordinator's answer."""
     return CommitLogs(
         primary=row.offset if row.offset >= 0 else None,
         tokens=tuple(OffsetRange(start, end) for start, end in row.tokens),

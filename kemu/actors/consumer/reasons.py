@@ -1,4 +1,4 @@
-"""Why a member joins again or leaves, in the words that Kafka's consumers log, and send since 3.2 (KIP-800).
+"""Reasons for rejoining or leaving, in the words of Kafka's consumer logs; sent in requests since 3.2 (KIP-800).
 
 Source: ``AbstractCoordinator`` and ``ConsumerCoordinator`` 3.4.1; the same through 3.9.
 """
@@ -10,7 +10,7 @@ from kemu.actors.consumer.state import Generation, MemberState
 from kemu.protocol.errors import ErrorCode
 
 REASON_LIMIT: Final = 255
-"""Characters that go on the wire. Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
+"""Longest reason in a request, in characters. Source: Kafka's ``JoinGroupRequest.maybeTruncateReason``."""
 
 ALREADY_REBALANCING: Final = "group is already rebalancing"
 COMMIT_WHILE_REBALANCING: Final = "offset commit failed since group is already rebalancing"
@@ -18,7 +18,7 @@ METADATA_CHANGED: Final = "cached metadata has changed"
 SUBSCRIPTION_CHANGED: Final = "subscription has changed"
 NOT_SUBSCRIBED: Final = "received assignment does not match the current subscription"
 LEAVING: Final = "consumer pro-actively leaving the group"
-"""Of whoever left and joins again; why it left is in LeaveGroup."""
+"""The reason to rejoin after leaving; LeaveGroup carries the reason for leaving."""
 CLOSED: Final = "the consumer is being closed"
 UNSUBSCRIBED: Final = "the consumer unsubscribed from all topics"
 POLL_TIMEOUT: Final = "consumer poll timeout has expired."
@@ -42,22 +42,22 @@ _EXCEPTIONS = MappingProxyType(
 
 
 def on_the_wire(reason: str) -> str:
-    """As requests carry it."""
+    """The reason, truncated for a request."""
     return reason[:REASON_LIMIT]
 
 
 def encountered(api: str, error: ErrorCode) -> str:
-    """An answer said that the membership is none (``resetStateOnResponseError``)."""
+    """An answer reported that the membership is invalid (``resetStateOnResponseError``)."""
     return f"encountered {error.name} from {_API_KEYS.get(api, api)} response"
 
 
 def exception_of(error: ErrorCode) -> str:
-    """The simple name of the exception that Kafka's client makes of an error."""
+    """Simple name of the exception that Kafka's client makes of an error."""
     return _EXCEPTIONS.get(error) or "".join(part.capitalize() for part in error.name.split("_")) + "Exception"
 
 
 def rebalance_failed(exception: str) -> str:
-    """A join did not come to an end (``joinGroupIfNeeded``)."""
+    """A join failed (``joinGroupIfNeeded``)."""
     return f"rebalance failed due to {exception}"
 
 

@@ -1,7 +1,7 @@
-"""What a consumer does around a join: commit and give up before, compute as leader, take the assignment after.
+"""The consumer's steps around a join: commit and give up partitions, assign as the leader, take the assignment.
 
-A part of the machine, always on the polling thread. Callbacks of the listener take time; while one runs the thread is
-occupied and the steps go on when it is over. What to give up is decided by ``MemberRules`` (eager, cooperative).
+A part of the consumer, always on the polling thread. Callbacks of the listener take time; the next step waits for a
+callback's end. ``MemberRules`` (eager, cooperative) decide which partitions to give up.
 
 Source: Kafka's ``ConsumerCoordinator``: ``onJoinPrepare``, ``onLeaderElected``, ``onJoinComplete``, ``onLeavePrepare``.
 """
@@ -32,14 +32,14 @@ from kemu.protocol.notes.groups import (
     Rejoin,
 )
 from kemu.protocol.rebalancing.client_rules import ClientRules
-from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, ToldByMember, minus
+from kemu.protocol.rebalancing.rules import Given, Known, MemberRules, MemberSubscription, minus
 from kemu.protocol.wire.codec import CodecError
 
 INCOMPATIBLE = "members of incompatible rebalance protocols are in the group"
 
 
 class Rebalancing:
-    """``assignors``: the configured ones, best first."""
+    """The steps around a join. ``assignors``: the configured ones, the preferred one first."""
 
     def __init__(
         self,
@@ -58,43 +58,42 @@ class Rebalancing:
         self._commits = commits
         self._group = machine.config.group_id
         self._assignors: Mapping[str, MemberAssignor] = {one.name: for_member(one) for one in assignors}
-        self._leading: tuple[JoinGroupReply, dict[MemberId, ToldByMember]] | None = None
-        """Leader: what each member said, while it waits for metadata of their topics, or its assignor for an answer."""
+        self._leading: tuple[JoinGroupReply, dict[MemberId, MemberSubscription]] | None = None
+        """As leader: the answer to JoinGroup and each member's metadata, while topic metadata or the assignor's answer
+        is missing.
+        """
         self._known: Known = ()
-        """Who is in the generation, if this member led it."""
+        """Members of the generation, if this member led it."""
         self._incompatible: tuple[int, Known] | None = None
-        """Generation and known members of the last assignment, if that said INCOMPATIBLE_MEMBERS."""
+        """Generation and known members of the last assignment, if it carried INCOMPATIBLE_MEMBERS."""
         self._assigned_from: Topics | None = None
-        """Leader: the metadata its last assignment was computed from."""
+        """As leader: the topic metadata behind its last assignment."""
         self._snapshots: list[tuple[int, Topics]] = []
-        """Leader without a coordinator: since when metadata said what."""
+        """As leader without a coordinator: snapshots of the topic metadata, each with the time of its arrival."""
         self._commit: Commit | None = None
         """The auto-commit before a join."""
         self._prepare_until_us = 0
-        self._commit_again_us = 0
+        self._commit_retry_us = 0
         self._raised = False
-        """A callback of this onJoinPrepare or onJoinComplete raised."""
+        """Whether a callback of this onJoinPrepare or onJoinComplete raised."""
         self._taking: tuple[Generation, Given] | None = None
-        """The assignment onJoinComplete is working on, and its generation (the heartbeat thread may reset ours)."""
+        """The assignment in onJoinComplete, and its generation: the heartbeat thread may reset the present one."""
 
     @property
     def prepares_after_reset(self) -> bool:
-        """See ``MemberRules``."""
         return self.rules.prepare_after_reset
 
     @property
     def heeds_resets(self) -> bool:
-        """See ``MemberRules.heeds_resets_while_joining``."""
         return self.rules.heeds_resets_while_joining
 
     @property
     def client(self) -> ClientRules:
-        """See there."""
         return self.rules.client
 
     @property
     def holds_poll(self) -> bool:
-        """poll() returns nothing while what it is about, a join or the commit before it, goes on."""
+        """Whether poll() returns no records during a join, or during the commit before it."""
         client = self.client
         return not client.returns_records_while_joining or (
             not client.serves_while_committing and self._prepare_until_us > 0
@@ -102,13 +101,11 @@ class Rebalancing:
 
     @property
     def protocol_type(self) -> str:
-        """See ``MemberRules``."""
         return self.rules.protocol_type
 
     # --- before the join ---------------------------------------------------------------------------------------
 
     def prepare(self) -> bool:
-        """onJoinPrepare. False: poll again (a commit is under way, a callback runs or raised)."""
         if not self._commit_before_join():
             return False
         machine = self._machine
@@ -121,15 +118,15 @@ class Rebalancing:
             else:
                 self._prepared()
         else:
-            give_up = self.rules.give_up_before_join(owned, machine.topics)
+            give_up = self.rules.give_up_before_join(owned, machine.subscription.topics)
             if give_up is not None:
-                machine.call_listener("onPartitionsRevoked", give_up, self._gave_up_before_join)
+                machine.call_listener("onPartitionsRevoked", give_up, self._revoked_before_join)
             else:
                 self._prepared()
         return machine.polling
 
     def _commit_before_join(self) -> bool:
-        """Commit what was consumed, for at most the rebalance timeout. False while that goes on."""
+        """Commit the positions, for at most the rebalance timeout. False while the commit is in progress."""
         machine = self._machine
         now_us, config = machine.now_us, machine.config
         if not config.enable_auto_commit:
@@ -137,8 +134,8 @@ class Rebalancing:
         if not self._prepare_until_us:
             self._prepare_until_us = now_us + config.max_poll_interval_ms * 1000
         if now_us < self._prepare_until_us:
-            if now_us < self._commit_again_us:
-                machine.wake_at(min(self._commit_again_us, self._prepare_until_us))
+            if now_us < self._commit_retry_us:
+                machine.wake_at(min(self._commit_retry_us, self._prepare_until_us))
                 return False
             if self._commit is None:
                 if not self.rules.serve_while_joining:
@@ -150,24 +147,24 @@ class Rebalancing:
                 return False
             if result is Result.RETRIABLE:
                 self._commit = None
-                self._commit_again_us = now_us + config.retry_backoff_ms * 1000
-                machine.wake_at(min(self._commit_again_us, self._prepare_until_us))
+                self._commit_retry_us = now_us + config.retry_backoff_ms * 1000
+                machine.wake_at(min(self._commit_retry_us, self._prepare_until_us))
                 return False
         self._commit = None
-        self._prepare_until_us = self._commit_again_us = 0
+        self._prepare_until_us = self._commit_retry_us = 0
         return True
 
     def _lost_before_join(self, lost: tuple[TopicPartition, ...], raised: bool) -> None:
         self._report_lost(lost)
         self._prepared(raised)
 
-    def _gave_up_before_join(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+    def _revoked_before_join(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
         self._report_revoked(revoked)
         self._prepared(raised)
 
     def _prepared(self, raised: bool = False) -> None:
         self.is_leader = False
-        self._machine.metadata.want(self._machine.topics)
+        self._machine.metadata.want(self._machine.subscription.topics)
         if raised:
             self._machine.raise_to_application("a callback of the rebalance listener raised")
 
@@ -190,11 +187,10 @@ class Rebalancing:
             )
         )
 
-    # --- what the JoinGroup says -------------------------------------------------------------------------------
+    # --- subscriptions -----------------------------------------------------------------------------------------
 
     def subscriptions(self) -> tuple[JoinProtocol, ...]:
-        """The subscription for each configured assignor, best first."""
-        machine = self._machine
+        machine, topics = self._machine, self._machine.subscription.topics
         version, rack = machine.versions.subscription, machine.config.client_rack or None
         owned, generation = tuple(sorted(self._positions.owned())), self._membership.generation.id
         self._known = ()
@@ -202,7 +198,7 @@ class Rebalancing:
             JoinProtocol(
                 name=name,
                 metadata=self.rules.write_subscription(
-                    Subscription(machine.topics, assignor.user_data(machine.topics), owned, generation, rack),
+                    Subscription(topics, assignor.user_data(topics), owned, generation, rack),
                     version,
                 ),
             )
@@ -212,16 +208,16 @@ class Rebalancing:
     # --- the leader --------------------------------------------------------------------------------------------
 
     def lead(self, reply: JoinGroupReply) -> None:
-        """onLeaderElected: decide for everybody, once the metadata of all their topics is here."""
+        """onLeaderElected: assign for all members, once the metadata of all their topics is known."""
         try:
-            told = {row.member_id: self.rules.leading.read(row.metadata) for row in reply.members}
+            by_member = {row.member_id: self.rules.leading.read(row.metadata) for row in reply.members}
         except CodecError as error:
             self._membership.leading_failed(f"a member's subscription cannot be read: {error}")
             return
         metadata = self._machine.metadata
-        topics = {topic for one in told.values() for topic in one.subscription.topics}
-        metadata.want(tuple(sorted(topics.union(self._machine.topics))))
-        self._leading = reply, told
+        topics = {topic for one in by_member.values() for topic in one.subscription.topics}
+        metadata.want(tuple(sorted(topics.union(self._machine.subscription.topics))))
+        self._leading = reply, by_member
         if not metadata.stale:
             self._assign()
 
@@ -231,7 +227,7 @@ class Rebalancing:
         return self._leading is not None
 
     def metadata_refreshed(self, changed: bool) -> None:
-        """Metadata came: a waiting leader goes on; a leader of a stable group may have to rebalance it."""
+        """Metadata arrived: continue as the waiting leader, or check whether the stable group needs a rebalance."""
         if self._leading is not None:
             if not self._machine.metadata.behind:
                 self._assign()
@@ -242,11 +238,11 @@ class Rebalancing:
                 self._check_metadata()
 
     def coordinator_lost(self) -> None:
-        """Until it is found again poll() looks at nothing else: what metadata bring meanwhile is only noted."""
+        """Only collect snapshots of metadata from now on: poll() checks none until the coordinator is found."""
         self._snapshots = [(0, self._snapshot())] if self.is_leader else []
 
     def coordinator_found(self) -> None:
-        """poll() goes on with the snapshot that it took when it began; metadata of since then count in the next one.
+        """Let poll() continue with the snapshot of its beginning. The next poll() sees later metadata.
 
         Source: ``ConsumerCoordinator.poll`` (3.4.1): ``maybeUpdateSubscriptionMetadata``, then
         ``coordinatorUnknownAndUnreadySync`` for all its time, and only then ``rejoinNeededOrPending``.
@@ -260,20 +256,20 @@ class Rebalancing:
             self._check_against(taken[-1] if taken else self._snapshot())
         self._check_metadata()
 
-    def go_on_leading(self) -> None:
-        """The assignor has what it waited for; metadata that is under way is waited for, too."""
+    def resume_leading(self) -> None:
+        """Assign, now that the assignor has its missing input, unless metadata is still on its way."""
         if self._leading is not None and not self._machine.metadata.behind:
             self._assign()
 
     def membership_reset(self) -> None:
-        """The member is none any more; what the leader waited for is in vain."""
+        """React to a reset of the membership: stop waiting as the leader."""
         self._incompatible = None
         if self._leading is not None:
             self._leading = None
             self._membership.leading_ended()
 
     def _check_metadata(self) -> None:
-        """Kafka's ``rejoinNeededOrPending``: the leader's assignment is from other metadata than there is now."""
+        """Rejoin if the leader's assignment used other metadata than the present (``rejoinNeededOrPending``)."""
         self._check_against(self._snapshot())
 
     def _check_against(self, snapshot: Topics) -> None:
@@ -288,12 +284,12 @@ class Rebalancing:
 
     def _assign(self) -> None:
         assert self._leading is not None
-        reply, told = self._leading
+        reply, by_member = self._leading
         self._leading = None
         machine = self._machine
         membership = self._membership
         self.is_leader = True
-        self._known = tuple(sorted(told))
+        self._known = tuple(sorted(by_member))
         self._assigned_from = self._snapshot()
         if reply.skip_assignment:
             membership.send_sync(())
@@ -302,7 +298,7 @@ class Rebalancing:
         if assignor is None:
             membership.leading_failed(f"the coordinator selected an unknown protocol: {reply.protocol_name}")
             return
-        members = {row.member_id: _subscriber(told[row.member_id], row.instance_id) for row in reply.members}
+        members = {row.member_id: _subscriber(by_member[row.member_id], row.instance_id) for row in reply.members}
         topics = machine.metadata.cluster.seen_by_assignor(machine.metadata.interest)
         try:
             decided = assignor.assign(topics, members)
@@ -310,41 +306,42 @@ class Rebalancing:
             membership.leading_failed(str(error))
             return
         if decided is None:
-            self._leading = reply, told
+            self._leading = reply, by_member
             return
         too_early = self.rules.moved_too_early(assignor.name, members, decided.partitions)
         if too_early:
             names = ", ".join(f"{topic}-{number}" for topic, number in too_early)
-            membership.leading_failed(f"{assignor.name} gave away what others still own: {names}")
+            membership.leading_failed(f"{assignor.name} assigned partitions that other members still own: {names}")
             return
         leading, version, bytes_of = self.rules.leading, machine.versions.subscription, decided.user_data
         rows: list[MemberAssignment] = []
-        for one, given in leading.segment(decided.partitions, told).items():
+        for one, given in leading.segment(decided.partitions, by_member).items():
             if one in bytes_of:
                 given = evolve(given, user_data=bytes_of[one])
-            rows.append(MemberAssignment(member_id=one, assignment=leading.write(given, told[one].version, version)))
+            rows.append(
+                MemberAssignment(member_id=one, assignment=leading.write(given, by_member[one].version, version))
+            )
         membership.send_sync(tuple(rows))
 
     # --- after the join ----------------------------------------------------------------------------------------
 
     def complete(self, data: bytes) -> bool:
-        """onJoinComplete; called again with the same bytes if a callback raised. False: poll again."""
         machine, membership = self._machine, self._membership
-        again, self._raised = self._raised, False
+        repeated, self._raised = self._raised, False
         if not self.is_leader:
             self._assigned_from = None
         if membership.generation.protocol not in self._assignors:
             why = f"the coordinator selected an unknown protocol: {membership.generation.protocol}"
-            return self._cannot_take(why)
+            return self._reject_assignment(why)
         if len(data) < 2:
-            return self._cannot_take("the leader left this member out of the assignment")
+            return self._reject_assignment("the leader left this member out of the assignment")
         try:
             given = self.rules.read_assignment(data)
         except CodecError as error:
-            return self._cannot_take(f"the assignment cannot be read: {error}")
-        if not again:
+            return self._reject_assignment(f"the assignment cannot be read: {error}")
+        if not repeated:
             membership.assignment_received(given.assigned)
-        if not self._covers({topic for topic, _ in given.assigned}):
+        if not self._is_subscribed_to({topic for topic, _ in given.assigned}):
             membership.assignment_taken()
             membership.request_rejoin(NOT_SUBSCRIBED)
             return True
@@ -352,11 +349,11 @@ class Rebalancing:
         if changes.violation:
             self._refuse(changes.violation)
         if changes.violation or changes.failed:
-            return self._cannot_take(changes.violation or changes.failed)
+            return self._reject_assignment(changes.violation or changes.failed)
         self._taking = membership.generation, given
-        self._look_for_error(changes.incompatible)
+        self._check_incompatible(changes.incompatible)
         if changes.revoked:
-            after = self._reduced_and_rejoins if changes.rejoin else self._reduced
+            after = self._revoked_and_rejoins if changes.rejoin else self._revoked_after_join
             machine.call_listener("onPartitionsRevoked", changes.revoked, after)
         else:
             if changes.rejoin:
@@ -364,25 +361,25 @@ class Rebalancing:
             self._take()
         return machine.polling
 
-    def _covers(self, assigned: set[str]) -> bool:
-        """Whether all of it is subscribed to. What else matches a pattern is from now on, too: the leader knew first.
+    def _is_subscribed_to(self, assigned: set[str]) -> bool:
+        """Whether the assigned topics are subscribed.
 
-        Source: ``SubscriptionState.checkAssignmentMatchedSubscription``,
-        ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
+        Topics that match the pattern become subscribed: the leader knew them earlier than this member. Source:
+        ``SubscriptionState.checkAssignmentMatchedSubscription``, ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
         """
         machine = self._machine
-        if machine.pattern is None or assigned.issubset(machine.topics):
-            return assigned.issubset(machine.topics)
-        if not all(map(machine.pattern.matches, assigned)):
+        if machine.subscription.pattern is None or assigned.issubset(machine.subscription.topics):
+            return assigned.issubset(machine.subscription.topics)
+        if not all(map(machine.subscription.pattern.matches, assigned)):
             return False
-        before = machine.topics
-        machine.subscribe_from_pattern((*before, *assigned))
+        before = machine.subscription.topics
+        machine.subscription.match((*before, *assigned), keeps_others=self.is_leader)
         if self._membership.joined_topics == before:
-            self._membership.joined_topics = machine.topics
+            self._membership.joined_topics = machine.subscription.topics
         return True
 
-    def _look_for_error(self, incompatible: bool) -> None:
-        """Count an assignment that says INCOMPATIBLE_MEMBERS, once per generation, and ask again if the rules do."""
+    def _check_incompatible(self, incompatible: bool) -> None:
+        """Count an assignment with INCOMPATIBLE_MEMBERS once per generation, and rejoin if the rules say so."""
         before, self._incompatible = self._incompatible, None
         if not incompatible:
             return
@@ -399,21 +396,21 @@ class Rebalancing:
         generation, member_id, _ = self._membership.generation
         self._machine.note(AssignmentRefused(group=self._group, member_id=member_id, generation=generation, why=why))
 
-    def _cannot_take(self, why: str) -> bool:
+    def _reject_assignment(self, why: str) -> bool:
         self._machine.fail(ErrorCode.UNKNOWN_SERVER_ERROR, why)
         return False
 
-    def _reduced_and_rejoins(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+    def _revoked_and_rejoins(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
         self._membership.request_rejoin(Rejoin.REVOKED)
-        self._reduced(revoked, raised)
+        self._revoked_after_join(revoked, raised)
 
-    def _reduced(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
+    def _revoked_after_join(self, revoked: tuple[TopicPartition, ...], raised: bool) -> None:
         self._report_revoked(revoked)
         self._raised = raised
         self._take()
 
     def _take(self) -> None:
-        """Own what was assigned, and tell the listener what is new (also when nothing is)."""
+        """Own the assigned partitions, and call onPartitionsAssigned, also without new partitions."""
         assert self._taking is not None
         machine = self._machine
         (generation, member_id, protocol), given = self._taking
@@ -444,7 +441,7 @@ class Rebalancing:
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def give_up_everything(self, then: Callable[[], None]) -> None:
-        """onLeavePrepare: lost or revoked, whichever is true; ``then`` when the callback is over."""
+        """onLeavePrepare: give up all partitions as lost or revoked; ``then`` follows the callback."""
         machine = self._machine
         self._positions.stop_serving()
         owned, membership = self._positions.owned(), self._membership
@@ -467,13 +464,17 @@ class Rebalancing:
             machine.call_listener("onPartitionsRevoked", owned, revoked)
 
 
-def _subscriber(told: ToldByMember, instance_id: str | None) -> Subscriber:
-    said = told.subscription
-    return Subscriber(said.topics, said.owned, said.generation, said.rack, instance_id, said.user_data)
+def _subscriber(member: MemberSubscription, instance_id: str | None) -> Subscriber:
+    its = member.subscription
+    return Subscriber(its.topics, its.owned, its.generation, its.rack, instance_id, its.user_data)
 
 
 def assignors_of(config: ConsumerConfig, assignors: Mapping[str, Assignor]) -> tuple[Assignor, ...]:
-    """Those that a consumer is configured with, best first. Raises ``ValueError``: one that nobody knows."""
+    """The configured assignors, the preferred one first.
+
+    Raises:
+        ValueError: the configuration names an unknown assignor.
+    """
     for name in config.partition_assignment_strategy:
         if name not in assignors:
             raise ValueError(f"partition.assignment.strategy: no assignor is called {name!r}")

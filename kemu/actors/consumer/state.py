@@ -1,4 +1,4 @@
-"""The states of a member, and what it knows of its membership.
+"""The states of a member, and its view of its membership.
 
 Source: Kafka's ``AbstractCoordinator.MemberState`` and ``Generation``.
 """
@@ -11,25 +11,25 @@ from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, MemberId
 
 
 class MemberState(Enum):
-    """The states of Kafka's ``AbstractCoordinator``, and two for a consumer that is of no use any more."""
+    """The states of Kafka's ``AbstractCoordinator``, and two final states of a closed or failed consumer."""
 
     UNJOINED = "UNJOINED"
-    """Not a member, or not known to be one any more. Silent.
+    """Not a member, as far as the consumer knows. It sends nothing to the group.
 
     leads to: PREPARING_REBALANCE when a poll sends JoinGroup
     """
     PREPARING = "PREPARING_REBALANCE"
-    """JoinGroup is under way. No heartbeats: the coordinator takes the parked request for a sign of life.
+    """JoinGroup is in flight. No heartbeats: the coordinator counts the parked request as a sign of life.
 
     leads to: COMPLETING_REBALANCE on its success; UNJOINED when reset
     """
     COMPLETING = "COMPLETING_REBALANCE"
-    """SyncGroup is under way, or the leader computes. Heartbeats run.
+    """SyncGroup is in flight, or the leader computes the assignment. Heartbeats run.
 
     leads to: STABLE on its success; PREPARING_REBALANCE when it failed; UNJOINED when reset
     """
     STABLE = "STABLE"
-    """An assignment was received. Heartbeats run, commits are allowed.
+    """The member has its assignment. Heartbeats run, commits are allowed.
 
     leads to: PREPARING_REBALANCE when a rejoin is needed; UNJOINED when reset
     """
@@ -49,13 +49,13 @@ MAY_FOLLOW: dict[MemberState, frozenset[MemberState]] = {
     MemberState.CLOSED: _LIVING,
     MemberState.FAILED: _LIVING,
 }
-"""New state: the states it may follow."""
+"""New state -> the states that may precede it."""
 
 BEATING = (MemberState.COMPLETING, MemberState.STABLE)
 
 
 class Generation(NamedTuple):
-    """What a member knows of its membership; requests remember the one they were sent with."""
+    """A member's view of its membership. Each request keeps the one at its sending."""
 
     id: int
     member_id: MemberId
@@ -65,8 +65,8 @@ class Generation(NamedTuple):
 NEVER_JOINED: Final = Generation(NO_GENERATION, UNKNOWN_MEMBER, None)
 
 
-class Again(Enum):
-    """What the join loop does after a failure."""
+class Retry(Enum):
+    """Reaction of the join loop to a failure."""
 
     NOW = "now"
     LATER = "after a backoff"
@@ -82,18 +82,18 @@ class Joined(NamedTuple):
 class Refused(NamedTuple):
     """JoinGroup or SyncGroup failed."""
 
-    again: Again
+    retry: Retry
     error: ErrorCode
     why: str
     exception: str = ""
-    """What Kafka's client raises, where that is not named as the error is."""
+    """Exception of Kafka's client, if its name does not follow from the error's."""
 
 
 Outcome: TypeAlias = Joined | Refused
 
 
 class Result(Enum):
-    """How a commit ended."""
+    """Outcome of a commit."""
 
     DONE = "done"
     RETRIABLE = "may succeed when tried again"

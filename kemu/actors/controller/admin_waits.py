@@ -1,11 +1,11 @@
-"""Answers to admins that wait until our own broker's metadata shows what was asked for, or their time is over.
+"""Delayed answers to admins: they wait until the own broker's metadata shows the result, or until their timeout.
 
-A topic is created when its nodes are in the store; the admin hears so when its partitions have leaders: an admin who
-asks our broker next finds what the answer promised. What is not seen in time is answered REQUEST_TIMED_OUT and happens
-all the same. The time counts from the request's arrival.
+A topic is created when its nodes are in the store. The admin gets the answer when its partitions have leaders, so that
+a further request to this broker finds them. An unfinished request is answered REQUEST_TIMED_OUT, and still takes
+effect. The timeout counts from the request's arrival.
 
-What our broker knows is what we told it and it answered: all of its metadata comes from here while we control. One
-that resigns hears no more of it, so that what waits then runs out of time; Kafka's looks at its broker's cache.
+The own broker's metadata are the requests that this controller sent and the broker acknowledged. After it has resigned,
+the controller sees no more of them, so that waiting answers time out; Kafka's controller reads its broker's cache.
 Source: Kafka 2.8 ``DelayedCreatePartitions``, ``DelayedDeleteTopics``, ``DelayedElectLeader``.
 """
 
@@ -21,14 +21,14 @@ from kemu.protocol.messages.control import LEADER_DURING_DELETE, NO_LEADER, Upda
 from kemu.protocol.names import TopicPartition
 
 Leaders: TypeAlias = Mapping[TopicPartition, int]
-"""What our broker's metadata says; partitions of topics being deleted are not in it."""
+"""Leaders in the own broker's metadata; partitions of topics being deleted are absent."""
 
 
-class Later(NamedTuple):
-    """An answer that waits.
+class DelayedReply(NamedTuple):
+    """A delayed answer.
 
-    ``awaited``: a row of the answer -> whether the metadata shows it. ``reply``: the answer, given the rows that were
-    not seen in time.
+    ``awaited``: a row of the answer -> whether the metadata shows it. ``reply``: builds the answer from the rows that
+    are not in the metadata in time.
     """
 
     awaited: Mapping[Hashable, Callable[[Leaders], bool]]
@@ -37,39 +37,39 @@ class Later(NamedTuple):
 
 
 def all_led(partitions: Collection[TopicPartition]) -> Callable[[Leaders], bool]:
-    """These have leaders."""
+    """A condition: these partitions have leaders."""
     return lambda leaders: all(leaders.get(at, NO_LEADER) != NO_LEADER for at in partitions)
 
 
 def led_by(at: TopicPartition, leader: int) -> Callable[[Leaders], bool]:
-    """This one has this leader."""
+    """A condition: this partition has this leader."""
     return lambda leaders: leaders.get(at) == leader
 
 
-def topic_gone(topic: str) -> Callable[[Leaders], bool]:
-    """No partition of it is known."""
+def topic_deleted(topic: str) -> Callable[[Leaders], bool]:
+    """A condition: the metadata has no partition of the topic."""
     return lambda leaders: all(name != topic for name, _ in leaders)
 
 
 class AdminWaits:
-    """A part of the controller."""
+    """The controller's part for delayed answers."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
-        self._held: Parking[int, tuple[Caller, Later]] = Parking(machine, ControllerTimer.ADMIN)
+        self._held: Parking[int, tuple[Caller, DelayedReply]] = Parking(machine, ControllerTimer.ADMIN)
         self._last_number = 0
         self._leaders: dict[TopicPartition, int] = {}
 
     def handle(self, event: Event) -> bool:
-        """Take an event of a request that waits; False if it is none."""
+        """Handle an event of a delayed answer; False for other events."""
         match event:
             case TimerFired(key=(ControllerTimer.ADMIN, number)):
                 self._answer(*self._held.time_is_over(int(number)))
                 return True
         return False
 
-    def hold(self, task: Task, later: Later) -> None:
-        """Answer now if all is seen, or there is no time; else wait."""
+    def hold(self, task: Task, later: DelayedReply) -> None:
+        """Answer now if all rows are in the metadata or the time is over; otherwise wait."""
         assert task.caller is not None
         left_us = later.timeout_ms * 1_000 - (self._machine.now_us - task.asked_at_us)
         if left_us <= 0 or not self._unseen(later):
@@ -78,8 +78,10 @@ class AdminWaits:
         self._last_number += 1
         self._held.hold(self._last_number, (task.caller, later), left_us)
 
-    def heard(self, broker: int, request: object, reply: object) -> None:
-        """A broker answered: when ours took metadata, what waited for it is answered."""
+    def answered(self, broker: int, request: object, reply: object) -> None:
+        """A broker answered a request: if it is the own broker's UpdateMetadata, send the answers that waited for
+        it.
+        """
         match request, reply:
             case UpdateMetadata(), UpdateMetadataReply(error_code=ErrorCode.NONE) if broker == self._machine.broker_id:
                 pass
@@ -96,12 +98,12 @@ class AdminWaits:
             assert held is not None
             self._answer(*held)
 
-    def forget(self) -> None:
-        """We do not control any more: somebody else tells our broker now."""
+    def clear(self) -> None:
+        """The controller has resigned: from now on another controller sends the metadata."""
         self._leaders = {}
 
-    def _unseen(self, later: Later) -> list[Hashable]:
+    def _unseen(self, later: DelayedReply) -> list[Hashable]:
         return [row for row, is_seen in later.awaited.items() if not is_seen(self._leaders)]
 
-    def _answer(self, caller: Caller, later: Later) -> None:
+    def _answer(self, caller: Caller, later: DelayedReply) -> None:
         self._machine.reply(caller, later.reply(self._unseen(later)))

@@ -1,21 +1,22 @@
-"""Partitions move to other brokers as they did to Kafka 2.3: all new replicas beside all old ones, then only the new.
+"""Reassignment up to Kafka 2.3: all new replicas join all old ones; later only the new ones stay.
 
-The old tool asks for it by a node of the store (``/admin/reassign_partitions``), which tells what is still to be done:
-nobody can ask for anything else until it is gone, and nobody can take it back. With OAR for the replicas that a
-partition has and RAR for those that it is to have:
+The old tool writes a node in the store (``/admin/reassign_partitions``), which lists the unfinished partitions. Until
+it is
+deleted, nothing else can be requested and nothing cancelled. OAR are the current replicas of a partition, RAR the
+requested ones:
 
 =====  =============================================================================================================
-1      not all of RAR in sync: OAR + RAR into the store and into memory (in which order is not defined; RAR first here)
-2 3    raise the leader epoch and tell OAR + RAR; start the replicas that are new, and wait for the ISR
+1      not all of RAR in sync: OAR + RAR into the store and into memory (in undefined order; RAR first here)
+2 3    raise the leader epoch and send OAR + RAR; start the new replicas, and wait for the ISR
 5      all of RAR in sync: they are online
-6 7    in memory only RAR is assigned; elect a leader out of it if the old one goes, else raise the leader epoch
-8 9    who is in OAR alone leaves the ISR, is stopped, and deleted
+6 7    in memory only RAR is assigned; elect a leader among RAR if the old one leaves, else raise the leader epoch
+8 9    replicas only in OAR leave the ISR, are stopped, and deleted
 10     the store has RAR
-11     the partition is struck out of the node, which goes with the last one
-12     all brokers are told; deletions of the topic may go on
+11     remove the partition from the node, and delete the node with the last one
+12     send metadata to all brokers; deletions of the topic may continue
 =====  =============================================================================================================
 
-OAR stands nowhere by itself: a new controller finds it within the list that step 1 wrote. Source: Kafka 2.3
+OAR is not stored separately: a new controller finds it within the list of step 1. Source: Kafka 2.3
 ``KafkaController.onPartitionReassignment``; KIP-435, "Existing algorithm".
 """
 
@@ -50,16 +51,18 @@ STATE_OF_ANY = "/brokers/topics/*/partitions/*/state"
 
 
 class AllAtOnceReassignment:
-    """A part of the controller."""
+    """The controller's part for reassignment up to Kafka 2.3."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
         self._work = ReassignmentWork(machine)
         self._targets: dict[TopicPartition, tuple[int, ...]] = {}
-        """What is under way, and where it goes."""
+        """Partitions being reassigned, with their targets."""
 
     def subscribe(self, to: Dispatch) -> None:
-        """The tool asks; ISRs and brokers change; controllers fail. There are no requests for it yet."""
+        """Subscribe to the tool's node, to changes of ISRs and brokers, and to failovers. The later request APIs are
+        refused.
+        """
         to.on_request(AlterPartitionReassignments, Job("admin", self._no_such_api))
         to.on_request(ListPartitionReassignments, Job("admin", self._no_such_list))
         to.on_watch(REASSIGN_PARTITIONS, Job("reassign-partitions", self._asked), WatchEventKind.NODE_CREATED)
@@ -77,10 +80,10 @@ class AllAtOnceReassignment:
         yield from ()
         return ListPartitionReassignmentsReply(error_code=ErrorCode.UNSUPPORTED_VERSION, topics=())
 
-    # --- what wakes it -----------------------------------------------------------------------------------------
+    # --- triggers ------------------------------------------------------------------------------------------------
 
     def _asked(self, *, resumed: bool = False) -> Work[None]:
-        """The node is there (again): begin what is not under way, strike out what cannot be done."""
+        """The node exists: start partitions that are not in progress, and remove impossible ones from the node."""
         rows = yield from self._work.asked_in_store()
         failed: dict[TopicPartition, None] = {}
         for at, target in rows.items():
@@ -92,7 +95,7 @@ class AllAtOnceReassignment:
         begun = {at: to for at, to in rows.items() if at not in failed and at not in self._targets}
         yield from self._begin(begun, resumed=resumed)
         if failed:
-            yield from self._strike_out(failed)
+            yield from self._remove_requests(failed)
 
     def _refusal(self, at: TopicPartition, target: tuple[int, ...]) -> str:
         context = self._machine.context
@@ -116,24 +119,24 @@ class AllAtOnceReassignment:
         machine.deletion.wait_for_reassignment(topic for topic, _ in targets)
         for at in targets:
             try:
-                yield from self._try(at)
+                yield from self._try_step(at)
             except StoreRefused as error:
                 name = f"{at[0]}-{at[1]}"
                 machine.note(StateChangeRefused(what=name, old="", new="reassigned", why=str(error)))
                 self._targets.pop(at, None)
                 context.reassigning.pop(at, None)
-                yield from self._strike_out({at: None})
+                yield from self._remove_requests({at: None})
 
     def _take_over(self) -> Work[None]:
-        """A new controller: the node tells what is to be done."""
+        """A new controller: resume the partitions in the node."""
         self._targets = {}
         yield from self._asked(resumed=True)
 
     def _brokers_started(self, brokers: list[int]) -> Work[None]:
-        """What waits for one of these is begun again: it must be told."""
+        """Restart partitions that wait for one of these brokers, which need the requests again."""
         for at, target in list(self._targets.items()):
             if any(broker in target for broker in brokers):
-                yield from self._try(at)
+                yield from self._try_step(at)
 
     def _isrs_changed(self, partitions: list[TopicPartition]) -> Work[None]:
         for at in partitions:
@@ -150,7 +153,7 @@ class AllAtOnceReassignment:
 
     # --- one partition -----------------------------------------------------------------------------------------
 
-    def _try(self, at: TopicPartition) -> Work[None]:
+    def _try_step(self, at: TopicPartition) -> Work[None]:
         """Steps 1 to 3, or 5 to 12. May be repeated at any time."""
         machine, context, target = self._machine, self._machine.context, self._targets[at]
         isr = yield from self._work.read_isr(at)
@@ -203,11 +206,11 @@ class AllAtOnceReassignment:
         del self._targets[at]
         context.reassigning.pop(at, None)
         machine.note(ReassignmentFinished(topic=at[0], partition=at[1], replicas=target))
-        yield from self._strike_out({at: None})
+        yield from self._remove_requests({at: None})
         machine.batch.send_metadata(context.live, (at,))
         yield from machine.deletion.resume_for((at[0],))
 
-    def _strike_out(self, partitions: Mapping[TopicPartition, None]) -> Work[None]:
-        gone = yield from self._work.strike_out(lambda at, _: at in partitions)
-        if gone:
+    def _remove_requests(self, partitions: Mapping[TopicPartition, None]) -> Work[None]:
+        is_emptied = yield from self._work.remove_requests(lambda at, _: at in partitions)
+        if is_emptied:
             self._machine.right_after(Job("reassign-partitions", self._asked))

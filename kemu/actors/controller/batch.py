@@ -1,9 +1,9 @@
-"""The requests of one move of the state machines, gathered per broker and then queued in one go.
+"""The requests of one state change, collected per broker and then queued together.
 
-A batch is begun empty; what is left in it from a move that failed half-way is a mistake that the next move notices
-(``BatchNotEmpty``). Later entries of a partition replace earlier ones, except that "is new" and "delete" stick. Per
-broker the order is LeaderAndIsr, UpdateMetadata, StopReplica; only live brokers (those that shut down included) are
-sent anything, under the broker epoch the controller knows.
+A batch begins empty. If a failed state change left requests in it, the next one detects that (``BatchNotEmpty``). Later
+entries of a partition replace earlier ones, except that "is new" and "delete" stick. Per broker the order is
+LeaderAndIsr, UpdateMetadata, StopReplica. Only live brokers (including those that shut down) receive requests, with the
+broker epoch that the controller knows.
 
 Source: Kafka 2.8 ``ControllerBrokerRequestBatch``.
 """
@@ -35,11 +35,11 @@ Send = Callable[[int, object, int], None]
 
 
 class BatchNotEmpty(Exception):
-    """A move began while requests of another were still in the batch."""
+    """A state change began while requests of another were still in the batch."""
 
 
 class BatchUnderWay(Exception):
-    """Metadata was to be sent while a batch was half full: the controller gives up its office."""
+    """Metadata was to be sent while another batch was open: the controller resigns."""
 
 
 class ControlBatch:
@@ -65,18 +65,18 @@ class ControlBatch:
             raise BatchNotEmpty
 
     def clear(self) -> None:
-        """Forget what is gathered."""
+        """Discard the collected requests."""
         self._leader_and_isr = {}
         self._stop_replica = {}
         self._metadata_brokers = {}
         self._metadata_partitions = {}
 
-    # --- gathering ---------------------------------------------------------------------------------------------
+    # --- collecting ----------------------------------------------------------------------------------------------
 
     def add_leader_and_isr(
         self, brokers: Iterable[int], at: TopicPartition, known: Leadership, *, is_new: bool
     ) -> None:
-        """Tell these brokers who leads a partition that we know; every live broker gets the metadata."""
+        """Send these brokers the leadership of a partition; every live broker gets the metadata."""
         assignment, state = self._context.assignment(at), known.state
         assert assignment is not None, f"{at} is led but has no assignment"
         rows: dict[bool, LeaderAndIsrPartition] = {}
@@ -104,7 +104,7 @@ class ControlBatch:
         self.add_update_metadata(self._context.live, (at,))
 
     def add_stop_replica(self, brokers: Iterable[int], at: TopicPartition, *, delete: bool) -> None:
-        """Tell these brokers to stop their replica."""
+        """Send these brokers a request to stop their replica."""
         known = self._context.leadership.get(at)
         if self._context.is_queued_for_deletion(at[0]):
             epoch = EPOCH_DURING_DELETE
@@ -120,7 +120,7 @@ class ControlBatch:
             )
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """Tell these brokers about partitions (those without leadership are left out) and who lives."""
+        """Send these brokers metadata: the partitions (without those that have no leadership) and the live brokers."""
         self._metadata_brokers.update(dict.fromkeys(broker for broker in brokers if broker >= 0))
         for at in partitions:
             known = self._context.leadership.get(at)
@@ -146,10 +146,10 @@ class ControlBatch:
         )
 
     def send_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """A batch of its own: tell brokers who lives, and about these partitions.
+        """Send brokers metadata about live brokers and these partitions, as a batch of its own.
 
         Raises:
-            IllegalState: the batch was not empty; it is now.
+            BatchUnderWay: the batch was not empty; it is now.
         """
         try:
             self.begin()
@@ -162,7 +162,7 @@ class ControlBatch:
     # --- sending -----------------------------------------------------------------------------------------------
 
     def send(self) -> None:
-        """Queue everything and be empty."""
+        """Queue all requests and empty the batch."""
         epoch = self._context.epoch
         for broker, rows in self._leader_and_isr.items():
             if broker in self._context.live:

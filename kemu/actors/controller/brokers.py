@@ -1,8 +1,8 @@
-"""Brokers come, go, bounce, and ask for leave: what the controller does about it.
+"""The controller's reaction to brokers that start, fail, restart, or request a controlled shutdown.
 
-Which brokers changed is read from the store when the event is handled, never taken from what woke us: changes pile up
-while another event runs. A broker registered under a higher epoch than we knew was away in between (KIP-380) and is
-treated as failed and started. Source: Kafka 2.8 ``KafkaController``.
+The changed brokers are read from the store when the event is handled, not taken from the event: further changes may
+arrive while another event is handled. A broker registered under a higher epoch than known was down in between
+(KIP-380); it is handled as failed and then started. Source: Kafka 2.8 ``KafkaController``.
 """
 
 from kemu.actors.controller.context import LiveBroker, PartitionPhase, PartitionReplica, ReplicaPhase
@@ -23,29 +23,29 @@ from kemu.protocol.notes.replication import BrokersChanged, ControlledShutdownAn
 
 
 class BrokerChanges:
-    """A part of the controller."""
+    """The controller's part for brokers."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:
-        """Registrations come and go; brokers ask for leave."""
+        """Subscribe to registrations and to controlled shutdowns."""
         to.on_watch(BROKER_IDS, Job("brokers", self.changed))
         to.on_request(ControlledShutdown, Job("admin", self.shut_down))
 
     def registered(self) -> Work[dict[int, LiveBroker]]:
-        """The brokers that are registered now, ascending; sets the watch on them."""
+        """The registered brokers, ascending; sets a watch on them."""
         listed = yield from ask_one(children(BROKER_IDS, watch=True))
         ids = sorted(int(name) for name in listed.children)
         results = yield from ask([get(broker_path(broker)) for broker in ids])
         found = {}
         for broker, result in zip(ids, results, strict=True):
-            if result.code is StoreCode.OK:  # else it went between the two reads
+            if result.code is StoreCode.OK:  # otherwise its registration ended between the two reads
                 found[broker] = LiveBroker(result.czxid, *read_broker(result.data))
         return found
 
     def changed(self) -> Work[None]:
-        """The set of registered brokers may have changed."""
+        """Compare the registered brokers with the known ones, and handle the differences."""
         machine, context = self._machine, self._machine.context
         now = yield from self.registered()
         known = context.live
@@ -79,37 +79,37 @@ class BrokerChanges:
             yield from self.died(dead)
 
     def started(self, brokers: list[int]) -> Work[None]:
-        """These are live now: tell everybody, start their replicas, elect leaders that were missing."""
+        """These brokers are live now: send metadata, start their replicas, elect missing leaders."""
         machine, context = self._machine, self._machine.context
         for broker in brokers:
             context.offline_dirs.pop(broker, None)
         if machine.rules.metadata_before_leadership:
-            self._tell_metadata(brokers)
+            self._send_metadata(brokers)
         replicas = context.replicas_on(brokers)
         yield from self._machine.replicas.move(replicas, ReplicaPhase.ONLINE)
         yield from self._machine.partitions.trigger_online()
         if not machine.rules.metadata_before_leadership:
-            self._tell_metadata(brokers)
+            self._send_metadata(brokers)
         yield from machine.dispatch.reach(Moment.BROKERS_STARTED, brokers)
 
-    def _tell_metadata(self, brokers: list[int]) -> None:
-        """The others learn who lives; the newcomers learn everything that has a leader."""
+    def _send_metadata(self, brokers: list[int]) -> None:
+        """Send the live brokers to all others, and all partitions with a leadership to the new ones."""
         context = self._machine.context
         others = [broker for broker in context.live if broker not in brokers]
         self._machine.batch.send_metadata(others, ())
         self._machine.batch.send_metadata(brokers, list(context.leadership))
 
     def died(self, brokers: list[int]) -> Work[None]:
-        """These are gone."""
+        """These brokers have failed."""
         context = self._machine.context
         for broker in brokers:
             context.offline_dirs.pop(broker, None)
             context.shutting_down.pop(broker, None)
         yield from self.replicas_went_offline(context.replicas_on(brokers))
-        yield from self._machine.dispatch.reach(Moment.BROKERS_GONE, brokers)
+        yield from self._machine.dispatch.reach(Moment.BROKERS_FAILED, brokers)
 
     def replicas_went_offline(self, replicas: list[PartitionReplica]) -> Work[None]:
-        """Elect new leaders where they led, then take them out of the ISRs."""
+        """Elect new leaders for the partitions that they led, then remove them from the ISRs."""
         context = self._machine.context
         deleting = [each for each in replicas if context.is_being_deleted(each[0])]
         others = [each for each in replicas if not context.is_being_deleted(each[0])]
@@ -125,7 +125,7 @@ class BrokerChanges:
     # --- controlled shutdown -----------------------------------------------------------------------------------
 
     def shut_down(self, request: ControlledShutdown) -> Work[ControlledShutdownReply]:
-        """A broker wants to stop: others lead what it leads, and it leaves the ISRs it can leave."""
+        """A broker shuts down: move its leaderships to others, and remove it from ISRs where possible."""
         error = self._refusal(request)
         remaining: list[RemainingPartition] = []
         if error is ErrorCode.NONE:
@@ -141,8 +141,8 @@ class BrokerChanges:
         known = context.live.get(request.broker_id)
         if known is None:
             return ErrorCode.BROKER_NOT_AVAILABLE
-        told = request.broker_epoch
-        if UNKNOWN_BROKER_EPOCH != told < known.epoch and self._machine.rules.checks_shutdown_epoch:
+        epoch = request.broker_epoch
+        if UNKNOWN_BROKER_EPOCH != epoch < known.epoch and self._machine.rules.checks_shutdown_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         return ErrorCode.NONE
 
@@ -159,7 +159,7 @@ class BrokerChanges:
         led = [at for at in concerned if context.leadership[at].state.leader == broker]
         followed = [at for at in concerned if context.leadership[at].state.leader != broker]
         yield from self._machine.partitions.move(led, PartitionPhase.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
-        # It stops fetching first, so that it does not come back into an ISR it is being taken out of.
+        # Stop fetching first, so that it cannot rejoin an ISR from which it is removed.
         batch.begin()
         for at in followed:
             batch.add_stop_replica((broker,), at, delete=False)

@@ -1,7 +1,7 @@
-"""The controller's lines to the brokers: per broker a queue, one request in flight, tried until answered.
+"""The controller's channels to the brokers: per broker a queue with one request in flight, retried until answered.
 
-So on one channel requests are neither lost nor reordered, but one may arrive twice, and late: after the broker bounced,
-or from a controller that has long been replaced. Only removing the broker empties its queue.
+On one channel requests are neither lost nor reordered. But one may arrive more than once and late: after the broker has
+restarted, or from a controller that has been replaced. Only removing the broker empties its queue.
 Source: Kafka 2.8 ``ControllerChannelManager`` and ``RequestSendThread``.
 """
 
@@ -16,14 +16,14 @@ from kemu.protocol.messages.control import LeaderAndIsrReply, StopReplicaReply, 
 from kemu.protocol.names import ActorName
 
 REPLIES = (LeaderAndIsrReply, StopReplicaReply, UpdateMetadataReply)
-"""What brokers answer to what controllers send."""
+"""The brokers' replies to controllers' requests."""
 
 Answered = Callable[[int, object, Any], None]
 """(broker, request, reply)."""
 
 
 class _Channel:
-    """One broker's queue; its head is in flight, or waits for the next try."""
+    """One broker's queue; its head is in flight, or waits for the next attempt."""
 
     __slots__ = ("broker", "host", "queue")
 
@@ -34,9 +34,9 @@ class _Channel:
 
 
 class ControllerChannels:
-    """A part of the controller. ``answered`` is called for each reply.
+    """The controller's part for channels. ``answered`` is called for each reply.
 
-    A try that fails is followed by the next after ``backoff_us``: fixed, as in ``RequestSendThread``.
+    The next attempt follows a failed one after ``backoff_us``: fixed, as in ``RequestSendThread``.
     """
 
     def __init__(self, machine: Machine, answered: Answered, *, timeout_us: int, backoff_us: int) -> None:
@@ -50,30 +50,30 @@ class ControllerChannels:
             deadline=(ControllerTimer.CHANNEL_TIMEOUT,),
         )
         self._timers: Mapping[str, Callable[..., None]] = {
-            ControllerTimer.CHANNEL_RETRY: self._try_again,
+            ControllerTimer.CHANNEL_RETRY: self._retry,
             ControllerTimer.CHANNEL_TIMEOUT: self._client.deadline_passed,
         }
         self._channels: dict[int, _Channel] = {}
 
     def add(self, broker: int, host: ActorName) -> None:
-        """Open a line to a broker."""
+        """Open a channel to a broker."""
         if broker not in self._channels:
             self._channels[broker] = _Channel(broker, host)
 
     def remove(self, broker: int) -> None:
-        """Close it; what is queued is forgotten (what is in flight may still arrive)."""
+        """Close the channel; queued requests are dropped (the one in flight may still arrive)."""
         channel = self._channels.pop(broker, None)
         if channel is not None:
             self._client.forget(channel.host)
             self._machine.stop_timer((ControllerTimer.CHANNEL_RETRY, str(broker)))
 
     def remove_all(self) -> None:
-        """Close every line."""
+        """Close every channel."""
         for broker in list(self._channels):
             self.remove(broker)
 
     def send(self, broker: int, request: object, version: int) -> None:
-        """Queue a request; to a broker without a line it is lost."""
+        """Queue a request; without a channel to the broker it is dropped."""
         channel = self._channels.get(broker)
         if channel is None:
             return
@@ -82,10 +82,10 @@ class ControllerChannels:
             self._try(channel)
 
     def handle(self, event: Event) -> bool:
-        """Take an event of the channels; False if it is none."""
+        """Handle an event of the channels; False for other events."""
         match event:
             case Received(message=message):
-                # Brokers number their requests by themselves: one may have the number of ours to its sender.
+                # Brokers number their own requests independently; such a number may equal that of a request to them.
                 return isinstance(message, REPLIES) and self._client.reply_arrived(event)
             case LinkDown(peer=peer):
                 if all(channel.host != peer for channel in self._channels.values()):
@@ -97,7 +97,7 @@ class ControllerChannels:
                 return False
         return True
 
-    def _try_again(self, broker: str) -> None:
+    def _retry(self, broker: str) -> None:
         self._try(self._channels[int(broker)])
 
     def _try(self, channel: _Channel) -> None:

@@ -1,13 +1,13 @@
-"""Settings that change while the cluster runs: written on request, and taken up by every broker when it is notified.
+"""Dynamic settings: written to the store on request, and applied by every broker when notified.
 
-Any broker takes an admin's request: it writes the settings into the store, without a fence, then a notification. Each
-broker's controller part watches the notifications, reads the settings named there and tells them to its broker part. A
-broker that starts reads all there are.
+Any broker handles an admin's request: it writes the settings into the store, without a fence, then a notification. Each
+broker's controller part watches the notifications, reads the named settings and sends them to its broker part. A
+starting broker reads all settings.
 
 Source: Kafka 2.8 ``ZkAdminManager.incrementalAlterConfigs``, ``AdminZkClient.changeEntityConfig``,
-``DynamicConfigManager``, ``TopicConfigHandler``, ``DynamicLogConfig``. Other than there notifications are not removed
-after 15 minutes (nobody reads one twice), and invalid values are INVALID_CONFIG, as from Kafka 3.4 on. Of one broker
-by its id only replication's throttled rates can be changed.
+``DynamicConfigManager``, ``TopicConfigHandler``, ``DynamicLogConfig``. Unlike there, notifications are not removed
+after 15 minutes (each is read once), and invalid values are INVALID_CONFIG, as from Kafka 3.4 on. Of a single broker
+only replication's throttled rates can be changed.
 """
 
 from collections.abc import Iterable
@@ -44,35 +44,35 @@ _FINE: Refusal = (ErrorCode.NONE, "")
 
 
 class DynamicConfigs:
-    """A part of the controller part of every broker, whether it controls or not."""
+    """The part for dynamic settings in every broker's controller part, active or not."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
         self.of_brokers: dict[str, str] = {}
-        """The settings of all brokers, by Kafka's keys: those that have a value in the store."""
+        """Settings of all brokers in the store, by Kafka's keys."""
         self._seen: dict[str, None] = {}
         """Notifications that were read."""
 
     def subscribe(self, to: Dispatch) -> None:
-        """Notifications, and requests of admins."""
+        """Subscribe to notifications, and to requests of admins."""
         to.on_watch(CONFIG_CHANGES, Job("configs", self._changed, True), WatchEventKind.NODE_CHILDREN_CHANGED)
         to.on_request(IncrementalAlterConfigs, Job("admin", self.alter, True))
 
     @property
     def allows_unclean(self) -> bool:
-        """Whether topics that do not say so themselves may have leaders that were not in sync."""
+        """Whether topics without their own setting may elect leaders outside the ISR."""
         default = self._machine.config.unclean_leader_election_enable
-        told = self.of_brokers.get(UNCLEAN_ELECTION_ENABLE)
-        return default if told is None else told == "true"
+        value = self.of_brokers.get(UNCLEAN_ELECTION_ENABLE)
+        return default if value is None else value == "true"
 
-    # --- what stands in the store ------------------------------------------------------------------------------
+    # --- settings in the store -----------------------------------------------------------------------------------
 
     def start(self) -> Work[None]:
-        """Read all there are, and watch."""
+        """Read all settings, and set the watch."""
         listed = yield from ask_one(children(CONFIG_CHANGES, watch=True))
         self._seen = dict.fromkeys(listed.children)
         topics = yield from ask_one(children(TOPIC_CONFIGS))
-        # Settings of one broker come by notifications: where there never was one, there is nothing of ours to read.
+        # Settings of one broker come with a notification: without any notification there are none to read.
         own = [broker_config_path(self._machine.broker_id)] if listed.children else []
         yield from self._take([BROKER_DEFAULTS, *own, *(topic_config_path(topic) for topic in topics.children)], ())
 
@@ -85,7 +85,7 @@ class DynamicConfigs:
         yield from self._take(dict.fromkeys(paths), paths)
 
     def _take(self, paths: Iterable[str], changed: Iterable[str]) -> Work[None]:
-        """Take up what stands there; ``changed``: those that brokers that run are notified of."""
+        """Apply the settings at these paths; ``changed``: those whose change the active controller reacts to."""
         machine, names = self._machine, list(paths)
         found = yield from ask([get(path) for path in names])
         for path, result in zip(names, found, strict=True):
@@ -96,7 +96,7 @@ class DynamicConfigs:
                 machine.request(machine.broker, OwnConfigs(settings=tuple(own.items())), 0)
                 continue
             if not is_topic_s and path != BROKER_DEFAULTS:
-                continue  # Somebody else's settings, written by a tool.
+                continue  # another broker's settings, written by a tool
             expect(result, StoreCode.NO_NODE)
             settings = read_config(result.data) if result.code is StoreCode.OK else {}
             if not is_topic_s and settings == self.of_brokers:
@@ -118,7 +118,7 @@ class DynamicConfigs:
     # --- admins ------------------------------------------------------------------------------------------------
 
     def alter(self, request: IncrementalAlterConfigs) -> Work[IncrementalAlterConfigsReply]:
-        """Write the settings of each resource whose changes are all right; others are left as they are."""
+        """Write the settings of each resource whose changes are all valid; other resources stay unchanged."""
         by_resource: dict[tuple[int, str], list[ConfigChange]] = {}
         for change in request.changes:
             by_resource.setdefault((change.resource_type, change.resource_name), []).append(change)
@@ -160,7 +160,9 @@ class DynamicConfigs:
         return _FINE
 
     def write(self, path: str, settings: dict[str, str]) -> Work[None]:
-        """Have these settings there, and all brokers notified (Kafka notifies of no new topic: its log reads them)."""
+        """Write these settings, and notify all brokers (Kafka does not notify of new topics: their logs read the
+        settings).
+        """
         data = config_data(settings.items())
         written = yield from ask_one(set_data(path, data))
         if written.code is StoreCode.NO_NODE:

@@ -1,8 +1,8 @@
-"""What the active controller believes: brokers, assignments, leadership, and the states of its two state machines.
+"""The active controller's state: brokers, assignments, leadership, and the states of its two state machines.
 
-Everything here is volatile: a new controller reads it from the store (``controller_failover``), and whatever is only
-here (states of replicas, who shuts down, failed directories) it derives or forgets. Only the two state machines, the
-failover and the topic deletions write to it. Iteration is always over dicts in a defined order, or sorted.
+All of it is volatile: a new controller reads it from the store (``failover``). State that is not stored (of replicas,
+shutdowns, failed directories) is derived again or lost. Only the two state machines, the failover and the topic
+deletions write to it. Iteration is always over dicts in a defined order, or sorted.
 
 Source: Kafka 2.8 ``ControllerContext``.
 """
@@ -19,7 +19,7 @@ PartitionReplica = tuple[str, int, int]
 
 
 class PartitionPhase(Enum):
-    """Where a partition is in its life."""
+    """The state of a partition."""
 
     NON_EXISTENT = "NonExistentPartition"
     """Never created, or deleted."""
@@ -28,11 +28,11 @@ class PartitionPhase(Enum):
     ONLINE = "OnlinePartition"
     """It has a leader."""
     OFFLINE = "OfflinePartition"
-    """Its leader died."""
+    """Its leader has failed."""
 
 
 class ReplicaPhase(Enum):
-    """Where a replica is in its life."""
+    """The state of a replica."""
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
@@ -40,11 +40,11 @@ class ReplicaPhase(Enum):
     ONLINE = "OnlineReplica"
     """Started; it may lead or follow."""
     OFFLINE = "OfflineReplica"
-    """Its broker is down, or it was told to stop."""
+    """Its broker is down, or it was stopped."""
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """Its deletion failed or cannot begin; a later event will try again."""
+    """Its deletion failed or cannot begin; a later event will retry it."""
 
 
 class LiveBroker(NamedTuple):
@@ -56,24 +56,24 @@ class LiveBroker(NamedTuple):
 
 
 class Leadership(NamedTuple):
-    """What the controller knows of a partition's state node, and the node's version."""
+    """The content of a partition's state node and the node's version, as far as the controller knows."""
 
     state: PartitionState
     zk_version: int
 
 
 class ControllerContext:
-    """One active controller's books."""
+    """One active controller's state."""
 
     def __init__(self) -> None:
         self.epoch = 0
         self.epoch_zk_version = 0
         self.live: dict[int, LiveBroker] = {}
-        """Registered brokers as last seen, those in controlled shutdown included; ascending ids."""
+        """Registered brokers as last read, including those in controlled shutdown; ascending ids."""
         self.shutting_down: dict[int, None] = {}
         self.topics: dict[str, dict[int, ReplicaAssignment]] = {}
         self.topic_ids: dict[str, int] = {}
-        """Topic -> what tells it from others of its name: the zxid that created its node."""
+        """Topic -> the zxid that created its node, which distinguishes it from other topics of its name."""
         self.leadership: dict[TopicPartition, Leadership] = {}
         self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
         self.replica_phases: dict[PartitionReplica, ReplicaPhase] = {}
@@ -82,7 +82,7 @@ class ControllerContext:
         self.reassigning: dict[TopicPartition, None] = {}
         self.to_be_deleted: dict[str, None] = {}
         self.ineligible: dict[str, str] = {}
-        """Topics queued for deletion that cannot be deleted now -> why not."""
+        """Topics queued for deletion that cannot be deleted now -> the reason."""
         self.deletion_started: dict[str, None] = {}
         self.offline_partitions = 0
         self.unclean_elections = 0
@@ -93,40 +93,40 @@ class ControllerContext:
 
     @property
     def serving(self) -> list[int]:
-        """Live brokers that do not shut down, ascending."""
+        """Live brokers that are not shutting down, ascending."""
         return [broker for broker in self.live if broker not in self.shutting_down]
 
     def is_serving(self, broker: int) -> bool:
-        """Whether it lives and stays."""
+        """Whether the broker is live and not shutting down."""
         return broker in self.live and broker not in self.shutting_down
 
     def is_replica_online(self, broker: int, at: TopicPartition, *, or_shutting_down: bool = False) -> bool:
-        """Whether a replica can be reached and has its log."""
+        """Whether a replica's broker is up and its log directory has not failed."""
         alive = broker in self.live if or_shutting_down else self.is_serving(broker)
         return alive and at not in self.offline_dirs.get(broker, {})
 
     def add_brokers(self, brokers: dict[int, LiveBroker]) -> None:
-        """These are registered (again)."""
+        """Add brokers that have registered."""
         self.live = dict(sorted({**self.live, **brokers}.items()))
 
     def remove_brokers(self, brokers: Iterable[int]) -> None:
-        """These are gone."""
+        """Remove brokers that have failed."""
         for broker in brokers:
             self.live.pop(broker, None)
 
     # --- partitions --------------------------------------------------------------------------------------------
 
     def assignment(self, at: TopicPartition) -> ReplicaAssignment | None:
-        """A partition's assignment; None for one we do not know."""
+        """A partition's assignment; None for an unknown partition."""
         return self.topics.get(at[0], {}).get(at[1])
 
     def replicas(self, at: TopicPartition) -> tuple[int, ...]:
-        """Its assigned replicas; () for a partition we do not know."""
+        """Its assigned replicas; () for an unknown partition."""
         found = self.assignment(at)
         return found.replicas if found is not None else ()
 
     def assign(self, at: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Remember an assignment."""
+        """Store an assignment."""
         for broker in self.replicas(at):
             self._hosted[broker].pop(at, None)
         self.topics.setdefault(at[0], {})[at[1]] = assignment
@@ -134,7 +134,7 @@ class ControllerContext:
             self._hosted.setdefault(broker, {})[at] = None
 
     def partitions(self) -> list[TopicPartition]:
-        """All, by topic in the order they were learned."""
+        """All partitions, by topic in the order of their discovery."""
         return [(topic, number) for topic, numbers in self.topics.items() for number in numbers]
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
@@ -151,12 +151,12 @@ class ControllerContext:
         return [(*at, broker) for broker in brokers for at in self._hosted.get(broker, {})]
 
     def leads(self, broker: int) -> list[TopicPartition]:
-        """The partitions this broker leads, as far as we know."""
+        """The partitions this broker leads, as far as the controller knows."""
         hosted = self._hosted.get(broker, {})
         return [at for at in hosted if at in self.leadership and self.leadership[at].state.leader == broker]
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
-        """Partitions whose leader cannot serve, those that need none any more left out."""
+        """Partitions whose leader cannot serve, without those being deleted."""
         return [
             at
             for at, known in self.leadership.items()
@@ -164,7 +164,7 @@ class ControllerContext:
         ]
 
     def online_and_offline_replicas(self) -> tuple[list[PartitionReplica], list[PartitionReplica]]:
-        """All replicas, split by whether they can be reached."""
+        """All replicas, split by whether they are online."""
         online: list[PartitionReplica] = []
         offline: list[PartitionReplica] = []
         for at in self.partitions():
@@ -173,7 +173,7 @@ class ControllerContext:
         return online, offline
 
     def drop_topic(self, topic: str) -> None:
-        """Forget a topic and all that was known of it."""
+        """Remove a topic and all its state."""
         for at in self.partitions_of(topic):
             for broker in self.replicas(at):
                 self._hosted[broker].pop(at, None)
@@ -194,7 +194,7 @@ class ControllerContext:
         return self.partition_phases.get(at, PartitionPhase.NON_EXISTENT)
 
     def set_phase(self, at: TopicPartition, phase: PartitionPhase) -> None:
-        """Change it; keeps count of the offline ones (topics being deleted are not counted)."""
+        """Set a partition's state; updates the number of offline partitions (without topics being deleted)."""
         before = self.phase(at)
         if phase is PartitionPhase.NON_EXISTENT:
             self.partition_phases.pop(at, None)
@@ -204,7 +204,7 @@ class ControllerContext:
             self.offline_partitions += _is_down(phase) - _is_down(before)
 
     def queue_for_deletion(self, topic: str) -> None:
-        """The topic is to be deleted; its partitions no longer count as offline."""
+        """Mark the topic for deletion; its partitions no longer count as offline."""
         if topic not in self.to_be_deleted:
             self.offline_partitions -= sum(_is_down(self.phase(at)) for at in self.partitions_of(topic))
             self.to_be_deleted[topic] = None
@@ -214,14 +214,14 @@ class ControllerContext:
         return self.replica_phases.get(replica, ReplicaPhase.NON_EXISTENT)
 
     def set_replica_phase(self, replica: PartitionReplica, phase: ReplicaPhase) -> None:
-        """Change it."""
+        """Set a replica's state."""
         if phase is ReplicaPhase.NON_EXISTENT:
             self.replica_phases.pop(replica, None)
         else:
             self.replica_phases[replica] = phase
 
     def replicas_in(self, topic: str, *phases: ReplicaPhase) -> list[PartitionReplica]:
-        """A topic's replicas that are in one of these states."""
+        """A topic's replicas in one of these states."""
         return [each for each in self.replicas_of_topic(topic) if self.replica_phase(each) in phases]
 
     # --- deletion ----------------------------------------------------------------------------------------------
@@ -231,9 +231,9 @@ class ControllerContext:
         return topic in self.to_be_deleted
 
     def is_being_deleted(self, topic: str) -> bool:
-        """Whether nothing is done for the topic any more but to delete it.
+        """Whether the topic is being deleted, so that the controller does nothing else for it.
 
-        A deletion waits for a reassignment that runs; what is on its way needs leaders, or both would wait for ever.
+        A deletion waits for a running reassignment. The latter needs leaders, or both would wait forever.
         """
         return topic in self.to_be_deleted and not any(moving == topic for moving, _ in self.reassigning)
 

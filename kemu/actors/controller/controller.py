@@ -1,21 +1,21 @@
-"""The controller part of a broker: every broker has one, the one that wins the election controls the cluster.
+"""The controller part of a broker: every broker has one, and the winner of the election controls the cluster.
 
-One queue, one event at a time. Watches, answers of brokers, timers and admins only put tasks into it; a task runs to
-its end, waiting for the store where it must, before the next is looked at. So a task finds the world as it is when it
-runs, not as it was when somebody asked for it, and reads it from the store.
+It has one queue and handles one event at a time. Watches, brokers' answers, timers and admins only queue tasks. A task
+runs to its end, waiting for the store where necessary, before the next one begins. So a task reads the current state
+from the store; it does not depend on the state at the time it was queued.
 
-The part owns the process's session in the store: it registers the broker (the registration's czxid is the broker epoch)
-and runs for the office under the same session, so that both are lost together. When the session expires everything that
-waits is dropped, the office is laid down without a word to the store, and a new session begins with registering.
+The part owns the process's session in the store. It registers the broker (the registration's czxid is the broker epoch)
+and stands for election with the same session, so that both are lost together. When the session expires, all waiting
+tasks are dropped, the controller resigns without a write to the store, and a new session begins with registering.
 
-Fences: every write carries the version that /controller_epoch had at our election; every request carries our epoch and
-the broker's. Source: Kafka 2.8 ``KafkaController``; spec sections 1.1 - 1.4.
+Fences: every write checks the version of /controller_epoch of the own election; every request carries the controller
+epoch and the broker's epoch. Source: Kafka 2.8 ``KafkaController``.
 """
 
 from collections import deque
 from typing import Any, TypeVar
 
-from kemu.actors.controller.admin_waits import AdminWaits, Later
+from kemu.actors.controller.admin_waits import AdminWaits, DelayedReply
 from kemu.actors.controller.all_at_once import AllAtOnceReassignment
 from kemu.actors.controller.batch import BatchNotEmpty, BatchUnderWay, ControlBatch
 from kemu.actors.controller.brokers import BrokerChanges
@@ -66,7 +66,7 @@ from kemu.protocol.config import ControllerConfig
 from kemu.protocol.draws import CALM
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.local import BrokerSession, LeaveStore, LeaveStoreReply
-from kemu.protocol.messages.negotiation import ApiVersions, told_of
+from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
 from kemu.protocol.messages.refusals import REFUSALS, refusal
 from kemu.protocol.messages.store import (
     CreateMode,
@@ -100,28 +100,29 @@ from kemu.protocol.notes.replication import (
 )
 from kemu.protocol.replication import ReassignmentAlgorithm
 
-NOBODY = -1
+NO_CONTROLLER = -1
 AnyPart = TypeVar("AnyPart", bound=Part)
 
 BUSY = (ControllerTimer.BUSY,)
-REGISTER_AGAIN = (ControllerTimer.REGISTER,)
+RETRY_REGISTRATION = (ControllerTimer.REGISTER,)
 REGISTER_BACKOFF_US = 1_000_000
-"""How soon a broker tries again when its registration of a former life is still there. Kafka's process ends with an
-error then, and whoever supervises it starts it again."""
+"""Wait before a retry while a registration of the broker's former session exists. Kafka's process ends with an error
+instead, and its supervisor restarts it.
+"""
 LEAVE_TIMEOUT_US = 5_000_000
-"""How long a process that ends waits for its session to be closed."""
+"""How long a stopping process waits for the end of its session."""
 
 
 class Controller(Machine):
-    """``name``: ``b0/controller``; ``broker_id``: Kafka's id of the broker it is a part of.
+    """``name``: ``b0/controller``; ``broker_id``: Kafka's id of its broker.
 
     Args:
-        rack: the broker's rack, as it registers it.
-        min_insync_replicas: of topics that do not say so themselves, as the broker was started with.
+        rack: the broker's rack for its registration.
+        min_insync_replicas: default for topics without their own setting, from the broker's start configuration.
         store: the metadata store's actor.
         rules: the decisions that past bugs change.
-        draws: what differs from broker to broker and from time to time.
-        versions: what its broker speaks to clients.
+        draws: random variation of durations.
+        versions: the message versions that its broker offers to clients.
     """
 
     def __init__(
@@ -146,8 +147,8 @@ class Controller(Machine):
         self.draws = draws
         self.rack = rack
         self.broker = host_of(name)
-        self.active_id = NOBODY
-        """Who controls, as far as we know."""
+        self.active_id = NO_CONTROLLER
+        """The controller's broker id, as far as known."""
         self.broker_epoch = -1
         self.session = StoreSession(
             self,
@@ -163,7 +164,7 @@ class Controller(Machine):
             timeout_us=config.controller_socket_timeout_ms * US_PER_MS,
             backoff_us=config.emulated_send_backoff_ms * US_PER_MS,
         )
-        self._new_books()
+        self._reset_state()
         self.partitions = PartitionStates(self)
         self.replicas = ReplicaStates(self)
         self.failover = Failover(self)
@@ -184,17 +185,17 @@ class Controller(Machine):
         self._task: Task | None = None
         self._work: Work[Any] | None = None
         self._busy = False
-        """The running task waits for itself, and not for the store."""
+        """The running task waits for its own work, not for the store."""
         self._former_sessions: dict[int, None] = {}
         self._leaving: Caller | None = None
 
     def add(self, part: AnyPart) -> AnyPart:
-        """A part takes its events from now on, after those that were added before it."""
+        """Add a part; it gets its events after the parts added before."""
         part.subscribe(self.dispatch)
         return part
 
     def subscribe(self, to: Dispatch) -> None:
-        """What every controller part does, whether it controls or not."""
+        """Subscriptions of every controller part, active or not."""
         to.on_watch(CONTROLLER, Job("reelect", self._reelect, True), WatchEventKind.NODE_DELETED)
         others = [kind for kind in WatchEventKind if kind is not WatchEventKind.NODE_DELETED]
         to.on_watch(CONTROLLER, Job("controller-change", self._controller_change, True), *others)
@@ -202,17 +203,17 @@ class Controller(Machine):
 
     @property
     def is_active(self) -> bool:
-        """Whether we control, as far as we know."""
+        """Whether this broker is the controller, as far as it knows."""
         return self.active_id == self.broker_id
 
     @property
-    def asked_in_version(self) -> int:
-        """The version of the request that the running task answers; -1 if it answers none."""
+    def request_version(self) -> int:
+        """The version of the request that the running task answers; -1 for other tasks."""
         caller = self._task.caller if self._task is not None else None
         return caller.version if caller is not None else -1
 
-    def _new_books(self) -> None:
-        """Know nothing: at the start, and after every resignation."""
+    def _reset_state(self) -> None:
+        """Start with empty state: at the beginning, and after every resignation."""
         self.context = ControllerContext()
         self.store = ControllerStore(self.context, self.rules)
         self.batch = ControlBatch(self.broker_id, self.context, self.rules, self.channels.send)
@@ -220,7 +221,9 @@ class Controller(Machine):
     # --- events ------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        """The session's and the channels' events, requests, timers; then the next task, if none runs."""
+        """Handle events of the session and the channels, requests and timers; then run the next task if none is
+        running.
+        """
         if not (self.session.handle(event) or self.channels.handle(event) or self.waits.handle(event)):
             self._other(event)
         while self._work is None and self._queue:
@@ -231,14 +234,14 @@ class Controller(Machine):
             case Received(message=LeaveStore()):
                 self._leave(caller_of(event))
             case Received(message=ApiVersions()):
-                self.reply(caller_of(event), told_of(self._versions))
+                self.reply(caller_of(event), versions_reply(self._versions))
             case Received(message=message):
                 if type(message) in REFUSALS:
                     error = self._injections.take(type(message).__name__, event.peer)
                     if error is not None:
                         self.reply(caller_of(event), refusal(message, error, event.version))
                         return
-                # Else the broker part heard us, or it is an answer to a former controller's request.
+                # Other messages: an acknowledgement of the broker part, or an answer to a former controller's request.
                 self._later(self.dispatch.of_request(message, caller_of(event), self.now_us))
             case TimerFired(key=(ControllerTimer.BUSY,)):
                 self._busy = False
@@ -250,29 +253,29 @@ class Controller(Machine):
             case Told(command=FailLogDir()):
                 self._later(Task(Job("log-dir-failed", self.reports.log_dir_failed, True)))
             case Told(command=AnswerNext() as command):
-                self._injections.told(command)
+                self._injections.arm(command)
             case Told(command=HoursPass()):
                 self.session.hours_pass()
                 self.topics.hours_pass()
             case LinkDown():
-                pass  # A client that is gone.
+                pass  # a client has closed its connection
             case _:
                 raise AssertionError(f"{self.name}: {event}")
 
     def session_opened(self, session_id: int) -> None:
-        """A new session: register, then run for the office."""
+        """A new session: register, then stand for election."""
         self._later(Task(self._registration))
 
     def watch_fired(self, event: WatchEvent) -> None:
-        """Something we watch changed: tasks to look at it."""
+        """A watched node changed: queue the subscribed tasks."""
         self._queue.extend(self.dispatch.of_watch(event))
 
     def _answered(self, broker: int, request: object, reply: object) -> None:
-        self.waits.heard(broker, request, reply)
+        self.waits.answered(broker, request, reply)
         self._later(self.dispatch.of_answer(broker, request, reply))
 
     def right_after(self, job: Job, *about: object) -> None:
-        """Do this next, when the running task has ended and its caller has the answer."""
+        """Run this job next, after the running task has ended and its caller has the answer."""
         self._queue.appendleft(Task(job, about))
 
     # --- tasks -------------------------------------------------------------------------------------------------
@@ -282,7 +285,7 @@ class Controller(Machine):
             self._queue.append(task)
 
     def _begin(self, task: Task) -> None:
-        if not task.job.by_everybody and not self.is_active:
+        if not task.job.by_all_brokers and not self.is_active:
             self._not_controller(task)
             return
         self._task = task
@@ -296,7 +299,7 @@ class Controller(Machine):
             wanted = work.send(results)
         except StopIteration as end:
             task, self._task, self._work = self._task, None, None
-            if task is not None and isinstance(end.value, Later):
+            if task is not None and isinstance(end.value, DelayedReply):
                 self.waits.hold(task, end.value)
             elif task is not None and task.caller is not None:
                 self.reply(task.caller, end.value)
@@ -317,7 +320,7 @@ class Controller(Machine):
                 self.session.submit(wanted, self._advance)
 
     def _fail(self, then: Task | None) -> None:
-        """The running task ended early; its caller, if any, hears that it must ask another controller."""
+        """The running task ended early; its caller, if any, gets NOT_CONTROLLER."""
         task, self._task, self._work = self._task, None, None
         if task is not None:
             self._not_controller(task)
@@ -330,7 +333,7 @@ class Controller(Machine):
             self.reply(task.caller, refusal(request, ErrorCode.NOT_CONTROLLER, task.caller.version))
 
     def _preempt(self) -> None:
-        """Drop what runs and what waits."""
+        """Drop the running task and all queued ones."""
         if self._work is not None:
             self._work.close()
         if self._busy:
@@ -346,9 +349,9 @@ class Controller(Machine):
     # --- sessions ----------------------------------------------------------------------------------------------
 
     def session_expired(self) -> None:
-        """What we held under it is gone; whoever controls now is somebody else."""
+        """The registration and the controllership are lost with the session."""
         self._preempt()
-        was_active, self.active_id = self.is_active, NOBODY
+        was_active, self.active_id = self.is_active, NO_CONTROLLER
         if was_active:
             self._resign("the session expired")
         if self.broker_epoch >= 0:
@@ -359,10 +362,10 @@ class Controller(Machine):
     def _leave(self, caller: Caller) -> None:
         self._preempt()
         self._leaving = caller
-        was_active, self.active_id = self.is_active, NOBODY
+        was_active, self.active_id = self.is_active, NO_CONTROLLER
         if was_active:
             self._resign("the process ends")
-        self.stop_timer(REGISTER_AGAIN)
+        self.stop_timer(RETRY_REGISTRATION)
         self.session.close(LEAVE_TIMEOUT_US)
 
     def session_closed(self, code: StoreCode) -> None:
@@ -385,7 +388,7 @@ class Controller(Machine):
         yield from self._reelect()
 
     def _register(self, session_id: int) -> Work[bool]:
-        """Have our registration under this session. Source: ``KafkaZkClient.CheckedEphemeral``."""
+        """Register under this session. Source: ``KafkaZkClient.CheckedEphemeral``."""
         path = broker_path(self.broker_id)
         while True:
             made = yield from ask_one(create(path, broker_data(self.broker, self.rack), CreateMode.EPHEMERAL))
@@ -395,7 +398,7 @@ class Controller(Machine):
                     continue
                 if made.ephemeral_owner != session_id:
                     if made.ephemeral_owner not in self._former_sessions:
-                        self.start_timer(REGISTER_AGAIN, REGISTER_BACKOFF_US)
+                        self.start_timer(RETRY_REGISTRATION, REGISTER_BACKOFF_US)
                         return False
                     if not self.rules.registers_over_own_former_session:
                         return False
@@ -407,33 +410,33 @@ class Controller(Machine):
     # --- election ----------------------------------------------------------------------------------------------
 
     def _controller_change(self) -> Work[None]:
-        """Somebody else may control now: lay down the office if it was ours. Sets the watch."""
+        """Read the current controller, and resign if it is another one. Sets the watch."""
         was_active = self.is_active
         yield from ask_one(exists(CONTROLLER, watch=True))
         self.active_id = yield from self._read_controller()
         if was_active and not self.is_active:
-            self._resign(f"broker {self.active_id} controls" if self.active_id != NOBODY else "nobody controls")
+            self._resign(f"broker {self.active_id} controls" if self.active_id != NO_CONTROLLER else "nobody controls")
 
     def _reelect(self) -> Work[None]:
         yield from self._controller_change()
         yield from self._elect()
 
     def _elect(self) -> Work[None]:
-        """Run for the office. Source: ``KafkaZkClient.registerControllerAndIncrementControllerEpoch``."""
-        if self.active_id != NOBODY:
+        """Stand for election. Source: ``KafkaZkClient.registerControllerAndIncrementControllerEpoch``."""
+        if self.active_id != NO_CONTROLLER:
             return
         epoch, version = yield from self._read_epoch()
         mine = epoch + 1
-        office = create(CONTROLLER, controller_data(self.broker_id, self.now_us // US_PER_MS), CreateMode.EPHEMERAL)
-        (answer,) = yield [Transaction(ops=(office, set_data(CONTROLLER_EPOCH, epoch_data(mine), version)))]
+        claim = create(CONTROLLER, controller_data(self.broker_id, self.now_us // US_PER_MS), CreateMode.EPHEMERAL)
+        (answer,) = yield [Transaction(ops=(claim, set_data(CONTROLLER_EPOCH, epoch_data(mine), version)))]
         if answer.code is StoreCode.OK:
             version = answer.results[1].version
         elif answer.code in (StoreCode.NODE_EXISTS, StoreCode.BAD_VERSION):
-            # Another was faster; or it was us, and the answer was lost.
+            # Another broker won; or this one did, and the answer was lost.
             self.active_id = yield from self._read_controller()
             now, version = yield from self._read_epoch()
             if not self.is_active or now != mine:
-                self.active_id = self.active_id if not self.is_active else NOBODY
+                self.active_id = self.active_id if not self.is_active else NO_CONTROLLER
                 return
         else:
             raise StoreRefused(f"the election: {answer.code.name}")
@@ -447,7 +450,7 @@ class Controller(Machine):
 
     def _read_controller(self) -> Work[int]:
         found = yield from ask_one(get(CONTROLLER))
-        return read_controller(found.data) if found.code is StoreCode.OK else NOBODY
+        return read_controller(found.data) if found.code is StoreCode.OK else NO_CONTROLLER
 
     def _read_epoch(self) -> Work[tuple[int, int]]:
         """The controller epoch and its node's version; 0 in a new cluster."""
@@ -458,7 +461,7 @@ class Controller(Machine):
             yield from ask_one(create(CONTROLLER_EPOCH, epoch_data(0)))
 
     def _moved(self) -> Work[None]:
-        """The store refused a write of ours: another controller was elected."""
+        """The store refused a write: another controller was elected."""
         epoch = self.context.epoch
         self.note(ControllerWriteRefused(broker_id=self.broker_id, controller_epoch=epoch, path=CONTROLLER_EPOCH))
         if self.rules.adopts_newest_epoch:
@@ -468,14 +471,14 @@ class Controller(Machine):
         yield from self._controller_change()
 
     def _give_up(self, why: str) -> Work[None]:
-        """Something is wrong with us: lay down the office, so that another takes it."""
+        """An internal error: resign, and delete the controller's node so that another is elected."""
         was_active, version = self.is_active, self.context.epoch_zk_version
         self.active_id = yield from self._read_controller()
-        holds = self.is_active
+        is_controller_node_ours = self.is_active
         if was_active:
             self._resign(why)
-        if holds:
-            self.active_id = NOBODY
+        if is_controller_node_ours:
+            self.active_id = NO_CONTROLLER
             fence = StoreOp(kind=StoreOpKind.CHECK, path=CONTROLLER_EPOCH, version=version)
             yield [Transaction(ops=(fence, delete(CONTROLLER)))]
 
@@ -483,12 +486,12 @@ class Controller(Machine):
         self.note(ControllerResigned(broker_id=self.broker_id, controller_epoch=self.context.epoch, why=why))
         self.stop_timer(REBALANCE)
         self.channels.remove_all()
-        self.waits.forget()
-        self._new_books()
+        self.waits.clear()
+        self._reset_state()
 
 
 def _with_parents(paths: tuple[str, ...]) -> list[str]:
-    """The paths and all above them, parents first."""
+    """The paths and all paths above them, parents first."""
     found: dict[str, None] = {}
     for path in paths:
         parts = path.split("/")

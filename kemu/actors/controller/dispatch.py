@@ -1,11 +1,13 @@
-"""What wakes a controller, and what it does then: the one place that events go through.
+"""The subscriptions of a controller's parts: all its events go through here.
 
-Each part says what it takes (``Part.subscribe``); nothing else decides where an event goes. Two kinds of subscriptions:
+Each part subscribes to its events (``Part.subscribe``); no other code routes them. There are two kinds of
+subscriptions:
 
-* a **job** is done as a task of its own, when those before it in the queue are done: a watch that fires, a timer, a
-  request, a broker's answer to one of ours;
-* a **moment** is a place in a running task where other parts have their say before it goes on: a new controller has
-  read the cluster, brokers have started, leaders have announced new ISRs. Parts have it in the order they were added.
+* a **job** runs as a task of its own, after all tasks before it in the queue. Its event is a watch that fires, a timer,
+  a request, or a broker's answer to one of the controller's requests.
+* a **moment** is a point in a running task at which other parts run their procedures before it continues. Examples: a
+  new controller has read the cluster, brokers have started, leaders have announced new ISRs. Parts run in the order in
+  which they were added.
 
 Source: Kafka 2.8 ``KafkaController``'s ``ControllerEvent`` and the handlers of its ``ZkClient``.
 """
@@ -19,38 +21,38 @@ from kemu.actors.machine import Caller
 from kemu.protocol.messages.store import WatchEvent, WatchEventKind
 
 ANYTHING = "*"
-"""Stands for one name in a watched path."""
+"""Wildcard for one name in a watched path."""
 
 
 class ControllerTimer(StrEnum):
     """First element of a controller's timer keys; the store session's are ``SessionTimer``."""
 
     REBALANCE = "rebalance-leaders"
-    """Time to look whether preferred replicas lead."""
+    """Time to check whether preferred replicas lead."""
     REGISTER = "register"
-    """Try again to register: a registration of a former life was there."""
+    """Retry to register, after a registration of a former session was found."""
     CHANNEL_RETRY = "channel-retry"
     """(broker): send the head of its queue again."""
     CHANNEL_TIMEOUT = "channel-timeout"
-    """The earliest request in flight to a broker may be overdue."""
+    """The earliest request in flight to a broker may have timed out."""
     BUSY = "busy"
-    """The running task was busy with itself so long."""
+    """The running task's own work is done."""
     ADMIN = "admin"
-    """(number): an admin's request has waited as long as it may."""
+    """(number): an admin's request has timed out."""
 
 
 class Moment(Enum):
-    """Where other parts have their say in a running task; and what they are given."""
+    """Points in a running task for procedures of other parts, each with the arguments of these."""
 
     TOOK_OVER = "a new controller has read the cluster, and both state machines are up"
     """()"""
     BROKERS_STARTED = "brokers have started, their replicas are online"
     """(broker ids)"""
-    BROKERS_GONE = "brokers are gone, others lead what they led"
+    BROKERS_FAILED = "brokers have failed, others lead their partitions"
     """(broker ids)"""
-    ISRS_CHANGED = "leaders announced ISRs, whose states have been read again"
+    ISRS_CHANGED = "leaders announced ISRs, and their states have been read"
     """(partitions)"""
-    ISRS_ALTERED = "leaders had their ISRs altered, and have their answer"
+    ISRS_ALTERED = "ISRs were altered for leaders, which have their answers"
     """(partitions)"""
     BROKER_CONFIGS_CHANGED = "settings of all brokers have changed"
     """()"""
@@ -60,15 +62,15 @@ Procedure: TypeAlias = Callable[..., Work[Any]]
 
 
 class Job(NamedTuple):
-    """A procedure under its name. ``by_everybody``: also a controller part that does not control does it."""
+    """A named procedure. ``by_all_brokers``: it also runs in the controller parts of other brokers."""
 
     name: str
     do: Procedure
-    by_everybody: bool = False
+    by_all_brokers: bool = False
 
 
 class Task(NamedTuple):
-    """A job to be done with these arguments. ``caller``: who waits for the answer, which is what the job returns."""
+    """A job with its arguments. ``caller``: the sender of the request that the job's result answers."""
 
     job: Job
     about: tuple[Any, ...] = ()
@@ -77,10 +79,10 @@ class Task(NamedTuple):
 
 
 class Part(Protocol):
-    """A part of a controller that takes events."""
+    """A part of a controller that handles events."""
 
     def subscribe(self, to: "Dispatch") -> None:
-        """Say which."""
+        """Subscribe to its events."""
 
 
 class _Watch(NamedTuple):
@@ -89,7 +91,7 @@ class _Watch(NamedTuple):
     job: Job
 
     def match(self, event: WatchEvent, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        """The names that stand for ``ANYTHING``; None if it is about another node or another change."""
+        """The names at the places of ``ANYTHING``; None for another node or another kind of change."""
         if len(names) != len(self.names) or event.kind not in self.kinds:
             return None
         pairs = list(zip(self.names, names, strict=True))
@@ -99,7 +101,7 @@ class _Watch(NamedTuple):
 
 
 class Dispatch:
-    """Who takes what."""
+    """The subscriptions."""
 
     def __init__(self) -> None:
         self._watches: list[_Watch] = []
@@ -111,51 +113,53 @@ class Dispatch:
     # --- subscriptions -----------------------------------------------------------------------------------------
 
     def on_watch(self, path: str, job: Job, *kinds: WatchEventKind) -> None:
-        """A node changed in one of these ways (none given: in any). The job gets the names that ``*`` stands for."""
+        """Run the job when a node changes in one of these ways (none given: in any). It gets the names at the
+        wildcards.
+        """
         self._watches.append(_Watch(tuple(path.split("/")), kinds or tuple(WatchEventKind), job))
 
     def on_timer(self, timer: ControllerTimer, job: Job) -> None:
-        """A timer without further key is due."""
+        """Run the job when this timer, which has no further key, is due."""
         assert timer not in self._timers, f"{timer} has a job"
         self._timers[timer] = job
 
     def on_request(self, kind: type, job: Job) -> None:
-        """A request for the controller: the job gets it, and returns the answer."""
+        """Run the job for a request of this class; the job returns the answer."""
         assert kind not in self._requests, f"{kind} has a job"
         self._requests[kind] = job
 
     def on_answer(self, kind: type, job: Job) -> None:
-        """A broker answered a request of this kind: the job gets (broker, request, reply)."""
+        """Run the job for a broker's answer to a request of this class; the job gets (broker, request, reply)."""
         assert kind not in self._answers, f"{kind} has a job"
         self._answers[kind] = job
 
     def on_moment(self, moment: Moment, do: Procedure) -> None:
-        """Have a say."""
+        """Run the procedure at this moment."""
         self._moments[moment].append(do)
 
     # --- events ------------------------------------------------------------------------------------------------
 
     def of_watch(self, event: WatchEvent) -> list[Task]:
-        """What is to be done about a watch that fired."""
+        """The tasks for a watch that fired."""
         names = tuple(event.path.split("/"))
         found = ((watch.job, watch.match(event, names)) for watch in self._watches)
         return [Task(job, about) for job, about in found if about is not None]
 
     def of_timer(self, timer: str) -> Task:
-        """What is to be done about a timer."""
+        """The task for a timer."""
         return Task(self._timers[timer])
 
     def of_request(self, request: object, caller: Caller, now_us: int) -> Task | None:
-        """What is to be done about a request; None: it is not one for a controller."""
+        """The task for a request; None if no part subscribed to its class."""
         job = self._requests.get(type(request))
         return Task(job, (request,), caller, now_us) if job is not None else None
 
     def of_answer(self, broker: int, request: object, reply: object) -> Task | None:
-        """What is to be done about a broker's answer; most say nothing new."""
+        """The task for a broker's answer; None for most."""
         job = self._answers.get(type(request))
         return Task(job, (broker, request, reply)) if job is not None else None
 
     def reach(self, moment: Moment, *about: Any) -> Work[None]:
-        """Let all who subscribed have their say."""
+        """Run the procedures of all subscribers."""
         for do in self._moments[moment]:
             yield from do(*about)

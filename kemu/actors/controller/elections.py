@@ -1,9 +1,9 @@
-"""Who leads a partition: the four elections, as pure functions of the assignment, the ISR and who is alive.
+"""Leader elections: four pure functions of the assignment, the ISR and the live replicas.
 
-The assignment's order decides: its first member is the preferred leader. None: nobody can lead.
+The order of the assignment decides: its first replica is the preferred leader. None: no replica can lead.
 
 ====================  ===========================================  =================================  =============
-strategy              leader                                       new ISR                            who is told
+strategy              leader                                       new ISR                            recipients
 ====================  ===========================================  =================================  =============
 offline               first assigned that is live and in the ISR   ISR members that are live          live assigned
 offline, unclean      if there is none: first assigned and live    the leader alone                   live assigned
@@ -25,7 +25,7 @@ from kemu.protocol.nodes import PartitionState
 
 
 class Strategy(Enum):
-    """Why a leader is elected. The first is no election: a new partition takes its first live replica."""
+    """The reason of an election. The first is no election: a new partition gets its first live replica as leader."""
 
     NEW = "new"
     OFFLINE = "offline"
@@ -36,7 +36,7 @@ class Strategy(Enum):
 
 @frozen
 class Outcome:
-    """An election's result. ``leader`` None: no replica can lead. ``recipients``: who gets the LeaderAndIsr."""
+    """An election's result. ``leader`` None: no replica can lead. ``recipients``: the receivers of the LeaderAndIsr."""
 
     leader: int | None
     isr: tuple[int, ...]
@@ -46,9 +46,9 @@ class Outcome:
 
 @frozen
 class Candidates:
-    """What an election looks at. ``live``: this replica can serve (its broker lives, does not shut down, has its log).
+    """The input of an election. ``live``: replicas that can serve (broker up, not shutting down, log available).
 
-    ``shutting_down``: brokers in controlled shutdown; they still hear requests.
+    ``shutting_down``: brokers in controlled shutdown; they still receive requests.
     """
 
     replicas: tuple[int, ...]
@@ -62,7 +62,7 @@ class Candidates:
 def offline_leader(
     replicas: tuple[int, ...], isr: Collection[int], live: Collection[int], unclean_enabled: bool
 ) -> tuple[int | None, bool]:
-    """(leader, was it unclean): the first live replica in the ISR, else, if that is allowed, the first live one."""
+    """(leader, unclean): the first live replica in the ISR; otherwise, if allowed, the first live one."""
     for broker in replicas:
         if broker in live and broker in isr:
             return broker, False
@@ -74,24 +74,24 @@ def offline_leader(
 
 
 def reassign_leader(target: tuple[int, ...], isr: Collection[int], live: Collection[int]) -> int | None:
-    """The first of the target that lives and is in sync."""
+    """The first replica of the target that is live and in sync."""
     return next((broker for broker in target if broker in live and broker in isr), None)
 
 
 def preferred_leader(replicas: tuple[int, ...], isr: Collection[int], live: Collection[int]) -> int | None:
-    """The preferred replica, if it lives and is in sync."""
+    """The preferred replica, if it is live and in sync."""
     return replicas[0] if replicas and replicas[0] in live and replicas[0] in isr else None
 
 
 def controlled_shutdown_leader(
     replicas: tuple[int, ...], isr: Collection[int], live: Collection[int], shutting_down: Collection[int]
 ) -> int | None:
-    """The first in-sync replica that lives and stays."""
+    """The first in-sync replica that is up and not shutting down."""
     return next((b for b in replicas if b in live and b in isr and b not in shutting_down), None)
 
 
 def elect_offline(candidates: Candidates, unclean_enabled: bool = False) -> Outcome:
-    """The leader is gone: somebody in sync takes over; with unclean elections allowed, anybody alive."""
+    """The leader has failed: an in-sync replica takes over; with unclean elections allowed, any live one."""
     state, live = candidates.state, candidates.live
     leader, unclean = offline_leader(candidates.replicas, state.isr, live, unclean_enabled)
     isr = (leader,) if unclean and leader is not None else tuple(broker for broker in state.isr if broker in live)
@@ -99,19 +99,19 @@ def elect_offline(candidates: Candidates, unclean_enabled: bool = False) -> Outc
 
 
 def elect_reassigned(candidates: Candidates, unclean_enabled: bool = False) -> Outcome:
-    """The target of a reassignment is in sync and the leader is not in it (or dead)."""
+    """The target of a reassignment is in sync and does not include the leader, or the leader has failed."""
     leader = reassign_leader(candidates.target, candidates.state.isr, candidates.live)
     return Outcome(leader, candidates.state.isr, candidates.target)
 
 
 def elect_preferred(candidates: Candidates, unclean_enabled: bool = False) -> Outcome:
-    """Balance: leadership goes back to the first of the assignment."""
+    """Balance: leadership returns to the first replica of the assignment."""
     leader = preferred_leader(candidates.replicas, candidates.state.isr, candidates.live)
     return Outcome(leader, candidates.state.isr, candidates.replicas)
 
 
 def elect_for_shutdown(candidates: Candidates, unclean_enabled: bool = False) -> Outcome:
-    """The leader's broker wants to stop."""
+    """The leader's broker shuts down."""
     state, leaving = candidates.state, candidates.shutting_down
     able = candidates.live_or_shutting_down
     leader = controlled_shutdown_leader(candidates.replicas, state.isr, able, leaving)

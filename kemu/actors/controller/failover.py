@@ -1,17 +1,18 @@
-"""A new controller takes over: what it reads, in which order, and what it says to whom.
+"""The failover to a new controller: its reads and requests, in order.
 
-0. Watches on everything, set with the first read of each: what changes from then on is not missed.
-1. Announcements of ISRs and of failed log directories are deleted: what the first tell of is read anyway, the others
-   come out when the brokers answer to 5.
-2. Brokers with their epochs, topics, assignments, state nodes; a line to every live broker.
-3. Topic deletions: queued ones, and those that cannot be carried out now.
-4. UpdateMetadata (who lives) to all, before any LeaderAndIsr: a broker does not follow a leader it does not see alive.
-5. Replica state machine up: online replicas are told; dead ones are taken out of the ISRs.
-6. Partition state machine up: partitions without leader try to get one.
-7. Deletions resume; preferred elections that a tool asked for; the timer of the leader rebalance.
+0. Set watches with the first read of each node, so that no later change is missed.
+1. Delete announcements of ISRs and of failed log directories: the ISRs are read anyway, and the brokers' answers to
+step 5 report failed directories.
+2. Read brokers with their epochs, topics, assignments, state nodes; open a channel to every live broker.
+3. Read topic deletions: queued ones, and those that cannot be carried out now.
+4. Send UpdateMetadata (live brokers) to all before any LeaderAndIsr: a broker does not follow a leader that is not live
+in its metadata.
+5. Start the replica state machine: online replicas get LeaderAndIsr; offline ones are removed from the ISRs.
+6. Start the partition state machine: elect leaders for partitions without one.
+7. Resume deletions, run preferred elections requested by a tool, start the timer of the leader rebalance.
 
-Reading the cluster (2, 3) and getting both machines up (5, 6) takes the thread a while (``controller.start``): what the
-first controller of a cluster took is over when a scenario begins.
+Reading the cluster (2, 3) and starting both state machines (5, 6) take the thread some time (``controller.start``). For
+the first controller of a cluster this time has passed when a scenario begins.
 
 Every step can be repeated from the store alone. Source: Kafka 2.8 ``KafkaController.onControllerFailover``.
 """
@@ -27,16 +28,16 @@ ANNOUNCEMENTS = (ISR_CHANGES, LOG_DIR_EVENTS)
 
 
 class Failover:
-    """A part of the controller."""
+    """The controller's part for the failover."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def take_over(self) -> Work[None]:
-        """From elected to ready."""
+        """Run the failover of a newly elected controller."""
         machine, context = self._machine, self._machine.context
-        told = yield from ask([create(LOG_DIR_EVENTS), *(children(each, watch=True) for each in ANNOUNCEMENTS)])
-        rows = zip(ANNOUNCEMENTS, told[1:], strict=True)
+        listed = yield from ask([create(LOG_DIR_EVENTS), *(children(each, watch=True) for each in ANNOUNCEMENTS)])
+        rows = zip(ANNOUNCEMENTS, listed[1:], strict=True)
         yield from machine.store.write([delete(f"{path}/{name}") for path, row in rows for name in row.children])
         yield from self._read()
         yield from self._read_deletions()

@@ -1,10 +1,12 @@
-"""Leaders ask the controller for other ISRs: it decides, writes, answers, and tells everybody (AlterIsr, KIP-497).
+"""AlterIsr (KIP-497): the controller checks, writes and answers leaders' ISR changes, and sends metadata to all
+brokers.
 
-Brokers are told of every partition that was asked about, as the controller knows it, written or not. What the store
-refuses for its version is not read again: if an answer was lost with its connection, the retried write meets its own
-version, and the controller knows less than the store from then on, until something makes it read (an election does).
+Brokers receive metadata of every requested partition in the controller's view, changed or not. After a version conflict
+in the store the state is not read again. If an answer was lost with its connection, the retried write conflicts with
+its own version. From then on the controller's state is older than the store's, until another event makes it read the
+state (an election does).
 
-Source: Kafka 3.4 ``KafkaController.processAlterPartition``, and so from 2.7 to 3.9.
+Source: Kafka 3.4 ``KafkaController.processAlterPartition``; unchanged from 2.7 to 3.9.
 """
 
 from attrs import evolve
@@ -20,21 +22,21 @@ from kemu.protocol.nodes import PartitionState
 from kemu.protocol.notes.replication import IsrWriteRefused
 
 INELIGIBLE_SINCE = 2
-"""The version of AlterIsr whose answers know INELIGIBLE_REPLICA."""
+"""The first version of AlterIsr with INELIGIBLE_REPLICA in its answers."""
 
 
 class IsrAlterations:
-    """A part of the controller."""
+    """The controller's part for AlterIsr."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:
-        """Leaders ask."""
+        """Subscribe to leaders' requests."""
         to.on_request(AlterIsr, Job("alter-isr", self.alter))
 
     def alter(self, request: AlterIsr) -> Work[AlterIsrReply]:
-        """Decide each; what reassignments make of it is done right after the answer."""
+        """Handle each partition; reassignments react right after the answer."""
         context = self._machine.context
         known = context.live.get(request.broker_id)
         if known is None or known.epoch != request.broker_epoch:
@@ -51,9 +53,9 @@ class IsrAlterations:
                 current = context.leadership[at]
                 changed = evolve(current.state, isr=row.new_isr, controller_epoch=context.epoch)
                 updates[at] = Leadership(changed, current.zk_version)
-        written, again, refused = yield from self._machine.store.update_states(updates)
+        written, conflicts, refused = yield from self._machine.store.update_states(updates)
         context.leadership.update(written)
-        for at in again:
+        for at in conflicts:
             errors[at] = ErrorCode.INVALID_UPDATE_VERSION
             self._note_refused(at, updates[at].state)
         errors.update(dict.fromkeys(refused, ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -67,7 +69,9 @@ class IsrAlterations:
         yield from self._machine.dispatch.reach(Moment.ISRS_ALTERED, partitions)
 
     def _refusal(self, row: NewIsr) -> tuple[ErrorCode, bool]:
-        """Why not; and whether it is so already. A leader that knows more than we do heard of a newer controller."""
+        """The error, and whether the ISR is already the wanted one. A leader with newer state knows a newer
+        controller.
+        """
         context = self._machine.context
         known = context.leadership.get((row.topic_name, row.partition_index))
         if known is None:
@@ -83,8 +87,8 @@ class IsrAlterations:
             return ErrorCode.INVALID_UPDATE_VERSION, False
         eligible = all(context.is_serving(broker) for broker in row.new_isr)
         if not eligible and self._machine.rules.isrs_of_serving_only:
-            knows = self._machine.asked_in_version >= INELIGIBLE_SINCE
-            return ErrorCode.INELIGIBLE_REPLICA if knows else ErrorCode.OPERATION_NOT_ATTEMPTED, False
+            knows_ineligible = self._machine.request_version >= INELIGIBLE_SINCE
+            return ErrorCode.INELIGIBLE_REPLICA if knows_ineligible else ErrorCode.OPERATION_NOT_ATTEMPTED, False
         return ErrorCode.NONE, False
 
     def _note_refused(self, at: TopicPartition, asked: PartitionState) -> None:

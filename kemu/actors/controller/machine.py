@@ -1,6 +1,7 @@
-"""What the parts of a controller speak through: the machine as they see it, and what they see of each other.
+"""The interfaces between the parts of a controller, and the machine as its parts see it.
 
-The parts know these protocols and the values they were handed, never ``actors.controller.controller`` itself.
+The parts depend on these protocols and on values, never on ``actors.controller.controller`` itself. The implementing
+classes have the docstrings of methods.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,15 +27,11 @@ from kemu.protocol.names import ActorName, TopicPartition
 
 
 class PartitionMoves(Protocol):
-    """The partition state machine, as other parts see it."""
+    """``PartitionStates``."""
 
-    def startup(self) -> Work[None]:
-        """Give every partition its state after a failover."""
-        ...
+    def startup(self) -> Work[None]: ...
 
-    def trigger_online(self, topics: Collection[str] | None = None) -> Work[None]:
-        """Try to elect leaders for all partitions that have none (of these topics)."""
-        ...
+    def trigger_online(self, topics: Collection[str] | None = None) -> Work[None]: ...
 
     def move(
         self,
@@ -43,95 +40,63 @@ class PartitionMoves(Protocol):
         strategy: Strategy | None = None,
         *,
         allow_unclean: bool = False,
-    ) -> Work[dict[TopicPartition, str]]:
-        """Move partitions; what failed, with the reason."""
-        ...
+    ) -> Work[dict[TopicPartition, str]]: ...
 
-    def topic_settings(self, topics: Iterable[str]) -> Work[dict[str, dict[str, str]]]:
-        """The topics' own settings, as the store has them now."""
-        ...
+    def topic_settings(self, topics: Iterable[str]) -> Work[dict[str, dict[str, str]]]: ...
 
 
 class ReplicaMoves(Protocol):
-    """The replica state machine, as other parts see it."""
+    """``ReplicaStates``."""
 
-    def startup(self) -> Work[None]:
-        """Give every replica its state after a failover."""
-        ...
+    def startup(self) -> Work[None]: ...
 
-    def move(self, replicas: Sequence[PartitionReplica], target: ReplicaPhase) -> Work[None]:
-        """Move replicas, broker by broker."""
-        ...
+    def move(self, replicas: Sequence[PartitionReplica], target: ReplicaPhase) -> Work[None]: ...
 
 
 class Deletions(Protocol):
-    """The deletion of topics, as other parts see it."""
+    """``TopicDeletion``."""
 
-    def begin(self, queued: Iterable[str], offline: Iterable[PartitionReplica]) -> Work[None]:
-        """After a failover: these topics are queued; some have a replica that is offline, some are being reassigned."""
-        ...
+    def begin(self, queued: Iterable[str], offline: Iterable[PartitionReplica]) -> Work[None]: ...
 
-    def enqueue(self, topics: Iterable[str]) -> Work[None]:
-        """These are to be deleted."""
-        ...
+    def enqueue(self, topics: Iterable[str]) -> Work[None]: ...
 
-    def resume_for(self, topics: Iterable[str]) -> Work[None]:
-        """What stood against the deletion of these is over."""
-        ...
+    def resume_for(self, topics: Iterable[str]) -> Work[None]: ...
 
-    def wait_for_reassignment(self, topics: Iterable[str]) -> None:
-        """Partitions of these are on their way: do not delete them now."""
-        ...
+    def wait_for_reassignment(self, topics: Iterable[str]) -> None: ...
 
-    def failed(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
-        """The deletion of these replicas failed, or their brokers went down."""
-        ...
+    def failed(self, replicas: Iterable[PartitionReplica]) -> Work[None]: ...
 
-    def done(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
-        """Brokers have deleted these replicas."""
-        ...
+    def done(self, replicas: Iterable[PartitionReplica]) -> Work[None]: ...
 
 
 class SettingsView(Protocol):
-    """What admins have set, as other parts see it."""
+    """``DynamicConfigs``."""
 
     @property
-    def of_brokers(self) -> Mapping[str, str]:
-        """The settings of all brokers, by Kafka's keys: those that have a value in the store."""
-        ...
+    def of_brokers(self) -> Mapping[str, str]: ...
 
     @property
-    def allows_unclean(self) -> bool:
-        """Whether topics that do not say so themselves may have leaders that were not in sync."""
-        ...
+    def allows_unclean(self) -> bool: ...
 
-    def write(self, path: str, settings: dict[str, str]) -> Work[None]:
-        """Have these settings there, and all brokers notified."""
-        ...
+    def write(self, path: str, settings: dict[str, str]) -> Work[None]: ...
 
 
 class BrokersView(Protocol):
-    """The brokers that come and go, as other parts see them."""
+    """``BrokerChanges``."""
 
-    def registered(self) -> Work[dict[int, LiveBroker]]:
-        """The brokers that are registered now, ascending; sets the watch on them."""
-        ...
+    def registered(self) -> Work[dict[int, LiveBroker]]: ...
 
-    def replicas_went_offline(self, replicas: list[PartitionReplica]) -> Work[None]:
-        """Elect new leaders where they led, then take them out of the ISRs."""
-        ...
+    def replicas_went_offline(self, replicas: list[PartitionReplica]) -> Work[None]: ...
 
 
 class TopicsView(Protocol):
-    """The topics that come and grow, as other parts see them."""
+    """``TopicChanges``."""
 
-    def read_topics(self, topics: Iterable[str]) -> Work[dict[str, OpResult]]:
-        """The nodes of these topics, with a watch on each; those that are gone are left out."""
-        ...
+    def read_topics(self, topics: Iterable[str]) -> Work[dict[str, OpResult]]: ...
 
 
 class ControllerMachine(Timers, Protocol):
-    """The machine, as its parts see it: its verbs, its settings, its books, and the other parts."""
+    """The machine as its parts see it: its methods, its settings, its state, and the other parts."""
 
     @property
     def now_us(self) -> int:
@@ -140,7 +105,7 @@ class ControllerMachine(Timers, Protocol):
 
     @property
     def broker(self) -> ActorName:
-        """The broker it is a part of."""
+        """The actor of its broker."""
         ...
 
     @property
@@ -155,7 +120,7 @@ class ControllerMachine(Timers, Protocol):
 
     @property
     def min_insync_replicas(self) -> int:
-        """Of topics that do not say so themselves, as the broker was started with."""
+        """Default for topics without their own setting, from the broker's start configuration."""
         ...
 
     @property
@@ -165,42 +130,38 @@ class ControllerMachine(Timers, Protocol):
 
     @property
     def draws(self) -> Draws:
-        """What differs from broker to broker and from time to time."""
+        """Random variation of durations."""
         ...
 
     @property
-    def is_active(self) -> bool:
-        """Whether we control, as far as we know."""
-        ...
+    def is_active(self) -> bool: ...
 
     @property
-    def asked_in_version(self) -> int:
-        """The version of the request that the running task answers; -1 if it answers none."""
-        ...
+    def request_version(self) -> int: ...
 
     @property
     def context(self) -> ControllerContext:
-        """What the controller knows of the cluster: another one after every resignation."""
+        """The controller's state; a new object after every resignation."""
         ...
 
     @property
     def store(self) -> ControllerStore:
-        """Writes behind the fence; another one after every resignation."""
+        """Fenced writes to the store; a new object after every resignation."""
         ...
 
     @property
     def batch(self) -> ControlBatch:
-        """The requests of the move under way; another one after every resignation."""
+        """The requests of the current state change; a new object after every resignation."""
         ...
 
     @property
     def channels(self) -> ControllerChannels:
-        """To the brokers."""
+        """The channels to the brokers."""
         ...
 
     @property
     def dispatch(self) -> Dispatch:
-        """Who takes what."""
+        """The subscriptions."""
         ...
 
     @property
@@ -220,31 +181,29 @@ class ControllerMachine(Timers, Protocol):
 
     @property
     def configs(self) -> SettingsView:
-        """What admins have set."""
+        """The dynamic settings."""
         ...
 
     @property
     def brokers(self) -> BrokersView:
-        """The brokers that come and go."""
+        """The part for brokers."""
         ...
 
     @property
     def topics(self) -> TopicsView:
-        """The topics that come and grow."""
+        """The part for topics."""
         ...
 
-    def right_after(self, job: Job, *about: object) -> None:
-        """Do this next, when the running task has ended and its caller has the answer."""
-        ...
+    def right_after(self, job: Job, *about: object) -> None: ...
 
     def note(self, fact: object) -> None:
-        """Report a fact."""
+        """Report a note."""
         ...
 
     def request(self, to: ActorName, message: object, version: int) -> int:
-        """Send a request; its id, which the reply will carry."""
+        """Send a request; returns its id, which the reply will carry."""
         ...
 
     def reply(self, caller: Caller | Received, message: object) -> None:
-        """Answer a request, in the version it came in."""
+        """Answer a request, in the version of the request."""
         ...

@@ -1,4 +1,4 @@
-"""The partition state machine: which moves there are, and what each does.
+"""The partition state machine: its transitions and their actions.
 
 =========================  ============  ==========================================================================
 from                       to            action
@@ -12,8 +12,8 @@ New, Online, Offline       Offline       mark
 Offline                    NonExistent   mark
 =========================  ============  ==========================================================================
 
-Every other move is refused. A partition whose stored state was written under a later controller epoch than ours is left
-alone. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
+Every other transition is refused. A partition whose stored state has a later controller epoch than the own one is left
+unchanged. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -49,7 +49,7 @@ MAY_FOLLOW: dict[PartitionPhase, tuple[PartitionPhase, ...]] = {
 
 
 class PartitionStates:
-    """Moves partitions. A part of the controller."""
+    """The controller's part for partition states."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
@@ -63,7 +63,7 @@ class PartitionStates:
         )
 
     def startup(self) -> Work[None]:
-        """Give every partition its state after a failover, then try to get the ones without leader online."""
+        """Set every partition's state after a failover, then try to elect missing leaders."""
         context = self._machine.context
         for at in context.partitions():
             known = context.leadership.get(at)
@@ -76,7 +76,7 @@ class PartitionStates:
         yield from self.trigger_online()
 
     def trigger_online(self, topics: Collection[str] | None = None) -> Work[None]:
-        """Try to elect leaders for all partitions that have none (of these topics)."""
+        """Try to elect leaders for all partitions without one (of these topics)."""
         context = self._machine.context
         waiting = [
             at
@@ -93,14 +93,14 @@ class PartitionStates:
         *,
         allow_unclean: bool = False,
     ) -> Work[dict[TopicPartition, str]]:
-        """Move partitions; for a move to Online, why each that could not be moved was not.
+        """Move partitions to a state; returns the reasons of partitions that could not move to Online.
 
         Args:
             strategy: how to elect leaders for partitions that had one; needed for a move to Online.
-            allow_unclean: elect out-of-sync replicas whatever the configuration says (an admin asked for it).
+            allow_unclean: elect out-of-sync replicas regardless of the configuration (requested by an admin).
 
         Raises:
-            ControllerMoved: another controller was elected; what was gathered stays in the batch.
+            ControllerMoved: another controller was elected; the collected requests stay in the batch.
         """
         if not partitions:
             return {}
@@ -132,7 +132,7 @@ class PartitionStates:
     # --- new partitions ----------------------------------------------------------------------------------------
 
     def _initialize(self, partitions: list[TopicPartition]) -> Work[dict[TopicPartition, str]]:
-        """Write the first state of partitions; those that could not be initialized, and why."""
+        """Write the first state of partitions; returns the failed ones with the reasons."""
         machine, context = self._machine, self._machine.context
         failed: dict[TopicPartition, str] = {}
         first: dict[TopicPartition, PartitionState] = {}
@@ -178,7 +178,7 @@ class PartitionStates:
         allow_unclean: bool,
         failed: dict[TopicPartition, str],
     ) -> Work[list[TopicPartition]]:
-        """Read, elect, write; those whose state was changed by somebody in between are to be tried again."""
+        """Read, elect, write; returns the partitions to retry, whose state was changed in between."""
         machine, context = self._machine, self._machine.context
         stored = yield from machine.store.read_states(partitions)
         candidates: dict[TopicPartition, Candidates] = {}
@@ -201,7 +201,7 @@ class PartitionStates:
             outcomes[at] = outcome
             state = PartitionState(outcome.leader, each.state.leader_epoch + 1, outcome.isr, context.epoch)
             updates[at] = Leadership(state, stored[at].zk_version)
-        written, again, refused = yield from machine.store.update_states(updates)
+        written, conflicts, refused = yield from machine.store.update_states(updates)
         failed.update((at, f"its state could not be written: {code.name}") for at, code in refused.items())
         for at, known in written.items():
             context.leadership[at] = known
@@ -209,7 +209,7 @@ class PartitionStates:
             machine.batch.add_leader_and_isr(outcomes[at].recipients, at, known, is_new=False)
             self._note_elected(at, known.state, strategy, unclean=outcomes[at].unclean)
             self._moves.become(at, ONLINE)
-        return again
+        return conflicts
 
     def _candidates(self, at: TopicPartition, state: PartitionState) -> Candidates:
         context = self._machine.context
@@ -228,7 +228,7 @@ class PartitionStates:
     def _unclean_allowed(
         self, candidates: dict[TopicPartition, Candidates], strategy: Strategy, allow_unclean: bool
     ) -> Work[dict[TopicPartition, None]]:
-        """For which partitions without a live ISR member an out-of-sync leader may be elected."""
+        """Partitions without a live ISR member for which an out-of-sync leader may be elected."""
         if strategy is not Strategy.OFFLINE:
             return {}
         context = self._machine.context
@@ -254,7 +254,7 @@ class PartitionStates:
             found[topic] = read_config(result.data) if result.code is StoreCode.OK else {}
         return found
 
-    # --- telling -----------------------------------------------------------------------------------------------
+    # --- notes ---------------------------------------------------------------------------------------------------
 
     def _note_elected(self, at: TopicPartition, state: PartitionState, strategy: Strategy, *, unclean: bool) -> None:
         self._machine.note(

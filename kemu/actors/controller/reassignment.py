@@ -1,24 +1,25 @@
-"""Partitions move to other brokers: KIP-455 as shipped, and in batches as KIP-435 wants it.
+"""Partition reassignment: KIP-455 as shipped, and in batches as KIP-435 proposes.
 
-What is done next is decided in ``protocol.reassign`` (``Batches``: which partitions, ``Move``: which replicas); here it
-is done. Every step is a small KIP-455 reassignment, and without limits a reassignment is one step and nothing else:
+``protocol.reassign`` decides the next steps (``Batches``: the partitions, ``Move``: the replicas); this module executes
+them. Every step is a small KIP-455 reassignment; without limits a reassignment is a single step:
 
 =====  =============================================================================================================
-U1 U2  the new assignment into the store, then into memory
-U3     replicas that are not wanted any more (cancelled, overridden) are stopped and deleted; no answer is waited for
-A1 A2  while what must be in sync is not: raise the leader epoch and tell all, start the replicas that are added
-B1     then: what was added is online
-B2     in memory only what stays is assigned
-B3     elect a leader out of that if the old one goes (or a step is there to elect the new preferred one); else raise
-       the leader epoch; either way the leader takes nobody back who goes
-B4 B5  who goes leaves the ISR and is stopped, then deleted
-B6     the store has what stays
-B8     all brokers are told; deletions of the topic may go on
+U1 U2  write the new assignment to the store, then to memory
+U3     stop and delete replicas that are no longer wanted (cancelled, overridden), without waiting for answers
+A1 A2  while required replicas are not in sync: raise the leader epoch, send it to all, start the added replicas
+B1     afterwards: the added replicas are online
+B2     in memory only the remaining replicas are assigned
+B3     elect a leader among them if the old one leaves (or the step is for electing the new preferred one); otherwise
+       raise the leader epoch; in both cases the leader does not readmit leaving replicas
+B4 B5  leaving replicas leave the ISR and are stopped, then deleted
+B6     the store has the remaining replicas
+B8     send metadata to all brokers; deletions of the topic may continue
 =====  =============================================================================================================
 
-Nothing is only in memory: what is added and removed, and while there are limits the target and the original replicas,
-stand in the topic's node. A new controller begins there, and repeats A or B, whichever is due. The order in which
-queued partitions were asked for is not in the store: they queue by topic and number then.
+No state is only in memory. The topic's node has the added and removed replicas and, under limits, the target and the
+original replicas. A new controller starts from there, and repeats A or B, whichever applies. The store does not have
+the
+order of the requests of queued partitions: afterwards they queue by topic and number.
 
 Source: Kafka 2.8 ``KafkaController.onPartitionReassignment``, KIP-455; KIP-435.
 """
@@ -81,50 +82,50 @@ STATE_OF_ANY = "/brokers/topics/*/partitions/*/state"
 
 
 class _Moving(NamedTuple):
-    """A partition on its way. ``plain``: under no limit, as KIP-455 has it; the node tells nothing more."""
+    """A partition being reassigned. ``plain``: under no limit, as in KIP-455; the node has no further fields."""
 
     move: Move
     plain: bool
 
 
 class Reassignment:
-    """A part of the controller."""
+    """The controller's part for reassignment since Kafka 2.4."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
         self._work = ReassignmentWork(machine)
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._moving: dict[TopicPartition, _Moving] = {}
         self._batches: Batches[TopicPartition] = Batches(self._step_of, Limits())
         self._least: dict[str, int] = {}
-        """Topic -> its ``min.insync.replicas``, of topics that have a partition on its way."""
+        """Topic -> its ``min.insync.replicas``, for topics with a reassignment."""
         self._chosen_under: object = None
-        """What the next steps depend on besides their partitions, as it was when they were chosen."""
+        """The inputs, besides the partitions, with which the next steps were chosen."""
         self._blocked: dict[TopicPartition, None] = {}
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
-        """ISRs of partitions whose steps run, as they were read last."""
+        """ISRs of partitions with a running step, as last read."""
         self._waits: dict[TopicPartition, Wait] = {}
-        """What partitions wait for, as it was told last."""
+        """The last noted wait of each partition."""
 
     def subscribe(self, to: Dispatch) -> None:
-        """Admins ask; ISRs, brokers and limits change; controllers fail."""
+        """Subscribe to admins' requests, to changes of ISRs, brokers and limits, and to failovers."""
         to.on_request(AlterPartitionReassignments, Job("admin", self.alter))
         to.on_request(ListPartitionReassignments, Job("admin", self.list_ongoing))
         to.on_watch(REASSIGN_PARTITIONS, Job("reassign-partitions", self._asked_in_store), WatchEventKind.NODE_CREATED)
         to.on_watch(STATE_OF_ANY, Job("reassignment-isr", self._state_changed), WatchEventKind.NODE_DATA_CHANGED)
         to.on_moment(Moment.TOOK_OVER, self._take_over)
         to.on_moment(Moment.BROKERS_STARTED, self._brokers_started)
-        to.on_moment(Moment.BROKERS_GONE, self._brokers_gone)
+        to.on_moment(Moment.BROKERS_FAILED, self._brokers_failed)
         to.on_moment(Moment.ISRS_CHANGED, self._isrs_changed)
         to.on_moment(Moment.ISRS_ALTERED, self._isrs_changed)
-        to.on_moment(Moment.BROKER_CONFIGS_CHANGED, self._go_on)
+        to.on_moment(Moment.BROKER_CONFIGS_CHANGED, self._reschedule)
 
     # --- admins ------------------------------------------------------------------------------------------------
 
     def alter(self, request: AlterPartitionReassignments) -> Work[AlterPartitionReassignmentsReply]:
-        """Partitions are to go elsewhere, or back. Answered when what can begin at once has begun."""
+        """Start, change or cancel reassignments. Answered when the first steps have begun."""
         outcomes: list[ReassignmentOutcome] = []
         wanted: dict[TopicPartition, tuple[int, ...] | None] = {}
         for row in request.partitions:
@@ -137,13 +138,13 @@ class Reassignment:
             )
             if error is ErrorCode.NONE:
                 wanted[at] = row.replicas
-        yield from self._set_out(wanted)
-        if wanted:  # the newest word counts, however it was given (KAFKA-9089)
-            yield from self._strike_out(lambda at, _: at in wanted)
+        yield from self._retarget_all(wanted)
+        if wanted:  # the newest request counts, whichever way it came (KAFKA-9089)
+            yield from self._remove_requests(lambda at, _: at in wanted)
         return AlterPartitionReassignmentsReply(responses=tuple(outcomes))
 
-    def _set_out(self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]) -> Work[None]:
-        """These go elsewhere from now on, or (None) back."""
+    def _retarget_all(self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]) -> Work[None]:
+        """Set new targets, or (None) cancel."""
         machine, context = self._machine, self._machine.context
         changed: dict[TopicPartition, None] = {}
         limits = self._limits()
@@ -163,31 +164,31 @@ class Reassignment:
                 )
         context.reassigning.update(changed)
         machine.deletion.wait_for_reassignment(topic for topic, _ in changed)
-        yield from self._look()
+        yield from self._read_inputs()
         for at in changed:
             if at in self._batches:
                 self._batches.restart(at)
             else:
                 self._batches.submit(at)
         begun = self._batches.start()
-        yield from self._put_down([at for at in changed if at not in dict(begun)])
-        yield from self._carry_out(begun)
+        yield from self._store_waiting([at for at in changed if at not in dict(begun)])
+        yield from self._begin_all(begun)
 
     def _asked_in_store(self) -> Work[None]:
-        """The old tool asks, by the node. What cannot be done is struck out; the rest when it is done.
+        """The old tool's requests, in its node. Impossible ones are removed at once, the others when they are done.
 
-        Source: ``KafkaController.processZkPartitionReassignment``, which asks nothing about the brokers of a list.
+        Source: ``KafkaController.processZkPartitionReassignment``, which does not check the brokers of a list.
         """
         rows = yield from self._work.asked_in_store()
         context = self._machine.context
         failed = {at: None for at in rows if context.assignment(at) is None or context.is_queued_for_deletion(at[0])}
-        yield from self._set_out({at: target for at, target in rows.items() if at not in failed})
+        yield from self._retarget_all({at: target for at, target in rows.items() if at not in failed})
         if failed:
-            yield from self._strike_out(lambda at, _: at in failed)
+            yield from self._remove_requests(lambda at, _: at in failed)
 
-    def _strike_out(self, over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Work[None]:
-        gone = yield from self._work.strike_out(over)
-        if gone:
+    def _remove_requests(self, over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Work[None]:
+        is_emptied = yield from self._work.remove_requests(over)
+        if is_emptied:
             self._machine.right_after(Job("reassign-partitions", self._asked_in_store))
 
     def _refusal(self, row: NewReplicas) -> tuple[ErrorCode, str]:
@@ -207,7 +208,7 @@ class Reassignment:
         )
 
     def _retarget(self, at: TopicPartition, target: tuple[int, ...] | None, limits: Limits) -> bool:
-        """Take up where a partition is to go; False if it is on its way there."""
+        """Set a partition's target; False if it is the current one."""
         assignment, before = self._machine.context.assignment(at), self._moving.get(at)
         assert assignment is not None
         if limits == Limits() and (before is None or before.plain):
@@ -227,7 +228,7 @@ class Reassignment:
         return True
 
     def list_ongoing(self, request: ListPartitionReassignments) -> Work[ListPartitionReassignmentsReply]:
-        """What is on its way, which steps run, and what they wait for."""
+        """The ongoing reassignments, their running steps, and the reasons of waits."""
         asked = request.topic_partitions
         rows: list[OngoingReassignment] = []
         steps: list[CurrentBatch] = []
@@ -263,17 +264,17 @@ class Reassignment:
         yield from ()
         return ListPartitionReassignmentsReply(topics=tuple(rows), current_batch=tuple(steps), waiting=tuple(waiting))
 
-    # --- what wakes it -----------------------------------------------------------------------------------------
+    # --- triggers ------------------------------------------------------------------------------------------------
 
     def _take_over(self) -> Work[None]:
-        """A new controller: go on with what stands in the store."""
+        """A new controller: resume the reassignments in the store."""
         machine, context = self._machine, self._machine.context
-        self._forget()
+        self._reset()
         running: list[tuple[TopicPartition, ReassignmentStep]] = []
         for at in context.reassigning_partitions():
             assignment = context.assignment(at)
             assert assignment is not None
-            move = _found(assignment)
+            move = _move_in_store(assignment)
             self._moving[at] = _Moving(move, plain=not assignment.target_replicas)
             machine.note(
                 ReassignmentStarted(
@@ -281,34 +282,34 @@ class Reassignment:
                 )
             )
             if assignment.adding or assignment.removing:
-                running.append((at, _step_found(assignment, move, self._standing(at))))
-        yield from self._look()
+                running.append((at, _step_in_store(assignment, move, self._standing(at))))
+        yield from self._read_inputs()
         for at, step in running:
             self._batches.resume(at, step)
         for at in self._moving:
             if at not in self._batches:
                 self._batches.submit(at)
-        yield from self._asked_in_store()  # it goes first: a list there overrides what was asked for by requests
+        yield from self._asked_in_store()  # first, as a list there overrides earlier requests
         for at, step in running:
             if self._batches.running.get(at) is step:
-                yield from self._try(at, step)
+                yield from self._try_step(at, step)
         yield from self._schedule()
 
     def _brokers_started(self, brokers: list[int]) -> Work[None]:
-        """Steps that wait for one of these are begun again: it must be told."""
+        """Restart steps that wait for one of these brokers, which need the requests again."""
         for at, step in list(self._batches.running.items()):
             if any(broker in step.replicas for broker in brokers):
-                yield from self._try(at, step)
-        self._chosen_under = None  # one that went and came back changes nothing there, but steps may be blocked by it
-        yield from self._go_on()
+                yield from self._try_step(at, step)
+        self._chosen_under = None  # the set of live brokers may be the same again, but steps may be blocked
+        yield from self._reschedule()
 
-    def _brokers_gone(self, brokers: list[int]) -> Work[None]:
-        """Steps that run go on as they are; but some of them wait for somebody else now."""
-        self._tell_waits(self._moving)
+    def _brokers_failed(self, brokers: list[int]) -> Work[None]:
+        """Running steps stay as they are; some wait for other brokers now."""
+        self._note_waits(self._moving)
         yield from ()
 
     def _isrs_changed(self, partitions: list[TopicPartition]) -> Work[None]:
-        """Leaders announced ISRs: steps may be over, and replicas that could not be spared may be now."""
+        """Leaders announced ISRs: commit steps that are complete, and reconsider blocked partitions."""
         for at in partitions:
             yield from self._commit_if_due(at)
         blocked = [at for at in partitions if at in self._batches.blocked]
@@ -328,13 +329,13 @@ class Reassignment:
         step = self._batches.running[at]
         if not self._waits_for(at, step, isr):
             yield from self._commit(at, step)
-            yield from self._go_on()
-        self._tell_waits([at])
+            yield from self._reschedule()
+        self._note_waits([at])
 
-    def _go_on(self) -> Work[None]:
-        """Limits or brokers have changed: it matters for steps that have not begun."""
+    def _reschedule(self) -> Work[None]:
+        """Limits or brokers have changed: reconsider steps that have not begun."""
         if self._moving:
-            yield from self._look()
+            yield from self._read_inputs()
             yield from self._schedule()
 
     # --- choosing ----------------------------------------------------------------------------------------------
@@ -342,16 +343,16 @@ class Reassignment:
     def _limits(self) -> Limits:
         if self._machine.rules.reassignment is ReassignmentAlgorithm.KIP_455:
             return Limits()
-        told, config = self._machine.configs.of_brokers, self._machine.config
+        dynamic, config = self._machine.configs.of_brokers, self._machine.config
         started_with = Limits(
             config.reassignment_max_concurrent_replica_movements,
             config.reassignment_max_concurrent_partition_movements,
             config.reassignment_max_concurrent_leader_movements,
         )
-        return Limits(*(int(told.get(key, default)) for key, default in limits_by_key(started_with).items()))
+        return Limits(*(int(dynamic.get(key, default)) for key, default in limits_by_key(started_with).items()))
 
-    def _look(self) -> Work[None]:
-        """See what else the next steps depend on; those that were chosen under other circumstances are chosen again."""
+    def _read_inputs(self) -> Work[None]:
+        """Read the other inputs of the next steps; if they have changed, choose these steps again."""
         machine = self._machine
         settings = yield from machine.partitions.topic_settings(dict.fromkeys(topic for topic, _ in self._moving))
         default = machine.configs.of_brokers.get(MIN_INSYNC_REPLICAS, str(machine.min_insync_replicas))
@@ -360,11 +361,11 @@ class Reassignment:
         now = (limits, tuple(machine.context.serving), self._least)
         if now != self._chosen_under:
             self._chosen_under = now
-            self._batches.look_again(limits)
+            self._batches.reconsider(limits)
 
     def _step_of(self, at: TopicPartition) -> ReassignmentStep | None:
         move = self._moving[at].move
-        if move.done:  # nothing comes and nothing goes: it waits for nobody (KafkaController.isReassignmentComplete)
+        if move.done:  # nothing is added or removed, so it waits for no broker (KafkaController.isReassignmentComplete)
             return ReassignmentStep(StepKind.REORDER, move.replicas)
         return next_step(move, self._standing(at), self._least[at[0]], self._batches.limits.replica_movements)
 
@@ -380,12 +381,12 @@ class Reassignment:
         return waits_for(self._moving[at].move, step, isr, self._least[at[0]])
 
     def _schedule(self) -> Work[None]:
-        yield from self._carry_out(self._batches.start())
+        yield from self._begin_all(self._batches.start())
 
-    def _carry_out(self, begun: list[tuple[TopicPartition, ReassignmentStep]]) -> Work[None]:
-        """Begin steps; those that end at once make place for others."""
+    def _begin_all(self, begun: list[tuple[TopicPartition, ReassignmentStep]]) -> Work[None]:
+        """Begin steps; those that end at once free the limits for others."""
         while begun:
-            self._tell_blocked()  # they have left their places to these
+            self._note_blocked()  # they left their places to these
             for at, step in begun:
                 try:
                     yield from self._begin(at, step)
@@ -394,10 +395,10 @@ class Reassignment:
                     self._machine.note(StateChangeRefused(what=name, old="", new="reassigned", why=str(error)))
                     self._drop(at)
             begun = self._batches.start()
-        self._tell_blocked()
-        self._tell_waits(self._moving)
+        self._note_blocked()
+        self._note_waits(self._moving)
 
-    def _tell_blocked(self) -> None:
+    def _note_blocked(self) -> None:
         for at in self._batches.blocked:
             if at not in self._blocked:
                 move = self._moving[at].move
@@ -409,8 +410,8 @@ class Reassignment:
                 )
         self._blocked = dict(self._batches.blocked)
 
-    def _tell_waits(self, partitions: Iterable[TopicPartition]) -> None:
-        """Say what these wait for, if it is something else than it was."""
+    def _note_waits(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note the waits of these partitions, where they have changed."""
         for at in partitions:
             wait = self._wait_of(at)
             if wait is not None and wait != self._waits.get(at):
@@ -422,7 +423,7 @@ class Reassignment:
                 )
 
     def _wait_of(self, at: TopicPartition) -> Wait | None:
-        """None: it goes on at once, or is there."""
+        """The current wait; None if the partition proceeds at once or is finished."""
         batches, moving = self._batches, self._moving.get(at)
         if moving is None or at not in batches:
             return None
@@ -444,7 +445,7 @@ class Reassignment:
     # --- a step ------------------------------------------------------------------------------------------------
 
     def _node(self, at: TopicPartition, move: Move, step: ReassignmentStep | None) -> ReplicaAssignment:
-        """What stands in the topic's node: while a step runs, or while none does."""
+        """The content of the topic's node while this step runs, or without a step."""
         moves = (
             ReplicaAssignment(move.replicas) if step is None else ReplicaAssignment(step.during, step.add, step.drop)
         )
@@ -452,8 +453,8 @@ class Reassignment:
             return moves
         return evolve(moves, target_replicas=move.target, original_replicas=move.original, rolls_back=move.rolls_back)
 
-    def _put_down(self, partitions: list[TopicPartition]) -> Work[None]:
-        """Partitions that must wait for their step: where they go stands in the store, and nothing is on its way."""
+    def _store_waiting(self, partitions: list[TopicPartition]) -> Work[None]:
+        """Partitions that must wait for their step: store their targets, and stop replicas that were being added."""
         context = self._machine.context
         before: dict[TopicPartition, tuple[int, ...]] = {}
         for at in partitions:
@@ -462,10 +463,10 @@ class Reassignment:
         yield from self._work.write(dict.fromkeys(topic for topic, _ in partitions))
         for at in partitions:
             yield from self._work.stop(at, without(before[at], context.replicas(at)))
-            yield from self._lead_again(at)
+            yield from self._elect_if_leaderless(at)
 
     def _begin(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
-        """U1 to U3, then A or B. A partition that is where it is to be, and was cancelled, has no target any more."""
+        """U1 to U3, then A or B. A cancelled partition that is already at its target has no target any more."""
         context = self._machine.context
         moving, current = self._moving[at], context.assignment(at)
         assert current is not None
@@ -474,10 +475,10 @@ class Reassignment:
             context.assign(at, wanted)
             yield from self._work.write((at[0],))
             yield from self._work.stop(at, without(current.replicas, wanted.replicas))
-        yield from self._try(at, step)
+        yield from self._try_step(at, step)
 
-    def _try(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
-        """Commit the step if all is in sync; else (again) tell everybody about it. May be repeated at any time."""
+    def _try_step(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
+        """Commit the step if all its replicas are in sync; otherwise send its requests. May be repeated at any time."""
         machine = self._machine
         isr = self._isrs[at] = yield from self._work.read_isr(at)
         why = self._waits_for(at, step, isr)
@@ -495,7 +496,7 @@ class Reassignment:
         if not why:
             yield from self._commit(at, step)
             return
-        yield from self._lead_again(at)
+        yield from self._elect_if_leaderless(at)
         yield from self._work.raise_epoch(at, "replicas are added" if step.add else "replicas must be in sync")
         yield from self._work.start_new(at, step.add)
 
@@ -523,7 +524,7 @@ class Reassignment:
         )
         if move.done:
             self._drop(at)
-            yield from self._strike_out(lambda one, target: one == at and target == move.replicas)
+            yield from self._remove_requests(lambda one, target: one == at and target == move.replicas)
             machine.note(ReassignmentFinished(topic=at[0], partition=at[1], replicas=move.replicas))
         else:
             self._batches.committed(at)
@@ -532,7 +533,7 @@ class Reassignment:
         yield from machine.deletion.resume_for((at[0],))
 
     def _settle_leader(self, at: TopicPartition, step: ReassignmentStep, move: Move) -> Work[None]:
-        """B3. The list begins with the target's members, so that a step for the leader elects its preferred one."""
+        """B3. The list begins with the target's members, so that a step for the leader elects the preferred one."""
         context = self._machine.context
         leader = context.leadership[at].state.leader
         stays = leader in step.replicas and context.is_replica_online(leader, at)
@@ -541,25 +542,27 @@ class Reassignment:
         else:
             yield from self._machine.partitions.move((at,), PartitionPhase.ONLINE, Strategy.REASSIGN)
 
-    def _lead_again(self, at: TopicPartition) -> Work[None]:
-        """The leader was a replica that is not wanted any more: somebody else must not wait for the step's end."""
+    def _elect_if_leaderless(self, at: TopicPartition) -> Work[None]:
+        """If the leader was one of the removed replicas, elect another now; clients must not wait for the step's
+        end.
+        """
         known = self._machine.context.leadership.get(at)
         if known is not None and known.state.leader == NO_LEADER:
             yield from self._machine.partitions.move((at,), PartitionPhase.ONLINE, Strategy.REASSIGN)
 
 
-def _found(assignment: ReplicaAssignment) -> Move:
+def _move_in_store(assignment: ReplicaAssignment) -> Move:
     """The move that an assignment in the store is part of."""
     if not assignment.target_replicas:
         return Move.begin(assignment.origin, assignment.target)
     replicas = assignment.origin
     if (assignment.adding or assignment.removing) and set(replicas) == set(assignment.original_replicas):
-        replicas = assignment.original_replicas  # nothing is committed yet: the order it had
+        replicas = assignment.original_replicas  # nothing is committed yet: keep the original order
     return Move(replicas, assignment.original_replicas, assignment.target_replicas, rolls_back=assignment.rolls_back)
 
 
-def _step_found(assignment: ReplicaAssignment, move: Move, standing: Standing) -> ReassignmentStep:
-    """The step that ran when the last controller wrote this."""
+def _step_in_store(assignment: ReplicaAssignment, move: Move, standing: Standing) -> ReassignmentStep:
+    """The step that ran when the last controller wrote this assignment."""
     kind = StepKind.BATCH
     if set(assignment.target) == set(move.target):
         kind = StepKind.LAST

@@ -1,6 +1,6 @@
-"""What all ways to reassign a partition are made of: reading its ISR, writing lists, raising epochs, stopping replicas.
+"""Actions that all ways of reassignment share: reading ISRs, writing assignments, raising epochs, stopping replicas.
 
-And the node in which the old tool asks (``/admin/reassign_partitions``): every release with ZooKeeper heeds it.
+They include the node of the old tool (``/admin/reassign_partitions``), which every release with ZooKeeper supports.
 Source: Kafka 2.8 ``KafkaController``.
 """
 
@@ -27,13 +27,13 @@ from kemu.protocol.notes.replication import LeaderEpochBumped, StateChangeRefuse
 
 
 class ReassignmentWork:
-    """See the module."""
+    """The controller's shared actions of reassignment; see the module."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def read_isr(self, at: TopicPartition) -> Work[tuple[int, ...]]:
-        """The partition's ISR as it is now, with a watch on its state. What the controller knows is not renewed by it.
+        """The partition's current ISR, with a watch on its state. The controller's own state is not updated.
 
         Source: ``KafkaController.isReassignmentComplete``.
         """
@@ -42,21 +42,21 @@ class ReassignmentWork:
         return read_state(found.data).isr if found.code is StoreCode.OK else ()
 
     def write(self, topics: Iterable[str]) -> Work[None]:
-        """Assignments as they are in memory into the store."""
+        """Write the assignments in memory to the store."""
         context = self._machine.context
         ops = [set_data(topic_path(topic), topic_data(context.topics[topic])) for topic in topics]
         for result in (yield from self._machine.store.write(ops)):
             expect(result)
 
     def start_new(self, at: TopicPartition, brokers: Iterable[int]) -> Work[None]:
-        """Replicas that there were none of begin to copy; each is told in a batch of its own."""
+        """Start new replicas; each gets its request in a batch of its own."""
         context = self._machine.context
         fresh = [(*at, b) for b in brokers if context.replica_phase((*at, b)) is ReplicaPhase.NON_EXISTENT]
         for replica in fresh:
             yield from self._machine.replicas.move([replica], ReplicaPhase.NEW)
 
     def stop(self, at: TopicPartition, brokers: Iterable[int]) -> Work[None]:
-        """These replicas leave the ISR, stop, and are deleted; their answers are not waited for."""
+        """Remove these replicas from the ISR, stop and delete them, without waiting for their answers."""
         replicas = [(*at, broker) for broker in sorted(brokers)]
         known = [
             each for each in replicas if self._machine.context.replica_phase(each) is not ReplicaPhase.NON_EXISTENT
@@ -70,25 +70,32 @@ class ReassignmentWork:
             yield from self._machine.replicas.move(known, phase)
 
     def raise_epoch(self, at: TopicPartition, why: str, also_to: Iterable[int] = ()) -> Work[None]:
-        """Raise the leader epoch, so that all obey, and tell them. Source: ``updateLeaderEpochAndSendRequest``.
+        """Raise the leader epoch, and send it to all replicas. Source: ``updateLeaderEpochAndSendRequest``.
 
         Args:
-            also_to: brokers that are told, too, though they have no replica any more.
+            also_to: further recipients, which are not replicas any more.
         """
         machine, context = self._machine, self._machine.context
         while True:
             stored = yield from machine.store.read_states((at,))
             if at not in stored or stored[at].state.controller_epoch > context.epoch:
                 name = f"{at[0]}-{at[1]}"
-                machine.note(StateChangeRefused(what=name, old="", new="epoch raised", why="its state is not ours"))
+                machine.note(
+                    StateChangeRefused(
+                        what=name,
+                        old="",
+                        new="epoch raised",
+                        why="its state is not ours",
+                    )
+                )
                 return
             state = stored[at].state
             raised = evolve(state, leader_epoch=state.leader_epoch + 1, controller_epoch=context.epoch)
             update = {at: Leadership(raised, stored[at].zk_version)}
-            written, again, refused = yield from machine.store.update_states(update)
+            written, conflicts, refused = yield from machine.store.update_states(update)
             if refused:
                 raise StoreRefused(f"the state of {at[0]}-{at[1]} could not be written: {refused[at].name}")
-            if not again:
+            if not conflicts:
                 break
         context.leadership.update(written)
         machine.note(LeaderEpochBumped(topic=at[0], partition=at[1], leader_epoch=state.leader_epoch + 1, why=why))
@@ -99,10 +106,10 @@ class ReassignmentWork:
         machine.batch.add_leader_and_isr(assignment.adding, at, written[at], is_new=True)
         machine.batch.send()
 
-    # --- the node in which the old tool asks --------------------------------------------------------------------
+    # --- the node of the old tool ----------------------------------------------------------------------------------
 
     def asked_in_store(self) -> Work[dict[TopicPartition, tuple[int, ...]]]:
-        """What the node asks for, with a watch on it: partition -> target. {} if there is none."""
+        """The requests in the node, with a watch on it: partition -> target. {} without a node."""
         found = yield from ask_one(exists(REASSIGN_PARTITIONS, watch=True))
         if found.code is not StoreCode.OK:
             return {}
@@ -118,8 +125,8 @@ class ReassignmentWork:
             self._machine.note(StateChangeRefused(what=REASSIGN_PARTITIONS, old="", new="reassigned", why=str(error)))
             return {}
 
-    def strike_out(self, over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Work[bool]:
-        """Take what is over out of the node; one in which nothing is left is deleted. Whether it was.
+    def remove_requests(self, over: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Work[bool]:
+        """Remove finished partitions from the node, and delete an empty node; returns whether it was deleted.
 
         Source: ``KafkaController.removePartitionsFromZkReassignment``.
         """

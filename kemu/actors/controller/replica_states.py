@@ -1,24 +1,24 @@
-"""The replica state machine: which moves there are, and what each does.
+"""The replica state machine: its transitions and their actions.
 
 ==================  ===================================  ==============================================================
 to                  from                                 action
 ==================  ===================================  ==============================================================
 New                 NonExistent                          LeaderAndIsr (new) to it, if a leadership is known; the leader
                                                          itself cannot be new
-Online              New, Online, Offline, Ineligible     from New: put it into the assignment if it is missing there;
+Online              New, Online, Offline, Ineligible     from New: add it to the assignment if it is missing there;
                                                          else LeaderAndIsr with the known leadership to it
-Offline             New, Online, Offline, Ineligible     StopReplica to it; take it out of the ISR (epoch + 1, no leader
-                                                         if it led; the last member stays); LeaderAndIsr to all other
-                                                         replicas, unless the topic is being deleted; without known
-                                                         leadership only metadata
+Offline             New, Online, Offline, Ineligible     StopReplica to it; remove it from the ISR (epoch + 1, no
+                                                         leader if it led; the last member stays); LeaderAndIsr to all
+                                                         other replicas, unless the topic is being deleted; without
+                                                         known leadership only metadata
 DeletionStarted     Offline                              StopReplica (delete) to it
 DeletionSuccessful  DeletionStarted                      mark
 DeletionIneligible  Offline, DeletionStarted             mark
 NonExistent         DeletionSuccessful                   drop it from the assignment (in memory)
 ==================  ===================================  ==============================================================
 
-Every other move is refused. A replica outside the ISR goes offline without a write, yet its peers get a LeaderAndIsr
-(which they ignore: its epoch is not new). Source: Kafka 2.8 ``ZkReplicaStateMachine``.
+Every other transition is refused. A replica outside the ISR goes offline without a write, yet the other replicas get a
+LeaderAndIsr (which they ignore: its epoch is not new). Source: Kafka 2.8 ``ZkReplicaStateMachine``.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ MAY_FOLLOW: dict[ReplicaPhase, tuple[ReplicaPhase, ...]] = {
 
 
 class ReplicaStates:
-    """Moves replicas. A part of the controller."""
+    """The controller's part for replica states."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
@@ -64,7 +64,7 @@ class ReplicaStates:
         )
 
     def startup(self) -> Work[None]:
-        """Give every replica its state after a failover: told to be online, or taken out of the ISRs."""
+        """Set every replica's state after a failover: online with a LeaderAndIsr, or removed from the ISRs."""
         machine, context = self._machine, self._machine.context
         online, offline = context.online_and_offline_replicas()
         for replica in online:
@@ -77,10 +77,10 @@ class ReplicaStates:
             yield from self.move(offline, OFFLINE)
 
     def move(self, replicas: Sequence[PartitionReplica], target: ReplicaPhase) -> Work[None]:
-        """Move replicas, broker by broker.
+        """Move replicas to a state, broker by broker.
 
         Raises:
-            ControllerMoved: another controller was elected; what was gathered stays in the batch.
+            ControllerMoved: another controller was elected; the collected requests stay in the batch.
         """
         if not replicas:
             return
@@ -98,7 +98,7 @@ class ReplicaStates:
                     self._move_one(replica, target)
         self._machine.batch.send()
 
-    # --- moves without the store -------------------------------------------------------------------------------
+    # --- transitions without the store ---------------------------------------------------------------------------
 
     def _move_one(self, replica: PartitionReplica, target: ReplicaPhase) -> None:
         topic, partition, broker = replica
@@ -153,7 +153,7 @@ class ReplicaStates:
                 batch.add_update_metadata(context.live, (at,))
 
     def _remove_from_isr(self, broker: int, partitions: list[TopicPartition]) -> Work[dict[TopicPartition, Leadership]]:
-        """Take a broker out of ISRs; the leadership of each of these partitions afterwards."""
+        """Remove a broker from ISRs; returns the leadership of each of these partitions afterwards."""
         machine, context = self._machine, self._machine.context
         known_now: dict[TopicPartition, Leadership] = {}
         remaining = partitions

@@ -1,9 +1,9 @@
-"""What brokers report without being asked, and in their answers: changed ISRs, logs that do not open, deletions done.
+"""Brokers' reports: changed ISRs, failed log directories, deleted replicas; in the store and in their answers.
 
-A broker whose log directory failed does not say what lay there: it leaves a node, and the controller tells it about all
-of its replicas again (LeaderAndIsr); those that it cannot open are refused with KAFKA_STORAGE_ERROR (KIP-112).
+A broker whose log directory failed does not list the affected replicas: it creates a node. The controller then sends it
+a LeaderAndIsr for all of its replicas, and the broker refuses the offline ones with KAFKA_STORAGE_ERROR (KIP-112).
 
-Source: Kafka 2.8 ``KafkaController``; spec sections 1.7, 1.9 and 1.12.
+Source: Kafka 2.8 ``KafkaController``.
 """
 
 from kemu.actors.controller.context import PartitionReplica, ReplicaPhase
@@ -25,45 +25,45 @@ from kemu.protocol.nodes import (
 
 
 class BrokerReports:
-    """A part of the controller."""
+    """The controller's part for brokers' reports."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:
-        """Announcements in the store, and answers of brokers."""
+        """Subscribe to announcements in the store, and to answers of brokers."""
         to.on_watch(ISR_CHANGES, Job("isr-changes", self.isr_changes))
         to.on_watch(LOG_DIR_EVENTS, Job("log-dir-events", self.log_dir_events))
         to.on_answer(LeaderAndIsr, Job("directories", self.directories))
         to.on_answer(StopReplica, Job("deleted", self.deleted))
-        to.on_moment(Moment.ISRS_CHANGED, self._tell_isrs)
+        to.on_moment(Moment.ISRS_CHANGED, self._send_isrs)
 
     def isr_changes(self) -> Work[None]:
-        """Leaders changed their ISRs: read the states, tell everybody."""
+        """Leaders changed ISRs: read the states, and send metadata to all brokers."""
         listed = yield from ask_one(children(ISR_CHANGES, watch=True))
         paths = [f"{ISR_CHANGES}/{name}" for name in listed.children]
         results = yield from ask([get(path) for path in paths])
-        told: dict[TopicPartition, None] = {}
+        announced: dict[TopicPartition, None] = {}
         for result in results:
             if result.code is StoreCode.OK:
-                told.update(dict.fromkeys(read_partitions(result.data)))
-        known = [at for at in told if self._machine.context.assignment(at) is not None]
+                announced.update(dict.fromkeys(read_partitions(result.data)))
+        known = [at for at in announced if self._machine.context.assignment(at) is not None]
         self._machine.context.leadership.update((yield from self._machine.store.read_states(known)))
         yield from self._machine.dispatch.reach(Moment.ISRS_CHANGED, known)
         yield from self._machine.store.write([delete(path) for path in paths])
 
-    def _tell_isrs(self, partitions: list[TopicPartition]) -> Work[None]:
-        """All brokers learn the new ISRs."""
+    def _send_isrs(self, partitions: list[TopicPartition]) -> Work[None]:
+        """Send the new ISRs to all brokers."""
         self._machine.batch.send_metadata(self._machine.context.live, partitions)
         yield from ()
 
     def log_dir_failed(self) -> Work[None]:
-        """Our own broker has lost a log directory: whoever controls is to know. Source: ``propagateLogDirEvent``."""
+        """The own broker has lost a log directory: inform the controller. Source: ``propagateLogDirEvent``."""
         event = log_dir_event_data(self._machine.broker_id)
         yield from ask([create(LOG_DIR_EVENTS), create(LOG_DIR_EVENT_PREFIX, event, CreateMode.PERSISTENT_SEQUENTIAL)])
 
     def log_dir_events(self) -> Work[None]:
-        """Log directories of brokers failed: ask these about all of their replicas.
+        """Log directories of brokers failed: send these brokers LeaderAndIsr for all of their replicas.
 
         Source: ``KafkaController.onBrokerLogDirFailure``.
         """
@@ -71,12 +71,14 @@ class BrokerReports:
         listed = yield from ask_one(children(LOG_DIR_EVENTS, watch=True))
         paths = [f"{LOG_DIR_EVENTS}/{name}" for name in listed.children]
         results = yield from ask([get(path) for path in paths])
-        told = dict.fromkeys(read_log_dir_event(each.data) for each in results if each.code is StoreCode.OK)
-        yield from machine.replicas.move(context.replicas_on(told), ReplicaPhase.ONLINE)
+        failing = dict.fromkeys(read_log_dir_event(each.data) for each in results if each.code is StoreCode.OK)
+        yield from machine.replicas.move(context.replicas_on(failing), ReplicaPhase.ONLINE)
         yield from machine.store.write([delete(path) for path in paths])
 
     def directories(self, broker: int, request: LeaderAndIsr, reply: LeaderAndIsrReply) -> Work[None]:
-        """Which logs a broker could not open: those replicas are offline until it says otherwise."""
+        """Record the logs that a broker could not open: those replicas are offline until an answer without the
+        error.
+        """
         if reply.error_code is not ErrorCode.NONE:
             return
         failed = self._machine.context.offline_dirs.setdefault(broker, {})
@@ -92,7 +94,7 @@ class BrokerReports:
             yield from self._machine.brokers.replicas_went_offline(new)
 
     def deleted(self, broker: int, request: StopReplica, reply: StopReplicaReply) -> Work[None]:
-        """A broker answered a StopReplica: whether it has deleted what was to be deleted."""
+        """A broker answered a StopReplica: record which replicas it has deleted."""
         to_delete = {
             (row.topic_name, row.partition_index): None
             for row in request.partition_states
@@ -100,7 +102,7 @@ class BrokerReports:
         }
         done: list[PartitionReplica] = []
         failed: list[PartitionReplica] = []
-        for row in reply.partition_errors:  # none, if the whole request was stale: then the broker's bounce is noticed
+        for row in reply.partition_errors:  # none if the whole request was stale: then the broker's restart is noticed
             at = (row.topic_name, row.partition_index)
             if at in to_delete:
                 (done if row.error_code is ErrorCode.NONE else failed).append((*at, broker))

@@ -1,7 +1,7 @@
-"""Where controllers of the past decided wrongly: each decision is a value here, the old one beside the right one.
+"""Decisions in which past controllers had bugs: each is a value here, the old one beside the right one.
 
-A machine never asks whether a bug is on; it asks its rules. Which past bug needs which is in ``emulator.past_bugs``.
-Source: the issues named; spec section 4.4.
+A machine never checks for a bug; it asks its rules. ``emulator.past_bugs`` lists the values of each past bug.
+Source: the issues named.
 """
 
 from collections.abc import Callable
@@ -13,23 +13,23 @@ from kemu.protocol.nodes import CONTROLLER_EPOCH
 from kemu.protocol.replication import ReassignmentAlgorithm
 
 Fence = Callable[[tuple[StoreOp, ...], int], tuple[StoreOp, ...]]
-"""(operations, version of /controller_epoch at our election) -> the transaction to send."""
+"""(operations, version of /controller_epoch at the own election) -> the transaction to send."""
 
 
 def check_epoch_version(ops: tuple[StoreOp, ...], epoch_zk_version: int) -> tuple[StoreOp, ...]:
-    """Nothing of it happens when another controller was elected since. Source: KAFKA-6082, Kafka 2.1."""
+    """The transaction fails if another controller was elected since. Source: KAFKA-6082, Kafka 2.1."""
     return (StoreOp(kind=StoreOpKind.CHECK, path=CONTROLLER_EPOCH, version=epoch_zk_version), *ops)
 
 
-def trust_ourselves(ops: tuple[StoreOp, ...], epoch_zk_version: int) -> tuple[StoreOp, ...]:
-    """Before KAFKA-6082: a controller that lost its session in a pause writes on."""
+def no_fence(ops: tuple[StoreOp, ...], epoch_zk_version: int) -> tuple[StoreOp, ...]:
+    """Before KAFKA-6082: a controller that lost its session during a pause continues to write."""
     return ops
 
 
 LAST_WITHOUT_TOPIC_IDS = 4
-"""Of LeaderAndIsr: inter.broker.protocol.version 2.4 to 2.7."""
+"""The last version of LeaderAndIsr without topic ids: inter.broker.protocol.version 2.4 to 2.7."""
 LAST_METADATA_WITHOUT_TOPIC_IDS = 6
-"""Of UpdateMetadata, likewise."""
+"""The last version of UpdateMetadata without topic ids, likewise."""
 
 
 @frozen(kw_only=True)
@@ -38,21 +38,23 @@ class ControllerRules:
 
     fence: Fence = check_epoch_version
     adopts_newest_epoch: bool = False
-    """Whether a controller that is told of another election takes the newest epoch from the store as its own."""
+    """Whether a controller that learns of another election adopts the newest epoch in the store as its own."""
     notices_bounces: bool = True
-    """Whether a broker registered under a new epoch counts as having been away (KIP-380)."""
+    """Whether a broker registered under a new epoch counts as restarted (KIP-380)."""
     checks_shutdown_epoch: bool = True
-    """Whether ControlledShutdown of a former life is refused (KIP-380)."""
+    """Whether a ControlledShutdown of a former registration is refused (KIP-380)."""
     leader_and_isr_version: int = 5
     stop_replica_version: int = 3
     update_metadata_version: int = 7
     """Below 2, 1 and 5 these carry no broker epoch (KIP-380); StopReplica below 3 no leader epoch (KIP-570);
-    LeaderAndIsr below 5 and UpdateMetadata below 7 no topic ids (KIP-516)."""
+    LeaderAndIsr below 5 and UpdateMetadata below 7 no topic ids (KIP-516).
+    """
     failover_takes_offline_replicas_out: bool = True
-    """Whether a new controller takes dead replicas out of the ISRs it finds (KAFKA-3143)."""
+    """Whether a new controller removes offline replicas from the ISRs that it reads (KAFKA-3143)."""
     metadata_before_leadership: bool = True
-    """Whether brokers learn who lives before they are told whom to follow, on failover and on a broker's start
-    (KAFKA-4443)."""
+    """Whether brokers receive the live brokers before LeaderAndIsr, on failover and on a broker's start
+    (KAFKA-4443).
+    """
     registers_over_own_former_session: bool = True
     """Whether a broker deletes the registration that its expired session left behind (KAFKA-7165)."""
     answers_preempted: bool = True
@@ -64,8 +66,10 @@ class ControllerRules:
     isrs_of_serving_only: bool = True
     """Whether a leader's new ISR is refused when a broker in it is down or in controlled shutdown (KAFKA-14140)."""
     balances_while_reassigning: bool = True
-    """Whether preferred replicas get their leadership back while partitions are reassigned: since Kafka 3.4.0
-    (``KafkaController.checkAndTriggerAutoLeaderRebalance``, KAFKA-10149); to 3.3.2 nobody's, while any partition is."""
+    """Whether leadership returns to preferred replicas while partitions are reassigned: since Kafka 3.4.0
+    (``KafkaController.checkAndTriggerAutoLeaderRebalance``, KAFKA-10149). Up to 3.3.2 it does not while any partition
+    is reassigned.
+    """
 
 
 RULES = ControllerRules()

@@ -1,24 +1,24 @@
-"""How a topic goes: its replicas are stopped and deleted on every broker, then its nodes.
+"""Topic deletion: stop and delete the replicas on every broker, then remove the topic's nodes.
 
-Enqueued topics wait until they are eligible: no replica's deletion is under way, and nothing stands against it (a dead
-replica, a running reassignment). Then: partitions Offline -> NonExistent; metadata with leader -2; dead replicas become
-ineligible, and the topic with them; live ones Offline -> DeletionStarted. What the brokers answer moves each replica to
-Successful or Ineligible; when all are Successful, the nodes and all memory of the topic go. A broker's return makes its
-topics eligible again, and so does the end of a reassignment.
+Queued topics wait until they are eligible: no deletion of a replica is in progress, and nothing prevents the deletion
+(an offline replica, a running reassignment). Then partitions become Offline -> NonExistent, and metadata with leader -2
+is sent. Offline replicas become ineligible, and the topic with them; live ones Offline -> DeletionStarted. The brokers'
+answers move each replica to Successful or Ineligible. When all are Successful, the topic's nodes and state are removed.
+A returning broker makes its topics eligible again, as does the end of a reassignment.
 
-A new controller knows by the node of the request alone what is to be deleted: it begins again, and a replica that is
-gone already is one whose deletion a broker confirms at once. As long as the topic's node stands there can be no other
-of its name (TOPIC_ALREADY_EXISTS). An admin may hear earlier that it is done: whatever brokers are told of a queued
-topic is that it goes, and DeleteTopics is answered when our broker knows no partition of it.
+A new controller finds the deletion requests only by their nodes. It starts over, and brokers confirm the deletion of
+already deleted replicas at once. While the topic's node exists there can be no other topic of its name
+(TOPIC_ALREADY_EXISTS). An admin may get an answer before that: metadata of a queued topic always marks it as deleted.
+DeleteTopics is answered when the own broker knows no partition of the topic.
 
-A topic that is being reassigned: releases 1.0 to 3.4 mean to wait (``KafkaController.processTopicDeletion``), but they
-mark the topic before it is queued, and ``markTopicIneligibleForDeletion`` passes over what is not: the deletion begins
-at once, beside the reassignment, and waits only if the reassignment takes another step before all answers are there.
-We do what is meant; nothing is cancelled, the deletion waits for the end. For as long its partitions are led and looked
-after as any others: Kafka elects no leaders for topics that are to be deleted
-(``PartitionStateMachine.triggerOnlineStateChangeForPartitions``), and each would wait for the other. The other way
-round all of them agree: what is queued for deletion is not reassigned (2.3 strikes it out of the list in the store;
-since 2.4 a request for it is answered UNKNOWN_TOPIC_OR_PARTITION, too).
+A topic that is being reassigned: releases 1.0 to 3.4 intend to wait (``KafkaController.processTopicDeletion``). But
+they mark the topic before it is queued, and ``markTopicIneligibleForDeletion`` ignores topics that are not queued. So
+their deletion begins at once, concurrently with the reassignment, and waits only if the reassignment takes another step
+before all answers have arrived. This module implements the intention: nothing is cancelled, and the deletion waits for
+the end. Meanwhile the partitions have leaders like any others. Kafka elects no leaders for topics that are to be
+deleted (``PartitionStateMachine.triggerOnlineStateChangeForPartitions``); here deletion and reassignment would then
+wait for each other. In the other direction all releases agree: a topic queued for deletion is not reassigned. Kafka 2.3
+removes it from the list in the store. Since 2.4 a request for it is also answered UNKNOWN_TOPIC_OR_PARTITION.
 
 Source: Kafka 2.8 ``TopicDeletionManager``.
 """
@@ -42,13 +42,13 @@ STARTED, SUCCESSFUL, INELIGIBLE = (
 
 
 class TopicDeletion:
-    """A part of the controller."""
+    """The controller's part for topic deletion."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:
-        """What holds a deletion up may be over."""
+        """Subscribe to moments that may remove an obstacle."""
         to.on_moment(Moment.TOOK_OVER, self.resume)
         to.on_moment(Moment.BROKERS_STARTED, self._started)
 
@@ -56,7 +56,7 @@ class TopicDeletion:
         yield from self.resume_for(topic for topic, _, _ in self._machine.context.replicas_on(brokers))
 
     def begin(self, queued: Iterable[str], offline: Iterable[PartitionReplica]) -> Work[None]:
-        """After a failover: these topics are queued; some have a replica that is offline, some are being reassigned."""
+        """After a failover: queue these topics; some have an offline replica, some are being reassigned."""
         if self._machine.config.delete_topic_enable:
             self._queue(queued)
             self._wait_for_brokers(offline)
@@ -65,7 +65,7 @@ class TopicDeletion:
             yield from self._machine.store.write([delete(delete_path(topic)) for topic in queued])
 
     def enqueue(self, topics: Iterable[str]) -> Work[None]:
-        """These are to be deleted; those that are being reassigned when that has ended."""
+        """Queue topics for deletion; reassigned ones wait for the end of the reassignment."""
         self._queue(topics)
         self.wait_for_reassignment(topic for topic, _ in self._machine.context.reassigning_partitions())
         yield from self.resume()
@@ -78,7 +78,7 @@ class TopicDeletion:
                 self._machine.note(TopicDeletionQueued(topic=topic))
 
     def resume_for(self, topics: Iterable[str]) -> Work[None]:
-        """What stood against the deletion of these is over: a broker is back, a reassignment has ended."""
+        """An obstacle to the deletion of these topics is removed: a broker is up again, or a reassignment has ended."""
         context = self._machine.context
         moving = dict.fromkeys(topic for topic, _ in context.reassigning_partitions())
         queued = [
@@ -90,12 +90,12 @@ class TopicDeletion:
             yield from self.resume()
 
     def wait_for_reassignment(self, topics: Iterable[str]) -> None:
-        """Partitions of these are on their way: do not delete them now."""
+        """Partitions of these topics are being reassigned: do not delete the topics now."""
         for topic in topics:
             self._halt(topic, "it is being reassigned")
 
     def _wait_for_brokers(self, replicas: Iterable[PartitionReplica]) -> None:
-        """These replicas cannot be deleted now: their topics are not."""
+        """These replicas cannot be deleted now, and so their topics cannot."""
         brokers: dict[str, dict[int, None]] = {}
         for topic, _, broker in replicas:
             brokers.setdefault(topic, {})[broker] = None
@@ -109,7 +109,7 @@ class TopicDeletion:
             self._machine.note(TopicDeletionHalted(topic=topic, why=why))
 
     def failed(self, replicas: Iterable[PartitionReplica]) -> Work[None]:
-        """The deletion of these replicas failed, or their brokers went down."""
+        """The deletion of these replicas failed, or their brokers failed."""
         queued = [each for each in replicas if self._machine.context.is_queued_for_deletion(each[0])]
         if queued:
             yield from self._machine.replicas.move(queued, INELIGIBLE)
@@ -125,21 +125,21 @@ class TopicDeletion:
             yield from self.resume()
 
     def resume(self) -> Work[None]:
-        """Look at every queued topic: finish it, try its failed replicas again, or start it."""
+        """Process every queued topic: finish it, retry its failed replicas, or start it."""
         context = self._machine.context
-        again: list[str] = []
+        to_retry: list[str] = []
         eligible: list[str] = []
         for topic in list(context.to_be_deleted):
             replicas = context.replicas_of_topic(topic)
-            if len(context.replicas_in(topic, SUCCESSFUL)) == len(replicas):  # none at all: its nodes are gone already
+            if len(context.replicas_in(topic, SUCCESSFUL)) == len(replicas):  # none if its nodes are already removed
                 yield from self._finish(topic)
                 continue
             if not context.replicas_in(topic, STARTED):
                 if context.replicas_in(topic, INELIGIBLE):
-                    again.append(topic)
+                    to_retry.append(topic)
                 if topic not in context.ineligible:
                     eligible.append(topic)
-        for topic in again:
+        for topic in to_retry:
             yield from self._machine.replicas.move(context.replicas_in(topic, INELIGIBLE), ReplicaPhase.OFFLINE)
         if eligible:
             yield from self._start(eligible)
@@ -170,7 +170,7 @@ class TopicDeletion:
         yield from self._machine.replicas.move(to_delete, STARTED)
 
     def _finish(self, topic: str) -> Work[None]:
-        """All replicas are deleted: nodes and memory go."""
+        """All replicas are deleted: remove the topic's nodes and state."""
         machine, context = self._machine, self._machine.context
         yield from self._machine.replicas.move(context.replicas_in(topic, SUCCESSFUL), ReplicaPhase.NON_EXISTENT)
         yield from self._delete_below(topic_path(topic))
@@ -181,7 +181,7 @@ class TopicDeletion:
         machine.note(TopicDeleted(topic=topic))
 
     def _delete_below(self, path: str) -> Work[None]:
-        """A node with all that is below it, the deepest first."""
+        """Delete a node and all nodes below it, the deepest first."""
         (found,) = yield from ask([children(path)])
         for name in found.children:
             yield from self._delete_below(f"{path}/{name}")

@@ -1,7 +1,7 @@
-"""Topics are created, grow and are deleted; leaders are elected on request: by nodes in the store and by admins.
+"""Creation, growth and deletion of topics, and requested leader elections: by nodes in the store and by admins.
 
-Admins' requests are written into the store first, as Kafka's controller broker does for them; the watch on what was
-written starts the work, and the answer waits until its effect is seen (``admin_waits``).
+Admins' requests are written into the store first, as in Kafka. The watch on the written nodes starts the work, and the
+answer waits until its effect is in the metadata (``admin_waits``).
 
 Source: Kafka 2.8 ``KafkaController``, ``ZkAdminManager``.
 """
@@ -9,7 +9,7 @@ Source: Kafka 2.8 ``KafkaController``, ``ZkAdminManager``.
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
-from kemu.actors.controller.admin_waits import Later, Leaders, all_led, led_by, topic_gone
+from kemu.actors.controller.admin_waits import DelayedReply, Leaders, all_led, led_by, topic_deleted
 from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.actors.controller.dispatch import ANYTHING, ControllerTimer, Dispatch, Job, Moment
 from kemu.actors.controller.elections import Strategy, preferred_leader
@@ -65,19 +65,19 @@ from kemu.protocol.placement import CannotPlace, place
 REBALANCE = (ControllerTimer.REBALANCE,)
 
 FIRST_TO_SAY_DISABLED = 3
-"""From this version on DeleteTopics has an error of its own for it. Source: Kafka 2.8 ``KafkaApis``."""
+"""The first version of DeleteTopics with the error TOPIC_DELETION_DISABLED. Source: Kafka 2.8 ``KafkaApis``."""
 
 Refusal = tuple[ErrorCode, str]
 
 
 class TopicChanges:
-    """A part of the controller."""
+    """The controller's part for topics."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine
 
     def subscribe(self, to: Dispatch) -> None:
-        """Nodes that admins and tools write, requests of admins, and the balance of leaders."""
+        """Subscribe to nodes written by admins and tools, to admins' requests, and to the leader rebalance."""
         to.on_watch(TOPICS, Job("topics", self.topics_changed))
         to.on_watch(topic_path(ANYTHING), Job("partitions", self.partitions_changed), WatchEventKind.NODE_DATA_CHANGED)
         to.on_watch(DELETE_TOPICS, Job("deletions", self.deletions_changed))
@@ -90,10 +90,10 @@ class TopicChanges:
         to.on_moment(Moment.TOOK_OVER, self.preferred_election_asked)
         to.on_moment(Moment.TOOK_OVER, self._first_rebalance)
 
-    # --- what stands in the store ------------------------------------------------------------------------------
+    # --- nodes in the store --------------------------------------------------------------------------------------
 
     def topics_changed(self) -> Work[None]:
-        """Topics may have been created, or their nodes removed."""
+        """Handle created topics and removed nodes."""
         context = self._machine.context
         listed = yield from ask_one(children(TOPICS, watch=True))
         new = [topic for topic in listed.children if topic not in context.topics]
@@ -110,13 +110,13 @@ class TopicChanges:
         yield from self._create([at for topic in found for at in context.partitions_of(topic)])
 
     def read_topics(self, topics: Iterable[str]) -> Work[dict[str, OpResult]]:
-        """The nodes of these topics, with a watch on each; those that are gone are left out."""
+        """The nodes of these topics, with a watch on each; missing ones are omitted."""
         names = list(topics)
         results = yield from ask([get(topic_path(topic), watch=True) for topic in names])
         return {topic: result for topic, result in zip(names, results, strict=True) if result.code is StoreCode.OK}
 
     def partitions_changed(self, topic: str) -> Work[None]:
-        """A topic's node was written: perhaps there are more partitions."""
+        """A topic's node was written: add new partitions."""
         machine, context = self._machine, self._machine.context
         found = yield from self.read_topics((topic,))
         if topic not in found or topic not in context.topics:
@@ -134,7 +134,7 @@ class TopicChanges:
         yield from self._create([(topic, number) for number in added])
 
     def _create(self, partitions: list[TopicPartition]) -> Work[None]:
-        """New partitions and their replicas come online."""
+        """Bring new partitions and their replicas online."""
         context = self._machine.context
         replicas = [(*at, broker) for at in partitions for broker in context.replicas(at)]
         yield from self._machine.partitions.move(partitions, PartitionPhase.NEW)
@@ -143,7 +143,7 @@ class TopicChanges:
         yield from self._machine.replicas.move(replicas, ReplicaPhase.ONLINE)
 
     def deletions_changed(self) -> Work[None]:
-        """Somebody asked for topics to be deleted."""
+        """Handle requests for topic deletions."""
         machine, context = self._machine, self._machine.context
         listed = yield from ask_one(children(DELETE_TOPICS, watch=True))
         unknown = [topic for topic in listed.children if topic not in context.topics]
@@ -157,7 +157,7 @@ class TopicChanges:
     # --- preferred leaders -------------------------------------------------------------------------------------
 
     def preferred_election_asked(self) -> Work[None]:
-        """A tool left a list of partitions in the store."""
+        """A tool wrote a list of partitions into the store: elect their preferred leaders."""
         machine, context = self._machine, self._machine.context
         there = yield from ask_one(exists(PREFERRED_ELECTION_PATH, watch=True))
         if there.code is not StoreCode.OK:
@@ -177,7 +177,7 @@ class TopicChanges:
         yield from ()
 
     def hours_pass(self) -> None:
-        """The next look for leaders out of place is at any moment of its interval."""
+        """Put the next check for non-preferred leaders at a random point of its interval."""
         config = self._machine.config
         if self._machine.is_active and config.auto_leader_rebalance_enable:
             every_us = config.leader_imbalance_check_interval_seconds * US_PER_S
@@ -190,7 +190,7 @@ class TopicChanges:
         self._machine.start_timer(REBALANCE, interval_us)
 
     def rebalance_leaders(self) -> Work[None]:
-        """Give leadership back to preferred replicas where too few of them lead."""
+        """Return leadership to preferred replicas of brokers that lead too few of their partitions."""
         context = self._machine.context
         may_balance = self._machine.rules.balances_while_reassigning or not context.reassigning
         by_preferred: dict[int, list[TopicPartition]] = {}
@@ -206,7 +206,7 @@ class TopicChanges:
                 yield from self._machine.partitions.move(candidates, PartitionPhase.ONLINE, Strategy.PREFERRED)
 
     def imbalance(self) -> int:
-        """How many partitions are not led by their preferred replica. Source: ``preferredReplicaImbalanceCount``."""
+        """The number of partitions not led by their preferred replica. Source: ``preferredReplicaImbalanceCount``."""
         context = self._machine.context
         return sum(
             self._led_by_another(at, context.replicas(at)[0])
@@ -219,7 +219,7 @@ class TopicChanges:
         return known is not None and known.state.leader != broker
 
     def _is_led_by_another(self, at: TopicPartition) -> bool:
-        """Whether it is not known to be led by its preferred replica."""
+        """Whether its preferred replica is not known to be the leader."""
         known = self._machine.context.leadership.get(at)
         return known is None or self._needs_election(at, known.state.leader, PREFERRED_ELECTION)
 
@@ -231,8 +231,8 @@ class TopicChanges:
 
     # --- admins ------------------------------------------------------------------------------------------------
 
-    def create_topics(self, request: CreateTopics) -> Work[Later]:
-        """Write the nodes of new topics; a watch on them does the rest. Answered when all partitions are led."""
+    def create_topics(self, request: CreateTopics) -> Work[DelayedReply]:
+        """Write the nodes of new topics; a watch on them starts the rest. Answered when all partitions have leaders."""
         outcomes: dict[str, Refusal] = {}
         awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
         counts = Counter(topic.name for topic in request.topics)
@@ -244,10 +244,10 @@ class TopicChanges:
             outcomes[topic.name] = error, why
             if error is ErrorCode.NONE:
                 awaited[topic.name] = all_led([(topic.name, number) for number in range(partitions)])
-        return Later(awaited, request.timeout_ms, lambda late: CreateTopicsReply(topics=_rows(outcomes, late)))
+        return DelayedReply(awaited, request.timeout_ms, lambda late: CreateTopicsReply(topics=_rows(outcomes, late)))
 
     def _create_topic(self, topic: NewTopic, made_before: Iterable[Hashable]) -> Work[tuple[ErrorCode, str, int]]:
-        """What is wrong with it, or how many partitions were written."""
+        """Write a topic's node; returns the error, or the number of its partitions."""
         error, why, assignments = self._planned(topic, made_before)
         if error is not ErrorCode.NONE:
             return error, why, 0
@@ -263,7 +263,7 @@ class TopicChanges:
     def _planned(
         self, topic: NewTopic, made_before: Iterable[Hashable]
     ) -> tuple[ErrorCode, str, dict[int, ReplicaAssignment]]:
-        """Where its partitions go, or why there can be no such topic. Source: ``ZkAdminManager.createTopics``."""
+        """The placement of its partitions, or the error. Source: ``ZkAdminManager.createTopics``."""
         context, config = self._machine.context, self._machine.config
         if topic.name in context.topics:
             return ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {topic.name}", {}
@@ -293,7 +293,7 @@ class TopicChanges:
     def _place(
         self, count: int, factor: int, *, start: int, first_partition: int, after: int | None = None
     ) -> tuple[tuple[int, ...], ...]:
-        """Where new partitions go; ``after``: the first replica of partition 0, when the topic grows."""
+        """The placement of new partitions; ``after``: the first replica of partition 0 when a topic grows."""
         live = self._machine.context.live
         racks = {broker: each.rack for broker, each in live.items() if each.rack is not None}
         brokers = list(live)
@@ -301,8 +301,8 @@ class TopicChanges:
             start = brokers.index(after) if after in brokers else 0
         return place(brokers, count, factor, racks=racks, start=start, shift=start, first_partition=first_partition)
 
-    def create_partitions(self, request: CreatePartitions) -> Work[Later]:
-        """Write more partitions into topics' nodes. Answered when all new ones are led."""
+    def create_partitions(self, request: CreatePartitions) -> Work[DelayedReply]:
+        """Write more partitions into topics' nodes. Answered when all new ones have leaders."""
         outcomes: dict[str, Refusal] = {}
         awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
         counts = Counter(topic.name for topic in request.topics)
@@ -314,10 +314,14 @@ class TopicChanges:
             outcomes[topic.name] = error, why
             if error is ErrorCode.NONE:
                 awaited[topic.name] = all_led([(topic.name, number) for number in new])
-        return Later(awaited, request.timeout_ms, lambda late: CreatePartitionsReply(topics=_rows(outcomes, late)))
+        return DelayedReply(
+            awaited, request.timeout_ms, lambda late: CreatePartitionsReply(topics=_rows(outcomes, late))
+        )
 
     def _grow(self, topic: MorePartitions) -> Work[tuple[ErrorCode, str, tuple[int, ...]]]:
-        """What is wrong with it, or the numbers of the new partitions. Source: ``ZkAdminManager.createPartitions``."""
+        """Add partitions to a topic's node; returns the error, or their numbers. Source:
+        ``ZkAdminManager.createPartitions``.
+        """
         context = self._machine.context
         if context.is_queued_for_deletion(topic.name):
             return ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is queued for deletion", ()
@@ -350,14 +354,14 @@ class TopicChanges:
         expect(written)
         return ErrorCode.NONE, "", tuple(new)
 
-    def delete_topics(self, request: DeleteTopics) -> Work[Later]:
-        """Ask for topics to be deleted. Answered when our broker's metadata does not have them any more."""
+    def delete_topics(self, request: DeleteTopics) -> Work[DelayedReply]:
+        """Request the deletion of topics. Answered when the own broker's metadata no longer has them."""
         context = self._machine.context
         outcomes: dict[str, Refusal] = {}
         awaited: dict[Hashable, Callable[[Leaders], bool]] = {}
         for topic in dict.fromkeys(request.topic_names):
             if not self._machine.config.delete_topic_enable:
-                knows_why = self._machine.asked_in_version >= FIRST_TO_SAY_DISABLED
+                knows_why = self._machine.request_version >= FIRST_TO_SAY_DISABLED
                 error = ErrorCode.TOPIC_DELETION_DISABLED if knows_why else ErrorCode.INVALID_REQUEST
                 outcomes[topic] = error, "delete.topic.enable is false"
             elif topic not in context.topics:
@@ -366,11 +370,11 @@ class TopicChanges:
                 (made,) = yield from self._machine.store.write([create(delete_path(topic))])
                 expect(made, StoreCode.NODE_EXISTS)
                 outcomes[topic] = ErrorCode.NONE, ""
-                awaited[topic] = topic_gone(topic)
-        return Later(awaited, request.timeout_ms, lambda late: DeleteTopicsReply(topics=_rows(outcomes, late)))
+                awaited[topic] = topic_deleted(topic)
+        return DelayedReply(awaited, request.timeout_ms, lambda late: DeleteTopicsReply(topics=_rows(outcomes, late)))
 
-    def elect_leaders(self, request: ElectLeaders) -> Work[Later]:
-        """An admin asks for preferred or unclean elections. Answered when our broker knows the new leaders."""
+    def elect_leaders(self, request: ElectLeaders) -> Work[DelayedReply]:
+        """Run preferred or unclean elections for an admin. Answered when the own broker knows the new leaders."""
         context = self._machine.context
         asked = request.topic_partitions
         outcomes: dict[TopicPartition, ErrorCode] = {}
@@ -398,7 +402,7 @@ class TopicChanges:
         awaited: dict[Hashable, Callable[[Leaders], bool]] = {
             at: led_by(at, context.leadership[at].state.leader) for at in electable if at not in failed
         }
-        return Later(awaited, request.timeout_ms, lambda late: _elections(outcomes, late))
+        return DelayedReply(awaited, request.timeout_ms, lambda late: _elections(outcomes, late))
 
     def _needs_election(self, at: TopicPartition, leader: int, election_type: int) -> bool:
         if election_type == PREFERRED_ELECTION:
@@ -413,12 +417,12 @@ def is_legal_name(topic: str) -> bool:
 
 
 def _metric_name(topic: str) -> str:
-    """Names that are one in metrics' names collide. Source: Kafka's ``Topic.hasCollision``."""
+    """Topics with equal names in metrics collide. Source: Kafka's ``Topic.hasCollision``."""
     return topic.replace(".", "_")
 
 
 def _bad_assignments(rows: tuple[tuple[int, ...], ...], factor: int) -> str:
-    """What is wrong with replicas an admin has named; "" if nothing. Whether they live is not asked here."""
+    """The error of an admin's list of replicas; "" if it is valid. Live brokers are not checked here."""
     for replicas in rows:
         if not replicas or len(dict.fromkeys(replicas)) != len(replicas):
             return f"empty or repeated replicas: {replicas}"
@@ -428,7 +432,7 @@ def _bad_assignments(rows: tuple[tuple[int, ...], ...], factor: int) -> str:
 
 
 def _rows(outcomes: Mapping[str, Refusal], late: Collection[Hashable]) -> tuple[TopicOutcome, ...]:
-    """A row per topic; those that were not seen in time say so."""
+    """A row per topic; REQUEST_TIMED_OUT for those not in the metadata in time."""
     return tuple(
         TopicOutcome(
             name=name, error_code=ErrorCode.REQUEST_TIMED_OUT if name in late else error, error_message=why or None

@@ -1,12 +1,12 @@
-"""How the controller speaks to the store: work that waits for it, and the fence around what it writes.
+"""The controller's access to the store: procedures that wait for it, and the fence of its writes.
 
 Kafka's controller is one thread that blocks on ZooKeeper in the middle of its procedures. Here a procedure is a
-generator that yields transactions and is sent their results; the machine keeps the one that runs and takes no other
-event meanwhile, exactly as that thread would not. So the code reads as the procedure does, and every ``yield`` is a
-place where the world may have changed.
+generator that yields transactions and receives their results. The machine keeps the running one and handles no other
+event meanwhile, as that thread would. At every ``yield`` the state of the cluster may change.
 
-A procedure ends early when the fence refuses a write (``ControllerMoved``: another controller was elected), when the
-store's answer leaves no way to go on (``StoreRefused``), and when the session expires: it is closed where it waits.
+A procedure ends early when the fence refuses a write (``ControllerMoved``: another controller was elected) or when an
+answer of the store makes it impossible to continue (``StoreRefused``). When the session expires, the procedure is
+closed where it waits.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class ThreadBusy(NamedTuple):
-    """The controller's thread does something that takes this long and asks nobody."""
+    """The controller's thread does something that takes this long, without the store."""
 
     us: int
 
@@ -41,11 +41,11 @@ Work: TypeAlias = Generator[Sequence[Transaction] | ThreadBusy, tuple[Transactio
 
 
 class ControllerMoved(Exception):
-    """The store refused a write of ours because another controller was elected."""
+    """The store refused a write because another controller was elected."""
 
 
 class StoreRefused(Exception):
-    """An answer that the procedure has no way to go on from."""
+    """The store's answer makes it impossible to continue."""
 
 
 # --- operations ----------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def get(path: str, *, watch: bool = False) -> StoreOp:
 
 
 def exists(path: str, *, watch: bool = False) -> StoreOp:
-    """Ask whether there is a node; the watch fires when it comes, too."""
+    """Check whether a node exists; the watch also fires on its creation."""
     return StoreOp(kind=StoreOpKind.EXISTS, path=path, watch=watch)
 
 
@@ -67,12 +67,12 @@ def children(path: str, *, watch: bool = False) -> StoreOp:
 
 
 def create(path: str, data: bytes = b"", mode: CreateMode = CreateMode.PERSISTENT) -> StoreOp:
-    """Make a node."""
+    """Create a node."""
     return StoreOp(kind=StoreOpKind.CREATE, path=path, data=data, mode=mode)
 
 
 def set_data(path: str, data: bytes, version: int = ANY_VERSION) -> StoreOp:
-    """Write a node, if its version is this."""
+    """Write a node if it has this version."""
     return StoreOp(kind=StoreOpKind.SET_DATA, path=path, data=data, version=version)
 
 
@@ -82,12 +82,12 @@ def delete(path: str, version: int = ANY_VERSION) -> StoreOp:
 
 
 def alone(ops: Iterable[StoreOp]) -> list[Transaction]:
-    """Each by itself."""
+    """Each operation in a transaction of its own."""
     return [Transaction(ops=(op,)) for op in ops]
 
 
 def ask(ops: Sequence[StoreOp]) -> Work[list[OpResult]]:
-    """Execute operations, each by itself and without a fence; a result per operation."""
+    """Execute operations, each in a transaction of its own without a fence; returns a result per operation."""
     if not ops:
         return []
     answers = yield alone(ops)
@@ -101,24 +101,24 @@ def ask_one(op: StoreOp) -> Work[OpResult]:
 
 
 def expect(result: OpResult, *codes: StoreCode) -> OpResult:
-    """The result, if it is OK or one of these; raises StoreRefused."""
+    """Return the result if it is OK or one of these codes; raises StoreRefused otherwise."""
     if result.code is not StoreCode.OK and result.code not in codes:
         raise StoreRefused(f"the store answered {result.code.name}")
     return result
 
 
-# --- what the controller reads and writes --------------------------------------------------------------------------
+# --- the controller's reads and writes -----------------------------------------------------------------------------
 
 
 class ControllerStore:
-    """Writes under the fence of the controller's epoch; reads of partition states."""
+    """Writes fenced by the controller's epoch; reads of partition states."""
 
     def __init__(self, context: ControllerContext, rules: ControllerRules) -> None:
         self._context = context
         self._rules = rules
 
     def write(self, ops: Sequence[StoreOp]) -> Work[list[OpResult]]:
-        """Execute writes, each in a transaction of its own with the fence; a result per write.
+        """Execute writes, each in a transaction of its own with the fence; returns a result per write.
 
         Raises:
             ControllerMoved: the fence refused one of them.
@@ -134,7 +134,7 @@ class ControllerStore:
         return [answer.results[-1] for answer in answers]
 
     def read_states(self, partitions: Sequence[TopicPartition]) -> Work[dict[TopicPartition, Leadership]]:
-        """The state nodes of these partitions; those without one are left out."""
+        """The state nodes of these partitions; those without one are omitted."""
         results = yield from ask([get(state_path(*at)) for at in partitions])
         found = {}
         for at, result in zip(partitions, results, strict=True):
@@ -146,17 +146,17 @@ class ControllerStore:
     def update_states(
         self, updates: dict[TopicPartition, Leadership]
     ) -> Work[tuple[dict[TopicPartition, Leadership], list[TopicPartition], dict[TopicPartition, StoreCode]]]:
-        """Write states where the version is still what it was: (written, to be tried again, failed)."""
+        """Write states whose version is unchanged; returns (written, version conflicts, failed)."""
         ops = [set_data(state_path(*at), state_data(update.state), update.zk_version) for at, update in updates.items()]
         results = yield from self.write(ops)
         written: dict[TopicPartition, Leadership] = {}
-        again: list[TopicPartition] = []
+        conflicts: list[TopicPartition] = []
         failed: dict[TopicPartition, StoreCode] = {}
         for (at, update), result in zip(updates.items(), results, strict=True):
             if result.code is StoreCode.OK:
                 written[at] = Leadership(update.state, result.version)
             elif result.code is StoreCode.BAD_VERSION:
-                again.append(at)
+                conflicts.append(at)
             else:
                 failed[at] = result.code
-        return written, again, failed
+        return written, conflicts, failed

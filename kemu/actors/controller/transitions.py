@@ -1,7 +1,7 @@
-"""Moves as data: what the partition and the replica state machine do alike.
+"""The common code of the partition and the replica state machine.
 
-A table says from where each state may be reached; a move that it does not name is refused and noted, and so is a move
-that begins while requests of another are still in the batch. Source: Kafka 2.8 ``PartitionStateMachine``,
+A table lists the allowed previous states of each state. Other transitions are refused and noted, as is a transition
+that begins while the batch has requests of another one. Source: Kafka 2.8 ``PartitionStateMachine``,
 ``ReplicaStateMachine`` (``validPreviousStates``).
 """
 
@@ -21,12 +21,12 @@ NO_SUCH_MOVE = "no such move"
 
 
 class Transitions(Generic[Subject, Phase]):
-    """The moves of one kind of subjects.
+    """The transitions of one kind of subjects.
 
     Args:
         may_follow: new state -> the states it may follow.
         phase: a subject's state; ``set_phase`` changes it.
-        name: what a subject is called in notes.
+        name: a subject's name in notes.
         became: the note of a change (subject, old, new).
     """
 
@@ -48,7 +48,9 @@ class Transitions(Generic[Subject, Phase]):
         self._became = became
 
     def begin(self, subjects: Sequence[Subject], target: Phase) -> bool:
-        """Open a batch for a move of these. False: one is open; Kafka logs that and goes on with the next event."""
+        """Open a batch for transitions of these subjects. False if one is open; Kafka logs that and handles the next
+        event.
+        """
         try:
             self._machine.batch.begin()
         except BatchNotEmpty:
@@ -57,20 +59,20 @@ class Transitions(Generic[Subject, Phase]):
         return True
 
     def allows(self, subject: Subject, target: Phase) -> bool:
-        """Whether the table has this move; if not, it is refused."""
+        """Whether the table allows this transition; otherwise it is refused and noted."""
         if self._phase(subject) in self._may_follow[target]:
             return True
         self.refuse(subject, target, NO_SUCH_MOVE)
         return False
 
     def become(self, subject: Subject, phase: Phase) -> None:
-        """Make the move."""
+        """Change the state, and note the change."""
         old = self._phase(subject)
         self._set_phase(subject, phase)
         if old is not phase:
             self._machine.note(self._became(subject, old.value, phase.value))
 
     def refuse(self, subject: Subject, target: Phase, why: str) -> None:
-        """It stays where it is."""
+        """Note a refused transition; the state stays."""
         old = self._phase(subject).value
         self._machine.note(StateChangeRefused(what=self._name(subject), old=old, new=target.value, why=why))

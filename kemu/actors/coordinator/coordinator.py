@@ -1,10 +1,10 @@
-"""The group coordinator of one broker: who answers each request, and what each timer is about.
+"""The group coordinator of one broker: the handler of each request and of each timer.
 
-All it knows of a group is what it replays from the log of the group's partition when it begins to lead; what is not in
-the log (parked requests, ids handed out, a generation whose assignment never came) is lost with it.
+Its state of a group is the replayed log of the group's partition, read when its leadership begins. State outside the
+log does not survive a change of leader: parked requests, pending member ids, a generation without an assignment.
 
-Source: Kafka's GroupCoordinatorService and CoordinatorRuntime; the checks before a group sees a request are those of
-GroupCoordinator.scala. ``config.coordinator_kind`` chooses between the two (``actors.coordinator.rules``).
+Source: Kafka's GroupCoordinatorService and CoordinatorRuntime; GroupCoordinator.scala has the checks before a group
+gets a request. ``config.coordinator_kind`` selects one of the two coordinators (``actors.coordinator.rules``).
 """
 
 from collections.abc import Callable, Mapping
@@ -18,9 +18,9 @@ from kemu.actors.coordinator.log import GroupLog, OffsetsPartition, OwnDisk, Wri
 from kemu.actors.coordinator.members import NoCommonProtocol
 from kemu.actors.coordinator.offset_requests import OffsetRequests
 from kemu.actors.coordinator.replies import leave_reply, leaving
+from kemu.actors.coordinator.request_notes import request_answered, request_read
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.actors.coordinator.state import DEAD
-from kemu.actors.coordinator.telling import request_answered, request_read
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.injection import Injections
 from kemu.actors.machine import (
@@ -57,7 +57,7 @@ from kemu.protocol.messages.group import (
     OffsetFetch,
     SyncGroup,
 )
-from kemu.protocol.messages.negotiation import ApiVersions, told_of
+from kemu.protocol.messages.negotiation import ApiVersions, versions_reply
 from kemu.protocol.messages.ranges import RangeCommit, RangeFetch
 from kemu.protocol.messages.refusals import described_error, join_error, refusal
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
@@ -73,12 +73,14 @@ _ALIVE = HeartbeatReply(error=_NONE)
 class Coordinator(Machine):
     """The groups of one broker.
 
-    Told ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. ``LeadOffsets`` must carry a
-    higher leader epoch each time. Where it need not be higher after a restart, each ``life`` must have another number:
-    member ids are unique by both.
+    Its commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. Each ``LeadOffsets``
+    of a partition must carry a higher leader epoch than the last. If a restart can keep the epoch, each process needs
+    another ``life`` number: both make member ids unique.
 
-    ``log_of``: makes the port to the logs where groups are written. ``rules``: None = those of its kind.
-    ``versions``: what its broker speaks.
+    Args:
+        log_of: makes the port to the logs of groups.
+        rules: the coordinator's rules; None: those of its kind.
+        versions: the versions that its broker supports.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class Coordinator(Machine):
             DeleteGroups: self._offsets.delete_groups,
             DescribeGroups: self._describe,
             ListGroups: self._list,
-            ApiVersions: lambda event, _: self.reply(event, told_of(self._versions)),
+            ApiVersions: lambda event, _: self.reply(event, versions_reply(self._versions)),
         }
         self._timers: Mapping[str, Callable[..., None]] = {
             GroupTimer.SESSION: lambda group, member_id: self.groups[group].phase.session_timer_fired(member_id),
@@ -133,11 +135,11 @@ class Coordinator(Machine):
         }
 
     def handle(self, event: Event) -> None:
-        """What happens on each event."""
+        """Handle an event, then the requests that its answers made readable."""
         if isinstance(event, Received):
             self._receive(event)
         else:
-            with suppress(NoCommonProtocol):  # nobody is answered, and what was changed until then is changed
+            with suppress(NoCommonProtocol):  # no request is answered; the changes so far stay
                 self._happened(event)
         if self._connections.readable:
             self._connections.read_on()
@@ -153,7 +155,7 @@ class Coordinator(Machine):
             case Told(command=ResignOffsets() as command):
                 self._table.resign(command.partition, command.leader_epoch)
             case Told(command=AnswerNext() as command):
-                self._injections.told(command)
+                self._injections.arm(command)
             case Told(command=Start()):
                 self._table.started = True
                 self._start_expiry()
@@ -161,59 +163,49 @@ class Coordinator(Machine):
                 self._table.close()
                 self.stop_timer(_EXPIRE)
             case LinkDown(peer=peer):
-                self._log.link_down(peer, self)  # a parked join outlives its connection
+                self._log.link_down(peer, self)  # a parked join survives its connection
             case Loaded():
-                pass  # logs come with LeadOffsets
+                pass  # LeadOffsets carries the records
             case _:
                 raise AssertionError(f"{self.name}: unexpected event {event!r}")
 
     def reply(self, caller: Caller | Received, message: object) -> None:
-        """Answer a request; the next one of its connection can be read."""
-        told = request_answered(caller, message)
-        if told is not None:
-            self.note(told)
+        """Answer a request; then the next one on its connection is readable."""
+        note = request_answered(caller, message)
+        if note is not None:
+            self.note(note)
         super().reply(caller, message)
         self._connections.answered(caller)
 
-    # --- what the parts use ------------------------------------------------------------------------------------
+    # --- ``GroupMachine`` ----------------------------------------------------------------------------------------
 
     def has_left(self, caller: Caller | Received) -> bool:
-        """Whether the client of this request has another connection by now: it may have sent something newer there."""
         return self._connections.has_left(caller)
 
     @property
     def now_ms(self) -> int:
-        """This host's clock as Kafka's records have it."""
         return self.now_us // US_PER_MS
 
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
-        """An id nobody ever had: Kafka appends a random UUID, we the broker, its leader epoch and a count.
-
-        A broker that restarts unseen leads in its old epoch again: its later lives say which of them it is.
-        """
         self._member_count += 1
         return f"{base}-{broker_host(self.node_id)}.{partition.epoch}{self._life}-{self._member_count}"
 
     def refuse(
         self, caller: Caller | Received, message: object, *, group: GroupId, api: str, member_id: str, error: ErrorCode
     ) -> None:
-        """Answer with an error, and say so."""
         self.note(RequestRefused(group=group, api=api, member_id=member_id, error=error))
         self.reply(caller, message)
 
-    # --- what the log says -------------------------------------------------------------------------------------
+    # --- ``LogListener`` ---------------------------------------------------------------------------------------------
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
-        """An append is over."""
         self.writes.written(token, error, base_offset)
 
     def lead(self, command: LeadOffsets) -> None:
-        """This broker begins to lead a partition of the offsets topic."""
         self._table.lead(command)
 
-    def leads_no_more(self, number: int, leader_epoch: int) -> None:
-        """It does not any more."""
-        self._table.leads_no_more(number, leader_epoch)
+    def leadership_ended(self, number: int, leader_epoch: int) -> None:
+        self._table.leadership_ended(number, leader_epoch)
 
     def _expire(self) -> None:
         self._offsets.expire()
@@ -228,7 +220,7 @@ class Coordinator(Machine):
         request = event.message
         serve = self._requests.get(type(request))
         if serve is None:
-            self._log.heard(event, self)
+            self._log.receive(event, self)
             return
         if self._connections.keeps(event):
             return
@@ -237,16 +229,17 @@ class Coordinator(Machine):
         if injected is not None:
             self._refuse(event, request, injected)
             return
-        told = request_read(event)
-        if told is not None:
-            self.note(told)
+        note = request_read(event)
+        if note is not None:
+            self.note(note)
         try:
             serve(event, request)
         except NoCommonProtocol:
             self._failed(event, request)
 
     def _failed(self, event: Received, request: Any) -> None:
-        """Kafka threw while it served this; what was changed until then is changed. The answer names nobody.
+        """Answer a request after an exception in Kafka's code; the changes so far stay. The answer carries no member
+        id.
 
         Source: ``JoinGroupRequest.getErrorResponse`` (3.9), ``GroupCoordinatorService.joinGroup`` (4.0).
         """
@@ -265,7 +258,7 @@ class Coordinator(Machine):
             return
         error = self._table.why_not(request.group, needs_name=True)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self.reply(event, _ALIVE)  # the load starts all sessions afresh
+            self.reply(event, _ALIVE)  # the load restarts all sessions
         else:
             self._refuse(event, request, ErrorCode.UNKNOWN_MEMBER_ID if error is _NONE else error)
 
@@ -285,7 +278,7 @@ class Coordinator(Machine):
             group = self._table.open(request.group)
             if self.rules.new_group_record:
                 group.joining.write_new_group(event)
-        group.joining.asked(event, request)
+        group.joining.serve(event, request)
 
     def _sync(self, event: Received, request: SyncGroup) -> None:
         unnamed = request.protocol_type is None or request.protocol_name is None
@@ -357,7 +350,7 @@ class Coordinator(Machine):
             return
         wanted = [state.casefold() for state in request.states_filter]
         rows = [
-            ListedGroup(group=group.name, protocol_type=group.books.protocol_type or "", state=group.state.value)
+            ListedGroup(group=group.name, protocol_type=group.shared.protocol_type or "", state=group.state.value)
             for group in self.groups.values()
             if not wanted or group.state.value.casefold() in wanted
         ]
@@ -368,7 +361,7 @@ class Coordinator(Machine):
             self.reply(event, reply)
 
     def _reaches(self, event: Received, request: Any, group: GroupId, *, needs_name: bool = False) -> bool:
-        """Whether this broker answers for the group now; if not, the request is refused."""
+        """Whether this broker coordinates the group now; if not, refuse the request."""
         if group in self.groups and (group or not needs_name):
             return True
         error = self._table.why_not(group, needs_name=needs_name)

@@ -1,18 +1,20 @@
-"""A classic consumer group: what it answers to each request, state by state, and the parts it is made of.
+"""A classic consumer group: its answer to each request in each state, and its parts.
 
-| part | keeps | file |
+| part | content | file |
 |---|---|---|
-| books | name, state, generation, members | ``books``, ``members`` |
-| joining | nothing: who gets in | ``joining`` |
-| static | nothing: an instance's new id | ``static`` |
+| shared | name, state, generation, members | ``shared_state``, ``members`` |
+| joining | no state: checks and handles joins | ``joining`` |
+| static | no state: gives an instance its new id | ``static`` |
 | phase | parked joins, the initial delay, the join timer | ``join_phase`` |
-| syncing | parked syncs, who has not synced, the sync timer | ``syncing`` |
-| offsets | what is committed | ``offsets`` |
-| second | KIP-333's ranges, and how far they are worked off | ``second_log`` |
+| syncing | parked syncs, members without a sync, the sync timer | ``syncing`` |
+| offsets | committed offsets | ``offsets`` |
+| second | KIP-333's ranges, and the progress in them | ``second_log`` |
 
-Order of the checks everywhere: state DEAD, instance (82) before member id (25), generation (22), protocol (23), state.
-What must be in the log before it is said is said when its write is done; the group may have moved on by then, so what
-follows a write first asks whether what it was about still holds.
+Order of the checks in all requests: state DEAD, instance (82) before member id (25), generation (22), protocol (23),
+state.
+
+An answer that depends on a record waits for the record's write. The group may change its state meanwhile, so each
+continuation of a write checks its conditions again.
 
 Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-211 (expiry), KIP-496 (OffsetDelete).
 """
@@ -20,7 +22,6 @@ Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-2
 from collections.abc import Callable
 from functools import partial
 
-from kemu.actors.coordinator.books import GroupBooks, GroupMachine
 from kemu.actors.coordinator.join_phase import JoinPhase
 from kemu.actors.coordinator.joining import Joining
 from kemu.actors.coordinator.log import OffsetsPartition, Write, batch_bytes
@@ -28,6 +29,7 @@ from kemu.actors.coordinator.members import Member, Members
 from kemu.actors.coordinator.offsets import MS_PER_MINUTE, GroupOffsets
 from kemu.actors.coordinator.replies import leave_reply, leaving
 from kemu.actors.coordinator.second_log import SecondLogs
+from kemu.actors.coordinator.shared_state import GroupMachine, SharedState
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupChange, GroupState
 from kemu.actors.coordinator.static import StaticInstances
 from kemu.actors.coordinator.syncing import Syncing
@@ -62,28 +64,28 @@ class Group:
         self._machine = machine
         self.name = name
         self.partition = partition
-        self.books = books = GroupBooks(machine, partition, name)
-        self.members: Members = books.members
-        self.syncing = Syncing(machine, books)
-        self.phase = JoinPhase(machine, books, self.syncing)
-        self.joining = Joining(machine, books, self.phase, StaticInstances(machine, books, self.phase, self.syncing))
+        self.shared = shared = SharedState(machine, partition, name)
+        self.members: Members = shared.members
+        self.syncing = Syncing(machine, shared)
+        self.phase = JoinPhase(machine, shared, self.syncing)
+        self.joining = Joining(machine, shared, self.phase, StaticInstances(machine, shared, self.phase, self.syncing))
         self.offsets = GroupOffsets()
         self.second = SecondLogs()
 
     @property
     def state(self) -> GroupState:
-        """Its state."""
-        return self.books.state
+        """The group's state."""
+        return self.shared.state
 
     # --- sync --------------------------------------------------------------------------------------------------
 
     def sync(self, event: Received, request: SyncGroup) -> None:
-        """Give a member its assignment, or take everybody's from the leader."""
-        assignments = self.syncing.asked(event, request)
+        """Handle SyncGroup: answer with the member's assignment, or store the leader's assignments."""
+        assignments = self.syncing.serve(event, request)
         if assignments is not None:
-            record = group_record(self.books.metadata(assignments))
+            record = group_record(self.shared.metadata(assignments))
             size = batch_bytes((record,))
-            write = Write(partial(self._sync_written, self.books.generation, request.member_id, assignments, size))
+            write = Write(partial(self._sync_written, self.shared.generation, request.member_id, assignments, size))
             self._machine.writes.begin(self.partition, (record,), write)
 
     def _sync_written(
@@ -95,35 +97,35 @@ class Group:
         error: ErrorCode,
         _base_offset: int,
     ) -> None:
-        """The assignment is in the log, or it is not: then the group tries again."""
+        """The write of the assignment ended. After a failure the group rebalances."""
         most = self._machine.config.message_max_bytes
         self._machine.note(
-            GroupRecordWritten(group=self.books.name, generation=generation, size=size, most=most, error=error)
+            GroupRecordWritten(group=self.shared.name, generation=generation, size=size, most=most, error=error)
         )
-        if self.books.state is not COMPLETING or self.books.generation != generation:
+        if self.shared.state is not COMPLETING or self.shared.generation != generation:
             return
         if error is not _NONE:
             error = self._machine.rules.group_append_errors.get(error, error)
             self.syncing.reset(error)
-            self.phase.prepare(self.books.reasons.not_stored(error, leader))
+            self.phase.prepare(self.shared.reasons.not_stored(error, leader))
             return
         self.syncing.assign(assignments)
 
     def sync_timer_fired(self) -> None:
-        """Members that joined but never synced are removed (KAFKA-12890)."""
+        """Remove the members that joined but did not sync (KAFKA-12890)."""
         late = self.syncing.late()
         for member_id in late:
             self.phase.drop(member_id, Removal.NOT_SYNCED)
         if late:
-            self.phase.prepare(self.books.reasons.did_not_sync(late))
+            self.phase.prepare(self.shared.reasons.did_not_sync(late))
 
     # --- heartbeat ---------------------------------------------------------------------------------------------
 
     def heartbeat(self, event: Received, request: Heartbeat) -> None:
-        """Note that a member lives, and tell it whether to rejoin."""
+        """Handle Heartbeat: restart the session and say whether to rejoin."""
         error = self._why_no_heartbeat(request)
-        if error is _NONE or (error is ErrorCode.REBALANCE_IN_PROGRESS and self.books.state is PREPARING):
-            self.books.start_session(self.members.by_id[request.member_id])
+        if error is _NONE or (error is ErrorCode.REBALANCE_IN_PROGRESS and self.shared.state is PREPARING):
+            self.shared.start_session(self.members.by_id[request.member_id])
             if self._machine.writes.must_wait(self.partition):
                 answer = partial(self._answer_heartbeat, caller_of(event), request.member_id, error)
                 self._machine.writes.behind(self.partition, answer)
@@ -134,7 +136,7 @@ class Group:
             self._refuse_heartbeat(event, request.member_id, error)
 
     def _answer_heartbeat(self, caller: Caller, member_id: MemberId, found: ErrorCode, error: ErrorCode) -> None:
-        """What was appended before a heartbeat came is in the log, or there was an error."""
+        """Answer a heartbeat after the writes before it, which ended with ``error``."""
         error = self._machine.rules.group_append_errors.get(error, error) or found
         if error is _NONE:
             self._machine.reply(caller, _ALIVE)
@@ -146,24 +148,24 @@ class Group:
         self._machine.refuse(caller, reply, group=self.name, api="Heartbeat", member_id=member_id, error=error)
 
     def _why_no_heartbeat(self, request: Heartbeat) -> ErrorCode:
-        if self.books.state is DEAD:
+        if self.shared.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = self.members.why_not(request.member_id, request.instance_id)
         if error is not _NONE:
             return error
-        if request.generation != self.books.generation:
+        if request.generation != self.shared.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        assert self.books.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
-        if self.books.state is COMPLETING:
+        assert self.shared.state is not EMPTY, f"{self.name}: {request.member_id} is a member of an empty group"
+        if self.shared.state is COMPLETING:
             return self._machine.rules.answer_while_completing
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is PREPARING else _NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is PREPARING else _NONE
 
     # --- leave -------------------------------------------------------------------------------------------------
 
     def leave(self, event: Received, request: LeaveGroup) -> None:
-        """Remove members: themselves, or by an admin who knows their instance id."""
+        """Handle LeaveGroup: of the members themselves, or of an admin with their instance ids."""
         caller = caller_of(event)
-        if self.books.state is DEAD:
+        if self.shared.state is DEAD:
             self._refuse_leave(caller, request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         per_member = self._machine.rules.leave_acts_per_member
@@ -195,7 +197,7 @@ class Group:
             self._machine.writes.behind(self.partition, behind)
 
     def _left(self, caller: Caller, reply: LeaveGroupReply, error: ErrorCode) -> None:
-        """The record of the empty group is in the log; if not, the last generation would come back on a failover."""
+        """The write of the empty group's record ended. After a failure a failover would restore the last generation."""
         if error is _NONE:
             self._answer_leave(caller, reply)
         else:
@@ -214,7 +216,7 @@ class Group:
         self._machine.refuse(caller, reply, group=self.name, api="LeaveGroup", member_id=member_id, error=error)
 
     def _leave_one(self, entry: LeavingMember) -> tuple[ErrorCode, bool]:
-        """The outcome for one entry, and whether the id had only been handed out."""
+        """Remove one entry. Returns its outcome, and whether its id was only pending."""
         member_id: MemberId | None = entry.member_id
         if member_id in self.members.pending:
             self.members.remove(entry.member_id)
@@ -230,90 +232,93 @@ class Group:
         self.phase.remove_member(self.members.by_id[member_id], Removal.LEFT)
         return _NONE, False
 
-    def _after_leave(self, left: list[str], told: str | None, *, only_pending: bool) -> None:
+    def _after_leave(self, left: list[str], client_reason: str | None, *, only_pending: bool) -> None:
         rebalances = not only_pending or self._machine.rules.pending_leave_rebalances
         if self.state is PREPARING:
             self.phase.complete_if_all_joined()
         elif self.state in (COMPLETING, STABLE) and rebalances:
-            self.phase.prepare(self.books.reasons.left(left, told))
+            self.phase.prepare(self.shared.reasons.left(left, client_reason))
 
     # --- offsets -----------------------------------------------------------------------------------------------
 
     def why_no_commit(self, generation: int, member_id: MemberId, instance_id: str | None) -> ErrorCode:
-        """NONE, or why these may not commit. Without ids (a tool) only while the group is Empty."""
-        if self.books.state is DEAD:
+        """NONE, or the reason to refuse a commit. A commit without ids (of a tool) needs an Empty group."""
+        if self.shared.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if generation < 0 and self.books.state is EMPTY:
+        if generation < 0 and self.shared.state is EMPTY:
             return _NONE
         if generation >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
             error = self.members.why_not(member_id, instance_id)
             if error is not _NONE:
                 return error
-            if generation != self.books.generation:
+            if generation != self.shared.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         else:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.books.state is COMPLETING else _NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.shared.state is COMPLETING else _NONE
 
     def committed_by(self, member_id: MemberId) -> None:
-        """A commit was accepted: a sign of life."""
+        """A commit was accepted: restart the member's session."""
         member = self.members.by_id.get(member_id)
-        if member is not None and self.books.state in (STABLE, PREPARING):
-            self.books.start_session(member)
+        if member is not None and self.shared.state in (STABLE, PREPARING):
+            self.shared.start_session(member)
 
     def why_no_offset_delete(self) -> ErrorCode:
-        """NONE, or why no offset of this group may be deleted by hand."""
-        if self.books.state is DEAD:
+        """NONE, or the reason why no offset of this group may be deleted by hand."""
+        if self.shared.state is DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        if self.books.state is EMPTY or self.books.protocol_type == CONSUMER:
+        if self.shared.state is EMPTY or self.shared.protocol_type == CONSUMER:
             return _NONE
         return ErrorCode.NON_EMPTY_GROUP
 
     def why_no_delete(self) -> ErrorCode:
-        """NONE, or why the group may not be deleted."""
-        if self.books.state is DEAD:
+        """NONE, or the reason why the group may not be deleted."""
+        if self.shared.state is DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        return _NONE if self.books.state is EMPTY else ErrorCode.NON_EMPTY_GROUP
+        return _NONE if self.shared.state is EMPTY else ErrorCode.NON_EMPTY_GROUP
 
     def consumes(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic; a group whose subscriptions are unknown might."""
-        if self.books.state is EMPTY:
+        """Whether a member subscribes to the topic; True for unknown subscriptions."""
+        if self.shared.state is EMPTY:
             return False
-        topics = self.books.subscribed_topics()
+        topics = self.shared.subscribed_topics()
         return topics is None or topic in topics
 
     def expired_offsets(self) -> tuple[TopicPartition, ...]:
-        """The offsets to drop now; since when they wait depends on what the group is (KIP-211)."""
+        """Partitions whose offsets expire now. The kind of group decides when their retention began (KIP-211)."""
         base = self._expiry_base()
         if base is None:
             return ()
         now_ms = self._machine.now_ms
         retention_ms = self._machine.config.offsets_retention_minutes * MS_PER_MINUTE
         expired = self.offsets.expired(now_ms, retention_ms, base)
-        # A partition's two commit logs go together: not before the newer one has lasted as long (KIP-333).
+        # Both commit logs of a partition expire together, when the newer one has expired (KIP-333).
         second = self.second.by_partition
         return tuple([at for at in expired if at not in second or now_ms >= second[at].newest_ms + retention_ms])
 
     def _expiry_base(self) -> Callable[[TopicPartition, StoredOffset], int | None] | None:
-        if self.books.state is DEAD:
+        if self.shared.state is DEAD:
             return None
         rules = self._machine.rules
-        if self.books.protocol_type is None or not rules.keeps_offsets_of_members:
+        if self.shared.protocol_type is None or not rules.keeps_offsets_of_members:
             return lambda _, value: value.commit_timestamp_ms
-        if self.books.state is EMPTY:
-            since_ms = self.books.since_ms
+        if self.shared.state is EMPTY:
+            since_ms = self.shared.since_ms
             return lambda _, value: value.commit_timestamp_ms if since_ms is None else since_ms
-        known = self.books.state is STABLE or not rules.keeps_offsets_while_rebalancing
-        topics = self.books.subscribed_topics() if known else None
+        known = self.shared.state is STABLE or not rules.keeps_offsets_while_rebalancing
+        topics = self.shared.subscribed_topics() if known else None
         if topics is None:
             return None
         return lambda partition, value: None if partition[0] in topics else value.commit_timestamp_ms
 
-    # --- what tools see ----------------------------------------------------------------------------------------
+    # --- answers to tools --------------------------------------------------------------------------------------
 
     def described(self) -> DescribedGroup:
-        """Protocol, subscriptions and (by the rules) assignments are shown only while the group is Stable."""
-        stable = self.books.state is STABLE
+        """The group for DescribeGroups.
+
+        Protocol, subscriptions and (by the rules) assignments are shown only in Stable.
+        """
+        stable = self.shared.state is STABLE
         assigned = stable or self._machine.rules.describes_assignments_always
         members = [
             DescribedMember(
@@ -321,7 +326,7 @@ class Group:
                 instance_id=member.instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                metadata=member.metadata(self.books.protocol) if stable else b"",
+                metadata=member.metadata(self.shared.protocol) if stable else b"",
                 assignment=member.assignment if assigned else b"",
             )
             for member in map(self.members.by_id.__getitem__, self.members.hashed())
@@ -329,25 +334,28 @@ class Group:
         return DescribedGroup(
             error=_NONE,
             group=self.name,
-            state=self.books.state.value,
-            protocol_type=self.books.protocol_type or "",
-            protocol=(self.books.protocol or "") if stable else "",
+            state=self.shared.state.value,
+            protocol_type=self.shared.protocol_type or "",
+            protocol=(self.shared.protocol or "") if stable else "",
             members=tuple(members),
         )
 
-    # --- coming and going with the partition -------------------------------------------------------------------
+    # --- load and unload ---------------------------------------------------------------------------------------
 
     def take(self, metadata: GroupMetadata | None, offsets: GroupOffsets, second: SecondLogs) -> None:
-        """Be as a replay found the group: Stable with members, else Empty; no metadata: a simple group of offsets."""
+        """Take the state from a replay: Stable with members, else Empty.
+
+        Without metadata the group has offsets only.
+        """
         self.offsets = offsets
         self.second = second
         if metadata is None:
             return
-        books = self.books
-        books.protocol_type = metadata.protocol_type or None
-        books.protocol = metadata.protocol
-        books.generation = metadata.generation
-        books.since_ms = None if metadata.state_timestamp_ms < 0 else metadata.state_timestamp_ms
+        shared = self.shared
+        shared.protocol_type = metadata.protocol_type or None
+        shared.protocol = metadata.protocol
+        shared.generation = metadata.generation
+        shared.since_ms = None if metadata.state_timestamp_ms < 0 else metadata.state_timestamp_ms
         for stored in metadata.members:
             timeout_ms = stored.session_timeout_ms if stored.rebalance_timeout_ms < 0 else stored.rebalance_timeout_ms
             member = Member(
@@ -364,17 +372,17 @@ class Group:
             self.members.add(member)
         if metadata.leader in self.members.by_id:
             self.members.leader = metadata.leader
-        books.know_subscriptions(tuple([stored.subscription for stored in metadata.members]))
+        shared.know_subscriptions(tuple([stored.subscription for stored in metadata.members]))
         if self.members:
-            books.state = STABLE
+            shared.state = STABLE
 
     def loaded(self) -> None:
-        """The partition is active: sessions begin afresh, and a group that is too large must shrink."""
+        """The partition is active: restart all sessions, and rebalance a group that exceeds ``group.max.size``."""
         self._machine.note(
             GroupLoaded(
                 group=self.name,
-                state=self.books.state.value,
-                generation=self.books.generation,
+                state=self.shared.state.value,
+                generation=self.shared.generation,
                 members=tuple(self.members.by_id),
             )
         )
@@ -390,14 +398,14 @@ class Group:
                 )
             )
         for member in self.members:
-            self.books.start_session(member)
+            self.shared.start_session(member)
         most = self._machine.config.group_max_size
         if len(self.members) > most:
-            self.phase.prepare(self.books.reasons.over_capacity(self.name, len(self.members), most))
+            self.phase.prepare(self.shared.reasons.over_capacity(self.name, len(self.members), most))
 
     def die(self, why: str) -> None:
-        """Nothing of the group remains here but its name."""
-        self.books.change(GroupChange.END, why)
+        """Enter DEAD and stop all timers."""
+        self.shared.change(GroupChange.END, why)
         self.phase.stop()
         self.syncing.stop()
         for member in self.members:
@@ -407,19 +415,19 @@ class Group:
         self.members.pending.clear()
 
     def unload(self) -> None:
-        """Another broker coordinates the group now: whoever waits here must look for it."""
+        """Another broker coordinates the group now: answer all parked requests with NOT_COORDINATOR."""
         self.die("unloaded")
         for member_id in self.members.by_id:
-            self.phase.send_away(member_id, ErrorCode.NOT_COORDINATOR, member_id)
-            self.syncing.send_away(member_id, ErrorCode.NOT_COORDINATOR)
+            self.phase.refuse_parked(member_id, ErrorCode.NOT_COORDINATOR, member_id)
+            self.syncing.refuse_parked(member_id, ErrorCode.NOT_COORDINATOR)
         self._machine.note(GroupUnloaded(group=self.name))
 
     def revived(self) -> "Group":
-        """The group as it was before a deletion that did not get into the log. Only empty groups are deleted."""
+        """The group before a deletion whose write failed. Only empty groups are deleted."""
         assert self.state is DEAD and not self.members
         group = Group(self._machine, self.partition, self.name)
         group.offsets = self.offsets
         group.second = self.second
-        old, new = self.books, group.books
+        old, new = self.shared, group.shared
         new.protocol_type, new.generation, new.since_ms = old.protocol_type, old.generation, old.since_ms
         return group

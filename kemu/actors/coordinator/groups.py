@@ -1,14 +1,14 @@
-"""The groups of one broker: which partitions of ``__consumer_offsets`` it leads, and what it replayed from them.
+"""The groups of one broker, and the partitions of ``__consumer_offsets`` that it leads and has replayed.
 
-A group belongs to a partition (by the hash of its name), and the broker that leads that partition coordinates it.
+The hash of a group's name selects its partition. The leader of that partition coordinates the group.
 
-Source: Kafka's CoordinatorRuntime (load and unload), GroupCoordinator.scala (the checks before a group sees a request).
+Source: Kafka's CoordinatorRuntime (load and unload), GroupCoordinator.scala (the checks before a group gets a request).
 """
 
-from kemu.actors.coordinator.books import GroupMachine
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState
 from kemu.actors.coordinator.replay import replay
+from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import TimerKey
 from kemu.protocol.commands import LeadOffsets
@@ -20,12 +20,12 @@ from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
 _NOT_HERE = (OffsetsPartitionState.RESIGNED, OffsetsPartitionState.FAILED, OffsetsPartitionState.QUEUED)
-"""NOT_COORDINATOR."""
+"""States answered with NOT_COORDINATOR."""
 _UNREAD = (OffsetsPartitionState.QUEUED, OffsetsPartitionState.LOADING)
 
 
 class Groups:
-    """Groups by name, and by the partition that holds them."""
+    """Groups by name, and by partition."""
 
     def __init__(self, machine: GroupMachine) -> None:
         self._machine = machine
@@ -36,10 +36,10 @@ class Groups:
         self._by_partition: dict[int, dict[GroupId, Group]] = {}
         self._numbers: dict[GroupId, int] = {}
 
-    # --- who answers for a group -------------------------------------------------------------------------------
+    # --- coordinated groups ------------------------------------------------------------------------------------
 
     def why_not(self, group: GroupId, *, needs_name: bool = False) -> ErrorCode:
-        """NONE when this broker answers for the group now, whether it exists or not."""
+        """NONE if this broker coordinates the group now, whether the group exists or not; else the error."""
         if needs_name and not group:
             return ErrorCode.INVALID_GROUP_ID
         if group in self.by_name:
@@ -52,7 +52,7 @@ class Groups:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.state is OffsetsPartitionState.LOADING else _NONE
 
     def why_no_list(self) -> ErrorCode:
-        """NONE when what is known here are all groups of the partitions led here."""
+        """NONE if all groups of the partitions led here are known; else the error."""
         if not self.started:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         loading = any(partition.state is OffsetsPartitionState.LOADING for partition in self.partitions.values())
@@ -66,25 +66,25 @@ class Groups:
         return number
 
     def partition_of(self, group: GroupId) -> OffsetsPartition:
-        """The partition that a group is in, or would be in; it is active here."""
+        """The partition of a group, existing or not; it must be active here."""
         return self.partitions[self._number_of(group)]
 
     # --- groups ------------------------------------------------------------------------------------------------
 
     def of(self, partition: OffsetsPartition) -> tuple[Group, ...]:
-        """The groups that a partition holds."""
+        """The groups of a partition."""
         return tuple(self._by_partition.get(partition.number, {}).values())
 
     def open(self, name: GroupId) -> Group:
-        """A new, empty group of a partition that is active here."""
+        """Create an empty group in a partition that is active here."""
         return self._keep(Group(self._machine, self.partition_of(name), name))
 
-    def bring_back(self, group: Group) -> None:
-        """A group whose deletion could not be written is as it was."""
+    def restore(self, group: Group) -> None:
+        """Restore a group whose deletion could not be written."""
         self._keep(group.revived())
 
     def forget(self, group: Group) -> None:
-        """A group whose tombstone is written is no more."""
+        """Remove a group whose tombstone is written."""
         for topic, partition in group.offsets.committed:
             self._machine.note(
                 OffsetRemoved(group=group.name, topic=topic, partition=partition, why="the group was deleted")
@@ -105,13 +105,13 @@ class Groups:
     # --- partitions --------------------------------------------------------------------------------------------
 
     def lead(self, command: LeadOffsets) -> None:
-        """A partition is led here, under a higher epoch than before: read its log."""
+        """Lead a partition from now on, under a higher epoch than before: read its log."""
         partition = self._partition(command.partition)
         if command.leader_epoch <= partition.epoch:
-            return  # old news
+            return  # out of date
         partition.epoch = command.leader_epoch
         if partition.state is OffsetsPartitionState.ACTIVE:
-            return  # we lead on, and know all of it
+            return  # the leader stays: its state is complete
         partition.records = command.records
         if partition.state in _UNREAD:
             return
@@ -125,7 +125,7 @@ class Groups:
             self._machine.start_timer(_load_key(partition), command.wait_us)
 
     def load_timer_fired(self, number: int) -> None:
-        """It is this partition's turn, or its log has been read."""
+        """A partition's turn to be read has come, or its log has been read."""
         partition = self.partitions[number]
         if partition.state is OffsetsPartitionState.QUEUED:
             self._read(partition)
@@ -140,7 +140,7 @@ class Groups:
             self.load(partition.number)
 
     def load(self, number: int) -> None:
-        """The log has been read."""
+        """A partition's log has been read: replay it."""
         partition = self.partitions[number]
         assert partition.state is OffsetsPartitionState.LOADING
         records, partition.records = partition.records, ()
@@ -158,21 +158,21 @@ class Groups:
             group.loaded()
 
     def resign(self, number: int, leader_epoch: int) -> None:
-        """Another broker leads a partition, under a higher epoch than ours."""
+        """Another broker leads a partition, under a higher epoch."""
         partition = self._partition(number)
         if leader_epoch > partition.epoch:
             partition.epoch = leader_epoch
             self._unload(partition)
 
-    def leads_no_more(self, number: int, leader_epoch: int) -> None:
-        """Our own leadership under this epoch (or an older one) is over."""
+    def leadership_ended(self, number: int, leader_epoch: int) -> None:
+        """This broker's leadership of a partition ended, under this epoch or an older one."""
         partition = self._partition(number)
         if leader_epoch >= partition.epoch:
             partition.epoch = leader_epoch
             self._unload(partition)
 
     def close(self) -> None:
-        """The broker stops: nothing is coordinated here any more."""
+        """The broker stops: unload all partitions."""
         for partition in self.partitions.values():
             self._unload(partition)
         self.started = False

@@ -1,8 +1,8 @@
-"""The order in which coordinators walk their hash maps: it decides who leads after a leader left, in which order the
-leader hears of the members, and which protocol wins a tied vote.
+"""The iteration order of a coordinator's hash maps. It decides the next leader, the leader's list of members, and a
+tied vote.
 
-Member ids end in random digits, so among members it is chance to everybody but those who know the ids; among protocols
-it is always the same. Not as in Java: bins of more than eight ids in tables of 64 and more, which there are trees.
+Member ids end in random digits, so the order of members is random to anyone without the ids. The order of protocols is
+always the same. Not emulated: Java's tree bins, with more than eight ids in tables of 64 and more.
 
 Source: Scala 2.13's ``mutable.HashMap``, ``immutable.HashMap`` (``Hashing.improve``), OpenJDK's ``HashMap``.
 """
@@ -19,7 +19,7 @@ _TRIE_DEPTH = 7
 
 
 class HashMaps(Enum):
-    """Whose maps a coordinator is made of."""
+    """The map implementation of a coordinator."""
 
     SCALA = "scala.collection"
     """``mutable.HashMap``: a bin is ordered by hash; the table grows before the twelfth of sixteen places is taken."""
@@ -28,7 +28,7 @@ class HashMaps(Enum):
 
 
 class MemberTable:
-    """How large the table of a group's members has become (it never shrinks), and the order of ids in it."""
+    """The size of a group's member table, which never decreases, and the order of ids in it."""
 
     __slots__ = ("_capacity", "_maps")
 
@@ -37,13 +37,13 @@ class MemberTable:
         self._capacity = _LEAST_TABLE
 
     def put(self, size: int) -> None:
-        """Another id goes in beside ``size`` ids."""
+        """Add an id to ``size`` others."""
         most = self._capacity * 3 // 4
         if size + 1 >= most if self._maps is HashMaps.SCALA else size + 1 > most:
             self._capacity *= 2
 
     def ordered(self, ids: Iterable[MemberId]) -> list[MemberId]:
-        """Ids, given in the order in which they came, as the map lists them."""
+        """Ids in the map's order; the argument has them in order of arrival."""
         if self._maps is HashMaps.JAVA:
             return sorted(ids, key=lambda each: _spread(each) & (self._capacity - 1))
         return sorted(ids, key=self._scala_place)
@@ -54,7 +54,7 @@ class MemberTable:
 
 
 def vote_order(maps: HashMaps, names: Collection[str]) -> list[str]:
-    """The order in which the votes for protocols are looked through; the first with the most votes wins."""
+    """The order in which votes for protocols are counted; the first one with the most votes wins."""
     if maps is HashMaps.JAVA:
         table = MemberTable(maps)
         for size in range(len(names)):
@@ -77,7 +77,7 @@ def _improved(text: str) -> int:
 
 
 def _trie_order(entries: list[tuple[int, str]], depth: int) -> list[str]:
-    """What stands alone at its place comes first, then what shares one, a level deeper."""
+    """Order of an immutable trie: single entries of a level come first, then its subtrees."""
     if depth == _TRIE_DEPTH:
         return [name for _, name in entries]
     places: dict[int, list[tuple[int, str]]] = {}

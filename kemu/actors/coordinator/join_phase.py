@@ -1,16 +1,16 @@
-"""How a classic group gets from one generation to the next: the join phase, its timers, and members that go.
+"""The transition of a classic group to its next generation: the join phase, its timers, and removals of members.
 
-A rebalance: ``prepare`` (whoever waits for an assignment is sent back to join), a join phase that ends when all have
-joined or its timer fires, ``_complete`` (the next generation begins, the leader gets the list), and then the syncs
-(``actors.coordinator.syncing``).
+A rebalance begins with ``prepare``: parked syncs get REBALANCE_IN_PROGRESS. The join phase ends when all members have
+joined or its timer fires. ``_complete`` then starts the next generation, and the leader gets the list of members. The
+syncs follow (``actors.coordinator.syncing``).
 
 Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-134 (initial delay), KIP-345 (static
-members stay), KIP-394 (ids handed out).
+members stay), KIP-394 (pending ids).
 """
 
-from kemu.actors.coordinator.books import GroupBooks, GroupMachine
 from kemu.actors.coordinator.log import Write
 from kemu.actors.coordinator.members import Member, NoCommonProtocol
+from kemu.actors.coordinator.shared_state import GroupMachine, SharedState
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupChange
 from kemu.actors.coordinator.syncing import Syncing
 from kemu.actors.coordinator.timers import GroupTimer
@@ -24,82 +24,82 @@ from kemu.protocol.names import MemberId
 from kemu.protocol.notes.groups import JoinPhaseCompleted, Removal
 
 NOBODY = Caller("", 0, 0, 0)
-"""Stands for a parked join whose request was answered with an error while the member stays in the join phase."""
+"""Replaces a parked join that was answered with an error while its member stays in the join phase."""
 
 _NOTHING_WAITS = Write(lambda _error, _base_offset: None)
 
 
 class JoinPhase:
-    """Who waits for the next generation, and how long they may."""
+    """The members that wait for the next generation, and the limit of their wait."""
 
-    def __init__(self, machine: GroupMachine, books: GroupBooks, syncing: Syncing) -> None:
+    def __init__(self, machine: GroupMachine, shared: SharedState, syncing: Syncing) -> None:
         self._machine = machine
-        self._books = books
+        self._shared = shared
         self._syncing = syncing
         self.parked: Parking[MemberId, Caller] = Parking()
-        """The joins of members that are answered when the phase ends."""
+        """Parked joins, answered when the phase ends."""
         self.after_empty: Write | None = None
-        """What waits for the record of the empty group, if this step writes one."""
+        """Continuation of the empty group's record, if this step writes one."""
         self._new_member_added = False
-        """A member came during the initial delay, which is to be extended."""
+        """Whether a member joined during the initial delay, which is then extended."""
         self._delay_ms = 0
         self._delay_left_ms: int | None = None
-        """During the initial delay: by how much it may still grow."""
+        """During the initial delay: the limit of its further extension."""
         self._is_over = False
-        """It ended in an error, and nothing ends it again."""
-        self._timer: TimerKey = (GroupTimer.JOIN, books.name)
+        """Whether the phase ended with an error, so that no later event ends it."""
+        self._timer: TimerKey = (GroupTimer.JOIN, shared.name)
 
     @property
     def all_joined(self) -> bool:
-        """Whether the phase waits for nobody: neither for a member nor for an id that was handed out."""
-        members = self._books.members
+        """Whether all members have joined, and no pending id is left."""
+        members = self._shared.members
         return len(self.parked) == len(members) and not members.pending
 
     def may_extend(self) -> None:
-        """A member was added: the initial delay, if it runs, is to be extended (KIP-134)."""
-        books = self._books
-        if books.state is not PREPARING:
+        """A member was added: extend the initial delay, if it runs (KIP-134)."""
+        shared = self._shared
+        if shared.state is not PREPARING:
             return
         if self._machine.rules.delay_extends_at_generation_zero_only:
-            extends = books.generation == 0
+            extends = shared.generation == 0
         else:
-            extends = books.previous is EMPTY
+            extends = shared.previous is EMPTY
         self._new_member_added = self._new_member_added or extends
 
     def rebalance_or_complete(self, why: str) -> None:
-        """Something changed that the next generation must know."""
-        if self._books.state is PREPARING:
+        """React to a change that needs a new generation."""
+        if self._shared.state is PREPARING:
             self.complete_if_all_joined()
         else:
             self.prepare(why)
 
     def prepare(self, why: str) -> None:
         """Begin a join phase."""
-        books = self._books
-        if books.state is COMPLETING:
+        shared = self._shared
+        if shared.state is COMPLETING:
             self._syncing.reset(ErrorCode.REBALANCE_IN_PROGRESS)
         self._syncing.expect_nobody()
-        initial = books.state is EMPTY
-        books.change(GroupChange.JOIN_PHASE, why)
+        initial = shared.state is EMPTY
+        shared.change(GroupChange.JOIN_PHASE, why)
         if initial:
             self._delay_ms = self._machine.config.group_initial_rebalance_delay_ms
-            self._delay_left_ms = max(books.members.rebalance_timeout_ms() - self._delay_ms, 0)
+            self._delay_left_ms = max(shared.members.rebalance_timeout_ms() - self._delay_ms, 0)
             self._start_timer(self._delay_ms)
         elif self.all_joined:
             self._complete()
         else:
-            self._start_timer(books.members.rebalance_timeout_ms())
+            self._start_timer(shared.members.rebalance_timeout_ms())
 
     def complete_if_all_joined(self, *, initial_too: bool = False) -> None:
-        """End the join phase if it waits for nobody; the initial delay is not cut short but by an expiry."""
-        books = self._books
-        initial = books.previous is EMPTY and not initial_too
-        if books.state is PREPARING and self.all_joined and not initial and not self._is_over:
+        """End the join phase if all have joined. Only an expired session can shorten the initial delay."""
+        shared = self._shared
+        initial = shared.previous is EMPTY and not initial_too
+        if shared.state is PREPARING and self.all_joined and not initial and not self._is_over:
             self._complete()
 
     def timer_fired(self) -> None:
-        """The join phase has taken as long as it may; the initial delay grows while members arrive (KIP-134)."""
-        if self._books.state is DEAD:
+        """End the join phase at its timeout, or extend the initial delay if members have joined (KIP-134)."""
+        if self._shared.state is DEAD:
             return
         left = self._delay_left_ms
         if left and self._new_member_added:
@@ -112,7 +112,7 @@ class JoinPhase:
             self._complete()
 
     def stop(self) -> None:
-        """The group is gone."""
+        """Stop the timer of a group that ends."""
         self._machine.stop_timer(self._timer)
 
     def _start_timer(self, after_ms: int) -> None:
@@ -121,12 +121,13 @@ class JoinPhase:
     # --- the next generation -----------------------------------------------------------------------------------
 
     def _complete(self) -> None:
-        """The next generation begins, unless only silent static members are there.
+        """Start the next generation, unless only static members are left and none of them joined.
 
-        Raises ``NoCommonProtocol``: the generation is counted, the phase goes on without a timer.
+        Raises:
+            NoCommonProtocol: the generation is counted, and the phase continues without a timer.
         """
-        books, members = self._books, self._books.members
-        assert books.state is PREPARING, f"{books.name}: join phase completed in {books.state}"
+        shared, members = self._shared, self._shared.members
+        assert shared.state is PREPARING, f"{shared.name}: join phase completed in {shared.state}"
         self.stop()
         self._delay_left_ms = None
         if len(self.parked) < len(members):
@@ -135,109 +136,111 @@ class JoinPhase:
         if members and not self._elect_joined_leader():
             self._start_timer(members.rebalance_timeout_ms())
             return
-        books.generation += 1
+        shared.generation += 1
         if members:
             try:
-                books.protocol = members.vote()
-                books.know_subscriptions(tuple([m.metadata(books.protocol) for m in members]))
+                shared.protocol = members.vote()
+                shared.know_subscriptions(tuple([m.metadata(shared.protocol) for m in members]))
             except NoCommonProtocol:
                 self._is_over = self._machine.rules.failed_phase_is_over
                 raise
-            books.change(GroupChange.GENERATION, "join phase completed")
+            shared.change(GroupChange.GENERATION, "join phase completed")
             self._note_generation()
             self._answer_all()
         else:
-            books.protocol = None
-            books.know_subscriptions(())
-            books.change(GroupChange.NO_MEMBERS, "join phase completed without members")
+            shared.protocol = None
+            shared.know_subscriptions(())
+            shared.change(GroupChange.NO_MEMBERS, "join phase completed without members")
             self._note_generation()
             after, self.after_empty = self.after_empty or _NOTHING_WAITS, None
-            self._machine.writes.begin(books.partition, (group_record(books.metadata()),), after)
+            self._machine.writes.begin(shared.partition, (group_record(shared.metadata()),), after)
 
     def _elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one who joined; False when nobody did."""
-        members = self._books.members
-        assert members.leader is not None, f"{self._books.name}: members without a leader"
+        """Make sure that the leader has joined. False: no member has."""
+        members = self._shared.members
+        assert members.leader is not None, f"{self._shared.name}: members without a leader"
         if members.leader in self.parked:
             return True
         for member_id in members.hashed():
             if member_id in self.parked:
                 members.leader = member_id
-                self._books.note_leader()
+                self._shared.note_leader()
                 return True
         return False
 
     def _answer_all(self) -> None:
-        """Tell every member its generation, start its session, and wait for its sync."""
-        books, leader = self._books, self._books.members.leader
-        listed = books.members.listed(books.protocol)
-        for member in books.members:
+        """Answer all joins, restart all sessions, and await the syncs."""
+        shared, leader = self._shared, self._shared.members.leader
+        listed = shared.members.listed(shared.protocol)
+        for member in shared.members:
             caller = self.parked.release(member.member_id)
             if caller is not None:
                 self.answer(caller, member, listed if member.member_id == leader else ())
-            books.start_session(member)
+            shared.start_session(member)
             member.is_new = False
         self._syncing.expect()
 
     def _note_generation(self) -> None:
-        books = self._books
+        shared = self._shared
         self._machine.note(
             JoinPhaseCompleted(
-                group=books.name,
-                generation=books.generation,
-                protocol=books.protocol,
-                leader=books.members.leader or "",
-                members=tuple(books.members.by_id),
+                group=shared.name,
+                generation=shared.generation,
+                protocol=shared.protocol,
+                leader=shared.members.leader or "",
+                members=tuple(shared.members.by_id),
             )
         )
 
     # --- members -----------------------------------------------------------------------------------------------
 
     def update_and_park(self, caller: Caller, request: JoinGroup, member: Member) -> None:
-        """Take what a join tells anew about a member, and keep the join; one that is parked is never answered then."""
-        self._books.members.update(member, request.protocols, rebalance_timeout_of(request), request.session_timeout_ms)
+        """Update a member from its join, and park the join. A join already parked is never answered."""
+        self._shared.members.update(
+            member, request.protocols, rebalance_timeout_of(request), request.session_timeout_ms
+        )
         self.parked.hold(member.member_id, caller)
 
     def session_timer_fired(self, member_id: MemberId) -> None:
-        """No sign of life for too long: of a member, of one that is new, or of an id that was handed out."""
-        books = self._books
+        """Handle an expired session: of a member, of a new member, or of a pending id."""
+        shared = self._shared
         ends_delay = self._machine.rules.expiry_ends_initial_delay
-        if member_id in books.members.pending:
-            books.members.remove(member_id)
+        if member_id in shared.members.pending:
+            shared.members.remove(member_id)
             self.complete_if_all_joined(initial_too=ends_delay)
             return
-        member = books.members.by_id.get(member_id)
-        if member is None or books.state is DEAD:
+        member = shared.members.by_id.get(member_id)
+        if member is None or shared.state is DEAD:
             return
         if not member.is_new and (member_id in self.parked or member_id in self._syncing.parked):
-            if books.state is STABLE:  # a replacement is being written; its answer starts no session
-                books.start_session(member)
+            if shared.state is STABLE:  # a replacement is being written; its answer restarts no session
+                shared.start_session(member)
             return
         why = Removal.JOIN_TOO_LONG if member.is_new else Removal.SESSION_EXPIRED
         self.remove_member(member, why)
-        if books.state is PREPARING:
+        if shared.state is PREPARING:
             self.complete_if_all_joined(initial_too=ends_delay)
         else:
-            self.prepare(books.reasons.session_over(member_id))
+            self.prepare(shared.reasons.session_over(member_id))
 
     def remove_member(self, member: Member, why: str) -> None:
-        """A member goes; its parked join is told so (its parked sync is not, as in Kafka)."""
-        self.send_away(member.member_id, ErrorCode.UNKNOWN_MEMBER_ID, "")
+        """Remove a member and answer its parked join. A parked sync gets no answer, as in Kafka."""
+        self.refuse_parked(member.member_id, ErrorCode.UNKNOWN_MEMBER_ID, "")
         self.drop(member.member_id, why)
 
     def drop(self, member_id: MemberId, why: str) -> None:
-        """Strike an id from the books, its timer with it."""
-        books = self._books
-        leader = books.members.leader
-        member = books.members.remove(member_id)
+        """Remove an id and its timer."""
+        shared = self._shared
+        leader = shared.members.leader
+        member = shared.members.remove(member_id)
         self.parked.release(member_id)
         self._syncing.forget(member_id)
         if member is None:
             return
         self._machine.stop_timer(member.timer)
-        books.note_removed(member, why)
-        if books.members.leader != leader and books.members.leader is not None:
-            books.note_leader()
+        shared.note_removed(member, why)
+        if shared.members.leader != leader and shared.members.leader is not None:
+            shared.note_leader()
 
     # --- answers -----------------------------------------------------------------------------------------------
 
@@ -250,18 +253,18 @@ class JoinPhase:
         leader: MemberId | None = None,
         skip: bool = False,
     ) -> None:
-        """A member is in this generation; ``listed`` is for the leader only."""
+        """Answer a join with this generation; ``listed`` is for the leader only."""
         if caller is NOBODY:
             return
-        books = self._books
+        shared = self._shared
         self._machine.reply(
             caller,
             JoinGroupReply(
                 error=ErrorCode.NONE,
-                generation=books.generation,
-                protocol_type=books.protocol_type,
-                protocol_name=books.protocol,
-                leader=(books.members.leader or "") if leader is None else leader,
+                generation=shared.generation,
+                protocol_type=shared.protocol_type,
+                protocol_name=shared.protocol,
+                leader=(shared.members.leader or "") if leader is None else leader,
                 skip_assignment=skip,
                 member_id=member.member_id,
                 members=listed,
@@ -269,25 +272,28 @@ class JoinPhase:
         )
 
     def refuse(self, caller: Caller, error: ErrorCode, member_id: MemberId, *, of: MemberId | None = None) -> None:
-        """A join is answered with an error; ``member_id`` is what the reply carries, ``of`` whose join it was."""
+        """Answer a join with an error.
+
+        ``member_id`` is the reply's id, ``of`` the id of the member whose join it was.
+        """
         if caller is NOBODY:
             return
         self._machine.refuse(
             caller,
             join_error(caller.version, error, member_id),
-            group=self._books.name,
+            group=self._shared.name,
             api="JoinGroup",
             member_id=member_id if of is None else of,
             error=error,
         )
 
-    def send_away(self, member_id: MemberId, error: ErrorCode, told_id: MemberId) -> None:
-        """The parked join of this id, if there is one, is answered with an error that carries ``told_id``."""
+    def refuse_parked(self, member_id: MemberId, error: ErrorCode, reply_id: MemberId) -> None:
+        """Answer the parked join of this id, if there is one, with an error and ``reply_id``."""
         caller = self.parked.release(member_id)
         if caller is not None:
-            self.refuse(caller, error, told_id, of=member_id)
+            self.refuse(caller, error, reply_id, of=member_id)
 
 
 def rebalance_timeout_of(request: JoinGroup) -> int:
-    """In ms; JoinGroup v0 has none: the session timeout stands in for it."""
+    """The rebalance timeout in ms; in JoinGroup v0 the session timeout."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms

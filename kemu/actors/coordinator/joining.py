@@ -1,14 +1,14 @@
-"""How a member gets into a group: the capacity gate, new members, those that come back.
+"""Joins of a group: the size limit, new members and known members.
 
 Source: Kafka's classic half of GroupMetadataManager; KIP-389 (maximum size), KIP-394 (MEMBER_ID_REQUIRED).
 """
 
 from functools import partial
 
-from kemu.actors.coordinator.books import GroupBooks, GroupMachine
 from kemu.actors.coordinator.join_phase import NOBODY, JoinPhase, rebalance_timeout_of
 from kemu.actors.coordinator.log import Write
 from kemu.actors.coordinator.members import Member
+from kemu.actors.coordinator.shared_state import GroupMachine, SharedState
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
 from kemu.actors.coordinator.static import StaticInstances
 from kemu.actors.coordinator.timers import session_key
@@ -24,20 +24,20 @@ _MEMBER_ID_REQUIRED_SINCE = 4
 
 
 class Joining:
-    """The answers to JoinGroup."""
+    """Handles the joins of one group."""
 
-    def __init__(self, machine: GroupMachine, books: GroupBooks, phase: JoinPhase, static: StaticInstances) -> None:
+    def __init__(self, machine: GroupMachine, shared: SharedState, phase: JoinPhase, static: StaticInstances) -> None:
         self._machine = machine
-        self._books = books
+        self._shared = shared
         self._phase = phase
         self._static = static
 
-    def asked(self, event: Received, request: JoinGroup) -> None:
-        """Let a member in, back in, or not."""
+    def serve(self, event: Received, request: JoinGroup) -> None:
+        """Accept or refuse a JoinGroup."""
         caller = caller_of(event)
         if not self._has_room(request.member_id):
             self._turn_away(caller, request)
-        elif self._books.state is DEAD:
+        elif self._shared.state is DEAD:
             self._phase.refuse(caller, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
         elif not self._supports(request):
             self._phase.refuse(caller, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
@@ -47,13 +47,13 @@ class Joining:
             self._join_known(caller, request)
 
     def write_new_group(self, event: Received) -> None:
-        """Write the empty record of a group that this join creates; should that fail, the join is told so."""
-        books = self._books
+        """Write the empty record of a group that this join creates. If the write fails, the join gets the error."""
+        shared = self._shared
         record = group_record(
             GroupMetadata(
-                group=books.name,
+                group=shared.name,
                 protocol_type="",
-                generation=books.generation,
+                generation=shared.generation,
                 protocol=None,
                 leader=None,
                 state_timestamp_ms=self._machine.now_ms,
@@ -61,10 +61,10 @@ class Joining:
             )
         )
         write = Write(partial(self._new_group_written, caller_of(event)))
-        self._machine.writes.begin(books.partition, (record,), write)
+        self._machine.writes.begin(shared.partition, (record,), write)
 
     def _new_group_written(self, caller: Caller, error: ErrorCode, _base_offset: int) -> None:
-        if error is _NONE or self._books.state is DEAD:
+        if error is _NONE or self._shared.state is DEAD:
             return
         parked = self._phase.parked
         member_id = next((each for each in parked if parked[each] == caller), None)
@@ -74,65 +74,65 @@ class Joining:
             parked.hold(member_id, NOBODY)
 
     def failed(self, caller: Caller) -> None:
-        """A join was answered with an error of the coordinator's own; who sent it is in the join phase all the same."""
+        """A join was answered with an internal error; its member stays in the join phase."""
         parked = self._phase.parked
         for member_id in [each for each in parked if parked[each] == caller]:
             parked.hold(member_id, NOBODY)
 
-    # --- who may -----------------------------------------------------------------------------------------------
+    # --- checks ------------------------------------------------------------------------------------------------
 
     def _has_room(self, member_id: MemberId) -> bool:
-        """The capacity gate (KIP-389): who waits in a join phase counts, ids that were only handed out do not."""
+        """Whether the group has room (KIP-389): members in a join phase count, pending ids do not."""
         most = self._machine.config.group_max_size
-        state = self._books.state
+        state = self._shared.state
         if state is PREPARING:
             return member_id in self._phase.parked or len(self._phase.parked) < most
         if state in (COMPLETING, STABLE):
-            members = self._books.members
+            members = self._shared.members
             return member_id in members.by_id or len(members) < most
         return True
 
     def _turn_away(self, caller: Caller, request: JoinGroup) -> None:
         self._phase.drop(request.member_id, Removal.FULL)
-        self._machine.stop_timer(session_key(self._books.name, request.member_id))
+        self._machine.stop_timer(session_key(self._shared.name, request.member_id))
         self._phase.refuse(caller, ErrorCode.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER, of=request.member_id)
         if self._machine.rules.refusal_completes_join:
             self._phase.complete_if_all_joined()
 
     def _supports(self, request: JoinGroup) -> bool:
-        books = self._books
+        shared = self._shared
         names = [protocol.name for protocol in request.protocols]
-        if books.state is EMPTY:
+        if shared.state is EMPTY:
             return bool(request.protocol_type) and bool(names)
-        return request.protocol_type == books.protocol_type and books.members.supported_by_all(request.protocols)
+        return request.protocol_type == shared.protocol_type and shared.members.supported_by_all(request.protocols)
 
     # --- new and known members ---------------------------------------------------------------------------------
 
     def _join_new(self, caller: Caller, request: JoinGroup) -> None:
-        books, machine = self._books, self._machine
+        shared, machine = self._shared, self._machine
         instance_id = request.instance_id
         if instance_id is not None:
-            member_id = machine.new_member_id(instance_id, books.partition)
-            if instance_id in books.members.static:
+            member_id = machine.new_member_id(instance_id, shared.partition)
+            if instance_id in shared.members.static:
                 self._static.replace(caller, request, member_id)
             else:
                 self._add(caller, request, member_id)
             return
-        member_id = machine.new_member_id(caller.actor, books.partition)
+        member_id = machine.new_member_id(caller.actor, shared.partition)
         if caller.version < _MEMBER_ID_REQUIRED_SINCE:
             self._add(caller, request, member_id)
             return
-        books.members.pending[member_id] = None
-        machine.start_timer(session_key(books.name, member_id), request.session_timeout_ms * US_PER_MS)
+        shared.members.pending[member_id] = None
+        machine.start_timer(session_key(shared.name, member_id), request.session_timeout_ms * US_PER_MS)
         self._phase.refuse(caller, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
     def _join_known(self, caller: Caller, request: JoinGroup) -> None:
-        members = self._books.members
+        members = self._shared.members
         member_id, instance_id = request.member_id, request.instance_id
         if member_id in members.pending:
             if instance_id is None:
                 self._add(caller, request, member_id)
-            else:  # ids are handed out to dynamic members only; an exception in Kafka, whose answer names nobody
+            else:  # only dynamic members get pending ids; Kafka throws here, and its answer carries no member id
                 self._phase.refuse(caller, ErrorCode.UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER, of=member_id)
             return
         error = members.why_not(member_id, instance_id)
@@ -142,30 +142,30 @@ class Joining:
             self._rejoin(caller, request, members.by_id[member_id])
 
     def _rejoin(self, caller: Caller, request: JoinGroup, member: Member) -> None:
-        """A member comes back: with news, or asking again for what it was told."""
-        books, phase = self._books, self._phase
+        """Handle the join of a member: with changes, or as a repetition."""
+        shared, phase = self._shared, self._phase
         unchanged = member.protocols == request.protocols
-        leads = member.member_id == books.members.leader
-        if books.state is PREPARING:
+        leads = member.member_id == shared.members.leader
+        if shared.state is PREPARING:
             phase.update_and_park(caller, request, member)
             phase.complete_if_all_joined()
-        elif books.state is COMPLETING and unchanged:
-            phase.answer(caller, member, books.members.listed(books.protocol) if leads else ())
-        elif books.state is STABLE and unchanged and not leads:
+        elif shared.state is COMPLETING and unchanged:
+            phase.answer(caller, member, shared.members.listed(shared.protocol) if leads else ())
+        elif shared.state is STABLE and unchanged and not leads:
             phase.answer(caller, member, ())
         else:
-            assert books.state in (COMPLETING, STABLE), f"{books.name}: {member.member_id} is a member in {books.state}"
+            assert shared.state in (COMPLETING, STABLE), f"{member.member_id} is a member in {shared.state}"
             phase.update_and_park(caller, request, member)
-            word = books.reasons.leader_rejoins if leads and books.state is STABLE else books.reasons.new_metadata
-            phase.prepare(word(member.member_id, books.state, request.reason))
+            word = shared.reasons.leader_rejoins if leads and shared.state is STABLE else shared.reasons.new_metadata
+            phase.prepare(word(member.member_id, shared.state, request.reason))
 
     def _add(self, caller: Caller, request: JoinGroup, member_id: MemberId) -> None:
-        books = self._books
+        shared = self._shared
         self._phase.may_extend()
-        if not books.members:
-            books.protocol_type = request.protocol_type
+        if not shared.members:
+            shared.protocol_type = request.protocol_type
         member = Member(
-            books.name,
+            shared.name,
             member_id,
             instance_id=request.instance_id,
             client_id=caller.actor,
@@ -175,10 +175,10 @@ class Joining:
             protocols=request.protocols,
             is_new=True,
         )
-        books.members.add(member)
+        shared.members.add(member)
         self._phase.parked.hold(member_id, caller)
-        books.note_added(member)
-        if books.members.leader == member_id:
-            books.note_leader()
+        shared.note_added(member)
+        if shared.members.leader == member_id:
+            shared.note_leader()
         self._machine.start_timer(member.timer, self._machine.config.emulated_new_member_timeout_ms * US_PER_MS)
-        self._phase.rebalance_or_complete(books.reasons.new_member(member_id, request.instance_id, request.reason))
+        self._phase.rebalance_or_complete(shared.reasons.new_member(member_id, request.instance_id, request.reason))

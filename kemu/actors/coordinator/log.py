@@ -1,7 +1,7 @@
-"""Where the records of groups are written: a partition of ``__consumer_offsets``, the port to its log, and what waits.
+"""The log of a group's records: a partition of ``__consumer_offsets``, the port to it, and the writes in progress.
 
-A record is written before what it says is told. What is to follow is carried by the write: ``Writes`` is the one place
-that goes on when an append is over, or when it will never be known here how it ended.
+An answer waits until its record is written. Each write carries its continuation. ``Writes`` alone calls it: when the
+append ended, or when this broker can no longer learn how it ended.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,20 +17,20 @@ from kemu.protocol.names import OFFSETS_TOPIC, ActorName
 
 
 class OffsetsPartitionState(Enum):
-    """What a coordinator can say of a partition of the offsets topic."""
+    """State of a partition of the offsets topic at a coordinator."""
 
     QUEUED = "queued"
-    """Its log is to be read after those of others: NOT_COORDINATOR, as nothing says yet that it is led here."""
+    """Other partitions' logs are read first: NOT_COORDINATOR, as if the partition were not led here."""
     LOADING = "loading"
     """Its log is being read: COORDINATOR_LOAD_IN_PROGRESS."""
     ACTIVE = "active"
     FAILED = "failed"
-    """Its log could not be read: NOT_COORDINATOR, as when it is not led here."""
+    """Its log could not be read: NOT_COORDINATOR, as if the partition were not led here."""
     RESIGNED = "resigned"
 
 
 class OffsetsPartition:
-    """A partition of ``__consumer_offsets``: whether, and under which leader epoch, it is led here."""
+    """A partition of ``__consumer_offsets``: its state at this coordinator, and the leader epoch."""
 
     __slots__ = ("batch", "epoch", "last_write", "load_us", "log", "number", "records", "state")
 
@@ -39,55 +39,55 @@ class OffsetsPartition:
         self.log = f"{OFFSETS_TOPIC}-{number}"
         self.epoch = -1
         self.last_write = 0
-        """The token of the newest write."""
+        """Token of the newest write."""
         self.batch: CoordinatorBatch | None = None
-        """What is gathered for the next append."""
+        """Writes gathered for the next append."""
         self.state = OffsetsPartitionState.RESIGNED
         self.records: tuple[Record, ...] = ()
-        """Only while queued or loading."""
+        """Records to replay, while queued or loading."""
         self.load_us = 0
-        """How long its log takes to read."""
+        """Time to read its log."""
 
 
-class LogNews(Protocol):
-    """Who is told what a log has to say."""
+class LogListener(Protocol):
+    """The receiver of a log's events."""
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
-        """An append is over."""
+        """An append ended."""
         ...
 
     def lead(self, command: LeadOffsets) -> None:
-        """This broker begins to lead a partition."""
+        """This broker begins to lead a partition of the offsets topic."""
         ...
 
-    def leads_no_more(self, number: int, leader_epoch: int) -> None:
-        """The leadership under this epoch (or an older one) is over."""
+    def leadership_ended(self, number: int, leader_epoch: int) -> None:
+        """This broker's leadership of a partition ended, under this epoch or an older one."""
         ...
 
 
 class GroupLog(Protocol):
-    """The logs of the offsets topic's partitions, wherever they are: on this host's disk, or at the broker.
+    """The logs of the offsets topic's partitions: on this host's disk, or at the broker.
 
-    ``commit_timeout_us``: ``offsets.commit.timeout.ms``, None where a record counts as soon as it is appended.
+    ``commit_timeout_us``: ``offsets.commit.timeout.ms``; None where an appended record counts at once.
     """
 
     commit_timeout_us: int | None
 
     def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
-        """Append records, all or none; ``LogNews.written`` or an ``Appended`` event tells how it ended."""
+        """Append all of the records, or none. ``LogListener.written`` or an ``Appended`` event reports the outcome."""
         ...
 
-    def heard(self, event: Received, news: LogNews) -> None:
-        """A message that is no request of a client: it is about the log."""
+    def receive(self, event: Received, listener: LogListener) -> None:
+        """Handle a message that is no client's request: it concerns the log."""
         ...
 
-    def link_down(self, peer: ActorName, news: LogNews) -> None:
+    def link_down(self, peer: ActorName, listener: LogListener) -> None:
         """The connection to this actor broke."""
         ...
 
 
 class OwnDisk:
-    """The logs of a cluster whose leaderships are arranged: on the coordinator's own disk (a ``GroupLog``)."""
+    """Logs on the coordinator's own disk, in a cluster whose leaders are arranged (a ``GroupLog``)."""
 
     commit_timeout_us: int | None = None
 
@@ -95,41 +95,49 @@ class OwnDisk:
         self._machine = machine
 
     def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
-        """To this host's disk, which is all there is."""
+        """Append to this host's disk, the only replica."""
         self._machine.append(partition.log, records, token)
 
-    def heard(self, event: Received, news: LogNews) -> None:
-        """A disk does not talk."""
+    def receive(self, event: Received, listener: LogListener) -> None:
+        """Raise: a disk sends no messages."""
         raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 
-    def link_down(self, peer: ActorName, news: LogNews) -> None:
-        """It is not behind a connection; parked requests of members outlive theirs."""
+    def link_down(self, peer: ActorName, listener: LogListener) -> None:
+        """Do nothing: a disk has no connection, and parked requests survive theirs."""
 
 
-def _no_more() -> None:
-    """Whoever waited is answered otherwise, or nobody did."""
+def _ignore() -> None:
+    """Do nothing: the request has another answer, or none."""
 
 
 class Write(NamedTuple):
-    """What follows an append: one of ``done`` and ``abandoned`` is called, once, or ``late`` where that is given."""
+    """The continuation of an append: one of ``done`` and ``abandoned`` is called, once.
+
+    After a timeout ``late`` is called instead of ``done``, where it is given.
+    """
 
     done: Callable[[ErrorCode, int], None]
-    """``(error, base_offset)``: the records are in the log (NONE), or not as far as is known."""
-    abandoned: Callable[[], None] = _no_more
-    """The partition moved while the append was under way; the groups themselves answer parked joins and syncs."""
+    """``(error, base_offset)``: the records are in the log (NONE), or the append failed as far as is known."""
+    abandoned: Callable[[], None] = _ignore
+    """The partition's leader changed during the append. The groups themselves answer parked joins and syncs."""
     late: Callable[[ErrorCode, int], None] | None = None
-    """``(error, base_offset)``: called when it took too long (REQUEST_TIMED_OUT), and if the records are in the log in
-    the end (NONE), which nobody waits for any more. None: what takes too long has failed, its end is of no interest."""
+    """``(error, base_offset)``: called at the timeout (REQUEST_TIMED_OUT), and again if the records reach the log later
+    (NONE).
+
+    None: a timeout is a failure, and the later outcome is ignored.
+    """
 
 
 BATCH_BYTES = 61
 """Source: ``DefaultRecordBatch.RECORD_BATCH_OVERHEAD``."""
 _RECORD_BYTES = 12
-"""At most, beside key and value: length, attributes, deltas, the two lengths, number of headers (``DefaultRecord``)."""
+"""Upper bound of a record's bytes without key and value: length, attributes, deltas, the two lengths, number of headers
+(``DefaultRecord``).
+"""
 
 
 def batch_bytes(records: Iterable[Record]) -> int:
-    """What records weigh as a batch of their own, uncompressed; a few bytes too much."""
+    """Size of the records as an uncompressed batch of their own; a few bytes too high."""
     return BATCH_BYTES + sum(_RECORD_BYTES + len(key) + len(value or b"") for key, value in records)
 
 
@@ -138,37 +146,37 @@ ALL_IN_SYNC, LEADER_ALONE = -1, 1
 
 
 class CoordinatorBatch:
-    """Writes to one partition that are gathered to be appended together. Source: ``CoordinatorRuntime``."""
+    """Writes to one partition that share an append. Source: ``CoordinatorRuntime``."""
 
     __slots__ = ("parts", "records", "size_bytes")
 
     def __init__(self) -> None:
         self.parts: list[tuple[int, int]] = []
-        """(token of a write, how many records are before its own)."""
+        """(token of a write, number of records before its own)."""
         self.records: list[Record] = []
         self.size_bytes = BATCH_BYTES
 
     def add(self, token: int, records: tuple[Record, ...]) -> None:
-        """One more write."""
+        """Add a write."""
         self.parts.append((token, len(self.records)))
         self.records.extend(records)
         self.size_bytes += batch_bytes(records) - BATCH_BYTES
 
 
 class Writes:
-    """What is being written, by token, and the answers that wait behind it.
+    """The writes in progress by token, and the answers that wait behind them.
 
-    A batch fails as a whole: each of its writes is told the error, in their order. One that is not appended yet when
-    its partition moves, or its broker dies, is lost, and nobody was told that it is written.
+    A batch fails as a whole: each of its writes gets the error, in order. If the partition's leader changes or the
+    broker dies before the append, the gathered writes are lost. None of them was acknowledged.
 
     Args:
-        machine: whose timers end what waits.
-        log: where they go.
+        machine: owner of the timers.
+        log: the log to write to.
         rules: ``waits_for_watermark`` and ``gathers_writes``.
-        most_bytes: ``message.max.bytes``: what a batch may weigh. A larger one is refused before it is written
-            (``UnifiedLog.analyzeAndValidateRecords``, ``RecordTooLargeException``). A write that is gathered must fit
-            with a second header, as its own estimated size has one (``CoordinatorContext.append``).
-        linger_us: how long writes are gathered, where they are; 0: each is appended by itself, at once.
+        most_bytes: ``message.max.bytes``, the limit of a batch. A larger one is refused before the append
+            (``UnifiedLog.analyzeAndValidateRecords``, ``RecordTooLargeException``). A gathered write must fit with a
+            second header, as its estimated size includes one (``CoordinatorContext.append``).
+        linger_us: how long writes are gathered, if the rules gather them; 0: each is appended at once.
     """
 
     def __init__(self, machine: Timers, log: GroupLog, rules: GroupRules, *, most_bytes: int, linger_us: int) -> None:
@@ -183,14 +191,14 @@ class Writes:
         self._last_token = 0
         self._waiting: dict[int, tuple[OffsetsPartition, Write]] = {}
         self._late: dict[int, tuple[OffsetsPartition, Write]] = {}
-        """Those that took too long, and are under way still."""
-        self._together: dict[int, list[tuple[int, int]]] = {}
-        """Token of the append of a batch -> the ``parts`` of the batch."""
+        """Writes after their timeout, whose append is still in progress."""
+        self._batch_parts: dict[int, list[tuple[int, int]]] = {}
+        """Token of a batch's append -> the ``parts`` of the batch."""
         self._behind: dict[int, dict[int, Callable[[ErrorCode], None]]] = {}
-        """Token of a write -> what waits behind it, by a number of its own out of the same row."""
+        """Token of a write -> the answers behind it, each under a number from the same sequence."""
 
     def begin(self, partition: OffsetsPartition, records: tuple[Record, ...], write: Write) -> None:
-        """Write records to a partition's log; ``write`` goes on when that is over."""
+        """Write records to a partition's log; ``write`` is called with the outcome."""
         if batch_bytes(records) > self._most_bytes:
             write.done(ErrorCode.MESSAGE_TOO_LARGE, -1)
             return
@@ -215,20 +223,20 @@ class Writes:
         batch.add(token, records)
 
     def flush(self, partition: OffsetsPartition) -> None:
-        """Append what was gathered for a partition."""
+        """Append the gathered writes of a partition."""
         batch, partition.batch = partition.batch, None
         assert batch is not None, f"nothing is gathered for {partition.log}"
         token, _ = batch.parts[-1]
-        self._together[token] = batch.parts
+        self._batch_parts[token] = batch.parts
         self._log.append(partition, tuple(batch.records), token, self._acks)
 
     def must_wait(self, partition: OffsetsPartition) -> bool:
-        """Whether an answer that needs no record of its own has to wait ``behind`` what is being written."""
+        """Whether an answer without a record of its own must wait for the writes in progress (``behind``)."""
         token = partition.last_write
         return self._waits and (token in self._waiting or token in self._late)
 
     def behind(self, partition: OffsetsPartition, answer: Callable[[ErrorCode], None]) -> None:
-        """Call ``answer`` when all that a partition was to take until now is in its log, or with an error."""
+        """Call ``answer`` when all present writes of a partition are in its log, or with an error."""
         if not self.must_wait(partition):
             answer(ErrorCode.NONE)
             return
@@ -237,9 +245,9 @@ class Writes:
         self._start_timer(number)
 
     def written(self, token: int, error: ErrorCode, base_offset: int) -> None:
-        """An append is over."""
-        assert 0 < token <= self._last_token, f"append {token} was never asked for"
-        parts = self._together.pop(token, None)
+        """An append ended."""
+        assert 0 < token <= self._last_token, f"append {token} was never requested"
+        parts = self._batch_parts.pop(token, None)
         if parts is None:
             self._over(token, error, base_offset)
             return
@@ -249,7 +257,7 @@ class Writes:
     def _over(self, token: int, error: ErrorCode, base_offset: int) -> None:
         entry = self._waiting.pop(token, None)
         late = self._late.pop(token, None)
-        if entry is not None:  # else the partition was resigned meanwhile; whoever waited was told
+        if entry is not None:  # else the partition was resigned meanwhile, and the request was answered
             self._stop_timer(token)
             entry[1].done(error, base_offset)
         elif late is not None and late[1].late is not None and error is ErrorCode.NONE:
@@ -257,7 +265,7 @@ class Writes:
         self._answer_behind(token, error)
 
     def time_is_over(self, number: int) -> None:
-        """An append, or what waits behind one, took too long."""
+        """An append, or an answer behind one, timed out."""
         entry = self._waiting.pop(number, None)
         if entry is None:
             waits = next(waits for waits in self._behind.values() if number in waits)
@@ -268,7 +276,7 @@ class Writes:
         (write.late or write.done)(ErrorCode.REQUEST_TIMED_OUT, -1)
 
     def abandon(self, partition: OffsetsPartition) -> None:
-        """A partition is led here no more: how its appends end is not for us to say; what is gathered is lost."""
+        """A partition is led elsewhere: abandon its appends, whose outcome is unknown, and drop its gathered writes."""
         if partition.batch is not None:
             self._machine.stop_timer(_linger_key(partition))
             partition.batch = None

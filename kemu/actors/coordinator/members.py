@@ -1,7 +1,7 @@
-"""Who is in a group: members, static instances, ids that were handed out, and the counts that answer at once which
-protocols all support.
+"""The members of a group: static instances, pending ids, and counts of the protocols that all members support.
 
-Nothing here speaks, knows the group's state or holds a request; the parts of the group decide, this keeps the books.
+This module stores the data only: it sends nothing, holds no request and does not know the group's state. The other
+parts of the group decide.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from kemu.protocol.names import GroupId, MemberId
 
 
 class NoCommonProtocol(Exception):
-    """The votes of a group lead to no protocol that every member lists, as names that one lists twice count twice.
+    """The votes of a group select a protocol that some member lacks. Duplicate names in one member's list cause this.
 
     Kafka throws here, too: ``MemberMetadata.vote``, ``metadata`` (3.4.1), ``ClassicGroupMember`` (4.0).
     """
@@ -61,18 +61,18 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = is_new
-        """Until its first join phase completes: it does not know its session yet and runs on the new-member timer."""
+        """True until its first join phase ends: it does not know its session yet, so the new-member timeout applies."""
         self.timer: TimerKey = session_key(group, member_id)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its subscription for this protocol."""
+        """The member's subscription for this protocol. Raises ``NoCommonProtocol`` if it lists no such protocol."""
         for own in self.protocols:
             if own.name == protocol:
                 return own.metadata
         raise NoCommonProtocol(f"member {self.member_id} does not support {protocol}")
 
     def stored(self, protocol: str | None, assignments: dict[MemberId, bytes] | None) -> StoredMember:
-        """What the log keeps of it, with the assignment it has or is to have."""
+        """The member's entry in the group's record, with its new assignment, or its present one for None."""
         return StoredMember(
             member_id=self.member_id,
             instance_id=self.instance_id,
@@ -86,7 +86,7 @@ class Member:
 
 
 class Members:
-    """The members of one group, in order of arrival (a replaced static member arrives anew)."""
+    """The members of one group, in order of arrival. A replaced static member arrives anew."""
 
     __slots__ = ("_maps", "_table", "by_id", "leader", "pending", "static", "support")
 
@@ -97,9 +97,9 @@ class Members:
         self.static: dict[str, MemberId] = {}
         """Instance id -> member id."""
         self.pending: dict[MemberId, None] = {}
-        """Ids handed out with MEMBER_ID_REQUIRED that have not joined yet. They are members nowhere else."""
+        """Ids issued with MEMBER_ID_REQUIRED that have not joined yet. They count as members nowhere else."""
         self.support: dict[str, int] = {}
-        """Protocol name -> how often members list it."""
+        """Protocol name -> number of occurrences in the members' lists."""
         self.leader: MemberId | None = None
 
     def __len__(self) -> int:
@@ -109,7 +109,10 @@ class Members:
         return iter(self.by_id.values())
 
     def why_not(self, member_id: MemberId, instance_id: str | None) -> ErrorCode:
-        """NONE, or why these ids do not name a member: the instance is looked at before the member id (KIP-345)."""
+        """NONE, or the reason why these ids name no member.
+
+        The instance id is checked before the member id (KIP-345).
+        """
         if instance_id is not None:
             owner = self.static.get(instance_id)
             if owner is None:
@@ -121,7 +124,7 @@ class Members:
     # --- changes -----------------------------------------------------------------------------------------------
 
     def add(self, member: Member) -> None:
-        """A member enters; the first one leads."""
+        """Add a member; the first one becomes leader."""
         assert member.member_id not in self.by_id
         if member.instance_id is not None:
             assert member.instance_id not in self.static
@@ -134,7 +137,7 @@ class Members:
             self.leader = member.member_id
 
     def remove(self, member_id: MemberId) -> Member | None:
-        """An id goes, member or pending; the leader's place passes to whom the coordinator's map lists first."""
+        """Remove an id, of a member or pending. A new leader is the first in the order of the coordinator's map."""
         self.pending.pop(member_id, None)
         member = self.by_id.pop(member_id, None)
         if member is None:
@@ -147,7 +150,7 @@ class Members:
         return member
 
     def rename(self, member: Member, member_id: MemberId, group: GroupId) -> None:
-        """A static instance goes on under another id; leadership goes with it."""
+        """Give a static instance a new member id; a leader stays leader."""
         assert member.instance_id is not None
         assert member_id not in self.by_id
         old = member.member_id
@@ -163,7 +166,7 @@ class Members:
     def update(
         self, member: Member, protocols: tuple[JoinProtocol, ...], rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        """What a join tells anew about a member."""
+        """Update a member from its new join."""
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, 1)
@@ -175,12 +178,14 @@ class Members:
         for protocol in protocols:
             support[protocol.name] = support.get(protocol.name, 0) + step
 
-    # --- questions that cost a look at every member ------------------------------------------------------------
+    # --- queries that visit every member -----------------------------------------------------------------------
 
     def vote(self) -> str:
-        """The protocol most members prefer among those that all support; of equals, the first by their hashes.
+        """The protocol that most members prefer among those that all support. The hash order of the names decides a
+        tie.
 
-        Raises ``NoCommonProtocol``.
+        Raises:
+            NoCommonProtocol: a member supports none of them.
         """
         everyone = len(self.by_id)
         assert everyone, "no members to vote"
@@ -188,25 +193,25 @@ class Members:
         for member in self:
             choice = next((own.name for own in member.protocols if self.support[own.name] == everyone), None)
             if choice is None:
-                raise NoCommonProtocol(f"{member.member_id} supports nothing that all others do")
+                raise NoCommonProtocol(f"{member.member_id} supports no protocol that all members support")
             votes[choice] = votes.get(choice, 0) + 1
         return max(vote_order(self._maps, votes), key=votes.__getitem__)
 
     def hashed(self) -> list[MemberId]:
-        """All members in the order in which the coordinator's map lists them."""
+        """All member ids, in the order of the coordinator's map."""
         return self._table.ordered(self.by_id)
 
     def supported_by_all(self, protocols: tuple[JoinProtocol, ...]) -> bool:
-        """Whether one of these is supported by every member."""
+        """Whether every member supports one of these protocols."""
         everyone = len(self.by_id)
         return any(self.support.get(protocol.name, 0) == everyone for protocol in protocols)
 
     def rebalance_timeout_ms(self) -> int:
-        """How long a join or sync phase may take: as long as the slowest member may; 0 without members."""
+        """Time limit of a join or sync phase: the longest timeout of the members; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self), default=0)
 
     def listed(self, protocol: str | None) -> tuple[JoinedMember, ...]:
-        """The list for the leader."""
+        """The members' list for the leader."""
         return tuple(
             [
                 JoinedMember(member_id=m.member_id, instance_id=m.instance_id, metadata=m.metadata(protocol))

@@ -1,6 +1,6 @@
-"""Offsets at a coordinator: commit, fetch, delete, expiry, and the deletion of groups with theirs.
+"""Offsets at a coordinator: commit, fetch, delete, expiry, and the deletion of groups with their offsets.
 
-Nothing is told as done, shown to OffsetFetch or forgotten before its record is in the log.
+A record is in the log before its change is acknowledged, shown to OffsetFetch or removed.
 
 Source: Kafka's OffsetMetadataManager; KIP-211 (expiry), KIP-229 (DeleteGroups), KIP-496 (OffsetDelete).
 """
@@ -9,12 +9,12 @@ from functools import partial
 
 from attrs import define, frozen
 
-from kemu.actors.coordinator.books import GroupMachine
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import OffsetsPartition, OffsetsPartitionState, Write
 from kemu.actors.coordinator.offsets import Kept
 from kemu.actors.coordinator.range_requests import RangeRequests
+from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.coordinator.state import EMPTY
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
@@ -45,9 +45,9 @@ _EXPLICIT_RETENTION_UNTIL = 4
 
 @frozen
 class _Commit:
-    """A commit that is being written; ``refused`` are the rows that are not, by their place in the request.
+    """A commit whose write is in progress; ``refused``: its refused rows, by position in the request.
 
-    ``late``: it was read when its client had another connection.
+    ``late``: the request was read after its client had opened a newer connection.
     """
 
     group: Group
@@ -60,17 +60,17 @@ class _Commit:
 
 @frozen
 class _Removal:
-    """Offsets whose tombstones are being written, and the groups that go with their last one."""
+    """Offsets whose tombstones are being written, and groups that lose their last offset by that."""
 
     offsets: tuple[tuple[Group, TopicPartition], ...]
     why: str
-    gone: tuple[Group, ...] = ()
+    emptied: tuple[Group, ...] = ()
     reply: tuple[Caller, OffsetDeleteReply] | None = None
 
 
 @define
 class _Deletion:
-    """A DeleteGroups request under way: answered when every partition's tombstones are written."""
+    """A DeleteGroups request: answered when the tombstones of all partitions are written."""
 
     caller: Caller
     groups: tuple[GroupId, ...]
@@ -79,7 +79,7 @@ class _Deletion:
 
 
 class OffsetRequests:
-    """The part of a coordinator that keeps offsets."""
+    """The part of a coordinator that stores offsets."""
 
     def __init__(self, machine: GroupMachine, groups: Groups) -> None:
         self.ranges = RangeRequests(machine, groups)
@@ -89,7 +89,7 @@ class OffsetRequests:
     # --- commit ------------------------------------------------------------------------------------------------
 
     def commit(self, event: Received, request: OffsetCommit) -> None:
-        """A member's positions, or those of somebody outside group management."""
+        """Handle OffsetCommit, of a member or from outside group management."""
         group = self._groups.by_name.get(request.group)
         if group is None and request.generation >= 0:
             since = self._machine.rules.commit_group_id_not_found_since
@@ -127,7 +127,7 @@ class OffsetRequests:
             self._answer_commit(commit, _NONE)
             return
         records: list[Record] = [offset_record(group.name, topic, number, value) for (topic, number), value in values]
-        if request.generation < 0:  # an operator's word: what ranges said of the partition is over (KIP-333)
+        if request.generation < 0:  # a tool's commit ends the partition's ranges (KIP-333)
             records += self.ranges.tombstones(group, [partition for partition, _ in values])
         group.offsets.begin([partition for partition, _ in values])
         abandoned = partial(self._commit_written, commit, ErrorCode.NOT_COORDINATOR, -1)
@@ -135,7 +135,7 @@ class OffsetRequests:
         self._machine.writes.begin(group.partition, tuple(records), write)
 
     def _commit_written(self, commit: _Commit, error: ErrorCode, base_offset: int) -> None:
-        """The offsets are in the log (or not): keep them, say so, answer."""
+        """The write ended: store the offsets, report and answer."""
         if error is _NONE:
             self._keep(commit, base_offset)
         else:
@@ -143,14 +143,14 @@ class OffsetRequests:
         self._answer_commit(commit, self._machine.rules.offset_append_errors.get(error, error))
 
     def _commit_late(self, commit: _Commit, error: ErrorCode, base_offset: int) -> None:
-        """It took too long; the offsets stand, and are seen as soon as they are in the log."""
+        """The write timed out, or ended after its timeout; its offsets count once they are in the log."""
         if error is _NONE:
             self._keep(commit, base_offset)
         else:
             self._answer_commit(commit, self._machine.rules.offset_append_errors.get(error, error))
 
     def _keep(self, commit: _Commit, base_offset: int) -> None:
-        """The offsets are in the log."""
+        """Store offsets that are in the log."""
         group, request = commit.group, commit.request
         group.offsets.end([partition for partition, _ in commit.values])
         if commit.late:
@@ -182,9 +182,9 @@ class OffsetRequests:
     # --- fetch -------------------------------------------------------------------------------------------------
 
     def fetch(self, event: Received, request: OffsetFetch) -> None:
-        """Where the group stopped; no membership needed, -1 where nothing is known.
+        """Handle OffsetFetch: the group's offsets, without membership; -1 for an unknown offset.
 
-        Whoever wants stable offsets waits, by the rules, for what is being written; that includes what others write.
+        By the rules, a request for stable offsets waits for writes in progress, those of other members included.
         """
         if request.require_stable and self._machine.rules.waits_for_watermark:
             partition = self._groups.partition_of(request.group)
@@ -195,7 +195,7 @@ class OffsetRequests:
     def _fetch_stable(self, event: Received, request: OffsetFetch, error: ErrorCode) -> None:
         if error is _NONE:
             self._answer_fetch(event, request)
-        else:  # as whatever went wrong is told: older consumers know no other (handleOffsetFetchException)
+        else:  # older consumers know no other error (handleOffsetFetchException)
             self._refuse(event, request, ErrorCode.NOT_COORDINATOR)
 
     def _answer_fetch(self, event: Received, request: OffsetFetch) -> None:
@@ -233,40 +233,40 @@ class OffsetRequests:
     # --- delete and expire -------------------------------------------------------------------------------------
 
     def delete_offsets(self, event: Received, request: OffsetDelete) -> None:
-        """Forget offsets that no member needs."""
+        """Handle OffsetDelete: remove offsets of topics without a subscriber."""
         group = self._groups.by_name.get(request.group)
         error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.why_no_offset_delete()
         if group is None or error is not _NONE:
             self._refuse(event, request, error)
             return
-        outcomes, gone = [], []
+        outcomes, deleted = [], []
         for row in request.topics:
             consumed = group.consumes(row.topic)
             for partition in row.partitions:
                 error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if consumed else _NONE
                 outcomes.append(OffsetOutcome(topic=row.topic, partition=partition, error=error))
                 if not consumed and (row.topic, partition) in group.offsets.committed:
-                    gone.append((row.topic, partition))
+                    deleted.append((row.topic, partition))
         if any(outcome.error is not _NONE for outcome in outcomes):
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             self._machine.note(RequestRefused(group=request.group, api="OffsetDelete", member_id="", error=error))
         reply = OffsetDeleteReply(error=_NONE, outcomes=tuple(outcomes))
-        if not gone:
+        if not deleted:
             self._machine.reply(event, reply)
             return
-        records: list[Record] = [offset_tombstone(group.name, topic, number) for topic, number in gone]
-        records += self.ranges.tombstones(group, gone)
-        removed = tuple([(group, partition) for partition in gone])
+        records: list[Record] = [offset_tombstone(group.name, topic, number) for topic, number in deleted]
+        records += self.ranges.tombstones(group, deleted)
+        removed = tuple([(group, partition) for partition in deleted])
         answer = (caller_of(event), reply)
         self._write_removal(group.partition, tuple(records), _Removal(removed, "deleted", reply=answer))
 
     def expire(self) -> None:
-        """Drop what nobody has needed for the retention time, and groups that are empty and have nothing left."""
+        """Remove offsets after their retention, and empty groups without offsets."""
         for partition in self._groups.partitions.values():
             if partition.state is not OffsetsPartitionState.ACTIVE:
                 continue
             removed: list[tuple[Group, TopicPartition]] = []
-            gone: list[Group] = []
+            emptied: list[Group] = []
             records: list[Record] = []
             for group in self._groups.of(partition):
                 expired = group.expired_offsets()
@@ -274,13 +274,13 @@ class OffsetRequests:
                 records.extend([offset_tombstone(group.name, topic, number) for topic, number in expired])
                 records.extend(self.ranges.tombstones(group, expired))
                 if group.state is EMPTY and self._has_nothing_but(group, len(expired)):
-                    gone.append(group)
+                    emptied.append(group)
                     records.extend(self._group_tombstone(group))
                     group.die("expired with its last offset")
             if records:
-                self._write_removal(partition, tuple(records), _Removal(tuple(removed), "expired", tuple(gone)))
+                self._write_removal(partition, tuple(records), _Removal(tuple(removed), "expired", tuple(emptied)))
             else:
-                for group in gone:
+                for group in emptied:
                     self._groups.forget(group)
 
     def _has_nothing_but(self, group: Group, expired: int) -> bool:
@@ -293,10 +293,10 @@ class OffsetRequests:
         self._machine.writes.begin(partition, records, write)
 
     def _removed(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
-        """The tombstones are in the log: the offsets are gone, and with them the groups that had no more."""
+        """The write of the tombstones ended: remove the offsets, and the groups without any other."""
         if error is not _NONE:
-            for group in removal.gone:
-                self._groups.bring_back(group)
+            for group in removal.emptied:
+                self._groups.restore(group)
             self._removal_failed(removal, error)
             return
         self._remove(removal, base_offset)
@@ -304,7 +304,7 @@ class OffsetRequests:
             self._machine.reply(*removal.reply)
 
     def _removed_late(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
-        """It took too long; the tombstones stand."""
+        """The write timed out, or ended after its timeout; its tombstones still count."""
         if error is _NONE:
             self._remove(removal, base_offset)
         else:
@@ -315,11 +315,11 @@ class OffsetRequests:
             if group.offsets.remove(partition, base_offset):
                 self._note_removed(group, partition, removal.why)
             self.ranges.removed(group, [partition], base_offset, removal.why)
-        for group in removal.gone:
+        for group in removal.emptied:
             self._groups.forget(group)
 
     def _removal_failed(self, removal: _Removal, error: ErrorCode) -> None:
-        """The tombstones did not get into the log, as far as is known here: who waits is told so."""
+        """The tombstones are not in the log, as far as is known: answer with the error."""
         if removal.reply is None:
             return
         name = removal.offsets[0][0].name
@@ -330,7 +330,7 @@ class OffsetRequests:
     # --- groups ------------------------------------------------------------------------------------------------
 
     def delete_groups(self, event: Received, request: DeleteGroups) -> None:
-        """Forget empty groups and all their offsets."""
+        """Handle DeleteGroups: remove empty groups and all their offsets."""
         why_not = [self._groups.why_not(name) for name in request.groups]
         job = _Deletion(caller_of(event), request.groups, why_not)
         deleted: dict[int, tuple[list[Group], list[int]]] = {}
@@ -363,25 +363,25 @@ class OffsetRequests:
         return records + self._group_tombstone(group)
 
     def _group_tombstone(self, group: Group) -> list[Record]:
-        wanted = group.books.generation > 0 or self._machine.rules.tombstone_at_generation_zero
+        wanted = group.shared.generation > 0 or self._machine.rules.tombstone_at_generation_zero
         return [group_tombstone(group.name)] if wanted else []
 
     def _groups_deleted(
         self, job: _Deletion, groups: list[Group], places: list[int], error: ErrorCode, _base_offset: int
     ) -> None:
-        """The tombstones of these groups are in the log, or the groups are still there."""
+        """The write of the groups' tombstones ended; after a failure restore the groups."""
         error = self._machine.rules.offset_append_errors.get(error, error)
         for group in groups:
             if error is _NONE:
                 self._groups.forget(group)
             else:
-                self._groups.bring_back(group)
+                self._groups.restore(group)
         self._settle(job, places, error)
 
     def _deleted_late(
         self, job: _Deletion, groups: list[Group], places: list[int], error: ErrorCode, _base_offset: int
     ) -> None:
-        """It took too long; the tombstones stand."""
+        """The write timed out, or ended after its timeout; its tombstones still count."""
         if error is _NONE:
             for group in groups:
                 self._groups.forget(group)
@@ -389,7 +389,7 @@ class OffsetRequests:
             self._settle(job, places, self._machine.rules.offset_append_errors.get(error, error))
 
     def _settle(self, job: _Deletion, places: list[int], error: ErrorCode) -> None:
-        """The outcome of one partition's share of a DeleteGroups request is known; the last one answers it."""
+        """Record the outcome of one partition's share of a DeleteGroups; the last one answers the request."""
         for place in places:
             job.outcomes[place] = error
         job.running -= 1
@@ -403,7 +403,7 @@ class OffsetRequests:
         rows = [GroupOutcome(group=n, error=e) for n, e in zip(job.groups, job.outcomes, strict=True)]
         self._machine.reply(job.caller, DeleteGroupsReply(outcomes=tuple(rows)))
 
-    # --- small things ------------------------------------------------------------------------------------------
+    # --- helpers -----------------------------------------------------------------------------------------------
 
     def _refuse(self, event: Received, request: OffsetCommit | OffsetDelete | OffsetFetch, error: ErrorCode) -> None:
         self._machine.refuse(

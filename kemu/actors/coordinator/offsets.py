@@ -1,4 +1,4 @@
-"""The committed offsets of one group: what is in the log, and what is being written.
+"""The committed offsets of one group: those in the log, and those being written.
 
 Source: KIP-211 (expiry), Kafka's OffsetMetadataManager.
 """
@@ -13,7 +13,7 @@ MS_PER_MINUTE = 60_000
 
 
 class Kept(NamedTuple):
-    """An offset in the log, and where: of two, the later position counts."""
+    """An offset, and its record's position in the log: the higher position counts."""
 
     value: StoredOffset
     position: int
@@ -22,22 +22,22 @@ class Kept(NamedTuple):
 
 
 class GroupOffsets:
-    """Keyed by partition, in order of first commit."""
+    """Committed offsets by partition, in order of first commit."""
 
     __slots__ = ("being_written", "committed")
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, Kept] = {}
         self.being_written: dict[TopicPartition, int] = {}
-        """Partition -> how many appends with an offset of it are under way."""
+        """Partition -> number of appends in progress with its offsets."""
 
     def begin(self, partitions: Iterable[TopicPartition]) -> None:
-        """An append with offsets of these is under way."""
+        """An append with offsets of these partitions begins."""
         for partition in partitions:
             self.being_written[partition] = self.being_written.get(partition, 0) + 1
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
-        """It is over."""
+        """An append with offsets of these partitions ended."""
         for partition in partitions:
             left = self.being_written[partition] - 1
             if left:
@@ -54,7 +54,7 @@ class GroupOffsets:
         return True
 
     def remove(self, partition: TopicPartition, position: int) -> bool:
-        """A tombstone at this position removes what was written before it."""
+        """Remove the offset that was written before the tombstone at this position."""
         known = self.committed.get(partition)
         if known is None or known.position >= position:
             return False
@@ -62,11 +62,11 @@ class GroupOffsets:
         return True
 
     def is_empty(self) -> bool:
-        """Whether a group can go without leaving offsets behind."""
+        """Whether the group has no offset, committed or being written."""
         return not (self.committed or self.being_written)
 
     def everything(self) -> tuple[TopicPartition, ...]:
-        """Every partition with an offset of any kind: what a deletion must write tombstones for."""
+        """All partitions with an offset of any kind: a deletion writes tombstones for them."""
         found = dict.fromkeys(self.committed)
         found.update(dict.fromkeys(self.being_written))
         return tuple(found)
@@ -74,13 +74,14 @@ class GroupOffsets:
     def expired(
         self, now_ms: int, retention_ms: int, base: Callable[[TopicPartition, StoredOffset], int | None]
     ) -> tuple[TopicPartition, ...]:
-        """The partitions whose offset is to go.
+        """The partitions whose offset expires.
 
         Args:
             now_ms: the time.
-            retention_ms: how long an offset lasts from its base.
-            base: when that time began (ms), None: this offset does not expire. An offset with an explicit time of its
-                own goes by that instead.
+            retention_ms: how long an offset lasts, counted from its base.
+            base: start of the retention (ms); None: the offset does not expire. An explicit expiry time of an offset
+                takes
+                precedence.
         """
         found = []
         for partition, kept in self.committed.items():

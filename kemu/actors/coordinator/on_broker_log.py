@@ -1,10 +1,10 @@
-"""The log of a coordinator on a replicated ``__consumer_offsets``: the broker's, not the disk (a ``GroupLog``).
+"""A coordinator's log on a replicated ``__consumer_offsets``: kept by the broker, not by this actor (a ``GroupLog``).
 
-Appends are requests to the broker of the same process; and the broker's word on what it leads is the coordinator's
-order to take groups up and to give them up. See ``actors.broker.group_log``.
+Appends are requests to the broker of the same process. The broker's notices of leadership make the coordinator load and
+unload groups. See ``actors.broker.group_log``.
 """
 
-from kemu.actors.coordinator.log import ALL_IN_SYNC, LogNews, OffsetsPartition
+from kemu.actors.coordinator.log import ALL_IN_SYNC, LogListener, OffsetsPartition
 from kemu.actors.machine import Draws, Machine, Received, Record
 from kemu.protocol.commands import LeadOffsets
 from kemu.protocol.draws import CALM, DrawName
@@ -24,10 +24,11 @@ _WITH_ACKS_ALL, _WITH_ANY_ACKS = 0, 1
 
 
 class BrokerLog:
-    """Partitions that ``broker``, the other actor of the coordinator's process, keeps.
+    """Logs of partitions that ``broker``, the other actor of the coordinator's process, keeps.
 
-    ``load_us``: how long it takes to read a log that is not empty, where that is not drawn. ``commit_timeout_us``:
-    ``offsets.commit.timeout.ms``.
+    Args:
+        load_us: time to read a log that is not empty, unless it is drawn.
+        commit_timeout_us: ``offsets.commit.timeout.ms``.
     """
 
     def __init__(
@@ -45,39 +46,39 @@ class BrokerLog:
         self._load_us = load_us
         self._draws = draws
         self._asked: dict[int, int] = {}
-        """Request id of an append under way -> its token."""
+        """Request id of an append in progress -> its token."""
 
     def append(self, partition: OffsetsPartition, records: tuple[Record, ...], token: int, required_acks: int) -> None:
-        """Ask the broker to append."""
+        """Send the append to the broker."""
         request = AppendGroups(
             partition=partition.number, leader_epoch=partition.epoch, records=records, required_acks=required_acks
         )
         version = _WITH_ACKS_ALL if required_acks == ALL_IN_SYNC else _WITH_ANY_ACKS
         self._asked[self._machine.request(self._broker, request, version)] = token
 
-    def heard(self, event: Received, news: LogNews) -> None:
-        """What came of an append, or who leads."""
+    def receive(self, event: Received, listener: LogListener) -> None:
+        """Handle the outcome of an append, or a change of leadership."""
         match event.message:
             case AppendGroupsReply(error=error, base_offset=base_offset):
-                news.written(self._asked.pop(event.request_id), error, base_offset)
+                listener.written(self._asked.pop(event.request_id), error, base_offset)
             case LeadGroups(partition=number, leader_epoch=leader_epoch, records=records):
                 self._machine.reply(event, LeadGroupsReply())
                 load_us = self._draws.us(DrawName.OFFSETS_LOAD, self._load_us) if records else 0
                 wait_us = self._draws.us(DrawName.OFFSETS_WAIT, 0) if records else 0
-                news.lead(
+                listener.lead(
                     LeadOffsets(
                         partition=number, leader_epoch=leader_epoch, records=records, load_us=load_us, wait_us=wait_us
                     )
                 )
             case ResignGroups(partition=number, leader_epoch=leader_epoch):
                 self._machine.reply(event, ResignGroupsReply())
-                news.leads_no_more(number, leader_epoch)
+                listener.leadership_ended(number, leader_epoch)
             case _:
                 raise AssertionError(f"{self._machine.name}: not a request of a coordinator: {event.message!r}")
 
-    def link_down(self, peer: ActorName, news: LogNews) -> None:
-        """The answers to the appends under way will not come."""
+    def link_down(self, peer: ActorName, listener: LogListener) -> None:
+        """Fail the appends in progress: their answers are lost."""
         if peer == self._broker:
             asked, self._asked = self._asked, {}
             for token in asked.values():
-                news.written(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+                listener.written(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)

@@ -1,8 +1,7 @@
-"""The second commit logs at a coordinator (KIP-333): tokens and commits are written, both logs are read, removed.
+"""The second commit logs at a coordinator (KIP-333): write tokens and commits, read both logs, remove them.
 
-As with offsets, nothing is told as done or shown before its record is in the log, and a member's generation decides
-whether it may write. What ranges mean is the members' business: a token or a commit is kept as it comes, unless it is
-a repetition of one that counts already.
+As with offsets, a record is in the log before it is acknowledged or shown, and the member's generation must be valid.
+The coordinator does not interpret ranges. It stores each token and commit, except for repetitions of valid ones.
 """
 
 from collections.abc import Iterable
@@ -10,12 +9,12 @@ from functools import partial
 
 from attrs import frozen
 
-from kemu.actors.coordinator.books import GroupMachine
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import Write
 from kemu.actors.coordinator.offsets import Kept
 from kemu.actors.coordinator.second_log import KeptRange
+from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.ranges import (
@@ -45,7 +44,7 @@ _NONE = ErrorCode.NONE
 
 @frozen
 class _RangeWrite:
-    """What is being written for a RangeCommit: in this order, then the tombstones of what that closes."""
+    """The content of a RangeCommit: tokens, offsets, then tombstones of closed tokens."""
 
     group: Group
     caller: Caller
@@ -57,13 +56,13 @@ class _RangeWrite:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """What is being written of."""
+        """The partitions of its tokens and offsets."""
         tokens = [(each.topic, each.partition) for each in self.tokens]
         return tokens + [(each.topic, each.partition) for each in self.offsets]
 
 
 class RangeRequests:
-    """The part of a coordinator that keeps second commit logs."""
+    """The part of a coordinator that stores second commit logs."""
 
     def __init__(self, machine: GroupMachine, groups: Groups) -> None:
         self._machine = machine
@@ -72,7 +71,7 @@ class RangeRequests:
     # --- writing -----------------------------------------------------------------------------------------------
 
     def commit(self, event: Received, request: RangeCommit) -> None:
-        """Tokens and commits of a member; a group that is not known has none."""
+        """Handle RangeCommit of a member. An unknown group has no members."""
         group = self._groups.by_name.get(request.group)
         error = ErrorCode.ILLEGAL_GENERATION
         if group is not None:
@@ -91,9 +90,9 @@ class RangeRequests:
         for token in request.tokens:
             at = (token.topic, token.partition)
             log = group.second.of(at)
-            if log.says_already(token.start, token.end):
+            if log.contains(token.start, token.end):
                 continue
-            if log.progress > token.start:  # the partition's log was cut below it (an unclean election)
+            if log.progress > token.start:  # the log was truncated below the progress (an unclean election)
                 offsets.append(RangeProgress(topic=token.topic, partition=token.partition, offset=token.start))
             tokens.append(token)
         for row in request.offsets:
@@ -126,7 +125,7 @@ class RangeRequests:
         return -1 if kept is None else kept.value.offset
 
     def _written(self, write: _RangeWrite, error: ErrorCode, base_offset: int) -> None:
-        """They are in the log (or not): keep them, say so, answer."""
+        """The write ended: store the result, report and answer."""
         if error is _NONE:
             self._keep(write, base_offset)
         else:
@@ -134,14 +133,14 @@ class RangeRequests:
         self._answer(write, self._machine.rules.offset_append_errors.get(error, error))
 
     def _written_late(self, write: _RangeWrite, error: ErrorCode, base_offset: int) -> None:
-        """It took too long, and stands."""
+        """The write timed out, or ended after its timeout; its records still count."""
         if error is _NONE:
             self._keep(write, base_offset)
         else:
             self._answer(write, self._machine.rules.offset_append_errors.get(error, error))
 
     def _keep(self, write: _RangeWrite, base_offset: int) -> None:
-        """They are in the log."""
+        """Store tokens and offsets that are in the log."""
         group, request = write.group, write.request
         group.offsets.end(write.partitions)
         position = base_offset
@@ -190,7 +189,7 @@ class RangeRequests:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def fetch(self, event: Received, request: RangeFetch) -> None:
-        """Both commit logs of these partitions; not while one of them is being written to."""
+        """Handle RangeFetch: both commit logs of the partitions, unless a write to one of them is in progress."""
         group = self._groups.by_name.get(request.group)
         wanted = [(row.topic, partition) for row in request.topics for partition in row.partitions]
         if group is not None and any(at in group.offsets.being_written for at in wanted):
@@ -202,7 +201,7 @@ class RangeRequests:
 
     @staticmethod
     def tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[Record]:
-        """What removes the second logs of these partitions."""
+        """The tombstones of these partitions' second logs."""
         records: list[Record] = []
         for at in partitions:
             log = group.second.of(at)
@@ -212,7 +211,7 @@ class RangeRequests:
         return records
 
     def removed(self, group: Group, partitions: Iterable[TopicPartition], position: int, why: str) -> None:
-        """Their tombstones are in the log, from this position on: what was written before is gone."""
+        """The tombstones are in the log, from this position on: remove all earlier tokens and commits."""
         for at in partitions:
             log = group.second.by_partition.get(at)
             if log is None:
@@ -223,7 +222,7 @@ class RangeRequests:
             if at not in group.second.by_partition:
                 self._machine.note(RangesRemoved(group=group.name, topic=at[0], partition=at[1], why=why))
 
-    # --- small things ------------------------------------------------------------------------------------------
+    # --- helpers -----------------------------------------------------------------------------------------------
 
     def _refuse(self, event: Received, request: RangeCommit | RangeFetch, error: ErrorCode) -> None:
         self._machine.refuse(

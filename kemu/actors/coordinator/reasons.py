@@ -1,7 +1,8 @@
-"""Why a group rebalances, in the words that Kafka's coordinators log after "Preparing to rebalance group".
+"""Reasons of rebalances, in the words that Kafka's coordinators log after "Preparing to rebalance group".
 
-The two coordinators say some of it differently; what members tell of their own reasons (KIP-800) is part of it since
-3.2. Sources: ``GroupCoordinator.scala`` 2.4.1, 2.8.2, 3.4.1; ``GroupMetadataManager`` 3.9.
+The two coordinators differ in their wording. Since 3.2 the reason includes the client's own reason (KIP-800).
+
+Source: ``GroupCoordinator.scala`` 2.4.1, 2.8.2, 3.4.1; ``GroupMetadataManager`` 3.9.
 """
 
 from collections.abc import Sequence
@@ -11,50 +12,52 @@ from kemu.actors.coordinator.state import GroupState
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import MemberId
 
-_UNTOLD = "not provided"
+_NO_REASON = "not provided"
 
 
 class Reasons:
-    """The sentences of one coordinator."""
+    """The reasons of one coordinator."""
 
     def __init__(self, rules: GroupRules) -> None:
         self._rules = rules
 
-    def new_member(self, member_id: MemberId, instance_id: str | None, told: str | None) -> str:
+    def new_member(self, member_id: MemberId, instance_id: str | None, client_reason: str | None) -> str:
         """A member entered."""
-        return f"Adding new member {member_id} with group instance id {self._optional(instance_id)}{self._told(told)}"
+        named = f"{member_id} with group instance id {self._optional(instance_id)}"
+        return f"Adding new member {named}{self._client_reason(client_reason)}"
 
-    def leader_rejoins(self, member_id: MemberId, state: GroupState, told: str | None) -> str:
+    def leader_rejoins(self, member_id: MemberId, state: GroupState, client_reason: str | None) -> str:
         """The leader asks for a new assignment."""
-        return f"Leader {member_id} re-joining group during {state.value}{self._told(told)}"
+        return f"Leader {member_id} re-joining group during {state.value}{self._client_reason(client_reason)}"
 
-    def new_metadata(self, member_id: MemberId, state: GroupState, told: str | None) -> str:
-        """A member subscribes to, owns or votes for something else."""
-        return f"Updating metadata for member {member_id} during {state.value}{self._told(told)}"
+    def new_metadata(self, member_id: MemberId, state: GroupState, client_reason: str | None) -> str:
+        """A member changed its subscription, owned partitions or protocols."""
+        return f"Updating metadata for member {member_id} during {state.value}{self._client_reason(client_reason)}"
 
-    def replaced_while_completing(self, member_id: MemberId, instance_id: str, told: str | None) -> str:
-        """A static member came back under another id while the leader assigns."""
-        return f"Updating metadata for static member {member_id} with instance id {instance_id}{self._told(told)}"
+    def replaced_while_completing(self, member_id: MemberId, instance_id: str, client_reason: str | None) -> str:
+        """A static member returned under another id while the leader computes the assignment."""
+        named = f"static member {member_id} with instance id {instance_id}"
+        return f"Updating metadata for {named}{self._client_reason(client_reason)}"
 
-    def replacement_changes_vote(self, member_id: MemberId, instance_id: str, told: str | None) -> str:
-        """A static member came back and votes for something else."""
+    def replacement_changes_vote(self, member_id: MemberId, instance_id: str, client_reason: str | None) -> str:
+        """A static member returned and changed the vote for a protocol."""
         return (
             f"Group's selectedProtocol will change because static member {member_id} with instance id {instance_id} "
-            f"joined with change of protocol{self._told(told)}"
+            f"joined with change of protocol{self._client_reason(client_reason)}"
         )
 
     def session_over(self, member_id: MemberId) -> str:
-        """No sign of life in time."""
+        """A member's session expired."""
         return f"removing member {member_id} on heartbeat expiration{self._stop}"
 
-    def left(self, member_ids: Sequence[MemberId], told: str | None) -> str:
-        """Members left: the Scala coordinator acts on each, the Java one on the request."""
+    def left(self, member_ids: Sequence[MemberId], client_reason: str | None) -> str:
+        """Members left: the Scala coordinator acts on each of them, the Java one on the request."""
         if self._rules.leave_acts_per_member:
-            return f"Removing member {member_ids[0]} on LeaveGroup{self._told(told)}"
+            return f"Removing member {member_ids[0]} on LeaveGroup{self._client_reason(client_reason)}"
         return f"explicit `LeaveGroup` request for ({', '.join(member_ids)}) members."
 
     def did_not_sync(self, member_ids: Sequence[MemberId]) -> str:
-        """KAFKA-12890. Kafka's order is that of a hash set."""
+        """Members did not sync in time (KAFKA-12890). Kafka lists them in the order of a hash set."""
         named = ", ".join(member_ids)
         listed = f"Set({named})" if self._rules.scala_words else f"[{named}]"
         return f"Removing {listed} on pending sync request expiration"
@@ -79,8 +82,8 @@ class Reasons:
             return "null" if instance_id is None else instance_id
         return "None" if instance_id is None else f"Some({instance_id})"
 
-    def _told(self, told: str | None) -> str:
+    def _client_reason(self, client_reason: str | None) -> str:
         if not self._rules.tells_client_reasons:
             return ""
-        untold = told is None or (not told and not self._rules.scala_words)
-        return f"; client reason: {_UNTOLD if untold else told}"
+        missing = client_reason is None or (not client_reason and not self._rules.scala_words)
+        return f"; client reason: {_NO_REASON if missing else client_reason}"

@@ -1,6 +1,6 @@
-"""What a partition of ``__consumer_offsets`` says, read from its beginning: the state a coordinator starts from.
+"""Replays a partition of ``__consumer_offsets`` from its beginning: the initial state of its coordinator.
 
-The last value of each key wins, a tombstone removes.
+The last value of each key counts; a tombstone removes the key.
 
 Source: Kafka's GroupMetadataManager.loadGroupsAndOffsets (scala) and CoordinatorLoaderImpl (java).
 """
@@ -24,7 +24,7 @@ from kemu.protocol.names import GroupId
 class Replay:
     """The groups of one log, in order of first appearance.
 
-    A group with offsets but no metadata is a simple one: somebody committed without being a member.
+    A group with offsets but without metadata is a simple one: its commits came from outside group management.
     """
 
     def __init__(self) -> None:
@@ -33,10 +33,10 @@ class Replay:
         self.second: dict[GroupId, SecondLogs] = {}
 
     def take(self, records: Sequence[Record], first_position: int = 0) -> "Replay":
-        """Read records on from a position of the log.
+        """Read more records, from this position of the log on.
 
         Raises:
-            CodecError: a record of a known kind that cannot be read. Unknown kinds are skipped.
+            CodecError: a record of a known kind cannot be decoded. Unknown kinds are skipped.
         """
         for position, (key, value) in enumerate(records, first_position):
             match decode_record(key, value):
@@ -77,21 +77,21 @@ class Replay:
             second.commit(partition, Kept(record.value, position))
 
     def second_of(self, group: GroupId) -> SecondLogs:
-        """The second commit logs of a group, perhaps none."""
+        """The second commit logs of a group; perhaps empty."""
         return self.second.get(group) or SecondLogs()
 
     def offsets_of(self, group: GroupId) -> GroupOffsets:
-        """The offsets of a group, perhaps none."""
+        """The offsets of a group; perhaps empty."""
         return self.offsets.get(group) or GroupOffsets()
 
     def groups(self) -> tuple[GroupId, ...]:
-        """Every group there is something about: metadata first, then simple groups."""
+        """All groups in the log: first those with metadata, then simple ones."""
         simple = [group for group, offsets in self.offsets.items() if not offsets.is_empty()]
         return tuple(dict.fromkeys([*self.metadata, *simple]))
 
 
 def replay(records: Sequence[Record]) -> Replay:
-    """What a whole log says.
+    """Replay a complete log.
 
     Raises:
         CodecError: as ``Replay.take``.

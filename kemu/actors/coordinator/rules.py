@@ -1,10 +1,10 @@
-"""Where Kafka's coordinators differ: each difference is one decision here, none is an ``if`` elsewhere.
+"""The differences between Kafka's coordinators: each is one decision here, and no other module tests for a kind.
 
-"java" is the ``group-coordinator`` module (default in 4.0), "scala" is ``GroupCoordinator.scala`` (3.2 through 3.9),
-"scala-2.8", "scala-2.6" and "scala-2.4" are that of 2.8.1 to 3.1, of 2.6 to 2.7 and of 2.3 to 2.5.
+"java" is the ``group-coordinator`` module (default in 4.0). "scala" is ``GroupCoordinator.scala`` (3.2 through 3.9);
+"scala-2.8", "scala-2.6" and "scala-2.4" are its versions of 2.8.1 to 3.1, of 2.6 to 2.7 and of 2.3 to 2.5.
 
-One known difference has no row, because no request can show it: what OffsetDelete does when the subscriptions of a
-group cannot be read (a non-empty group of another type is refused before, an empty one has no subscriptions).
+One known difference has no row, because no request can show it: OffsetDelete for a group whose subscriptions cannot be
+decoded. A non-empty group of another type is refused before, and an empty one has no subscriptions.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,14 @@ _E = ErrorCode
 
 @frozen(kw_only=True)
 class GroupRules:
-    """The decisions of one coordinator. Those with a default are alike in both: past bugs decide otherwise."""
+    """The decisions of one coordinator. Fields with a default are alike in both kinds: only past bugs differ."""
 
     delay_extends_at_generation_zero_only: bool
-    """A member added during the initial delay extends it: only in a group that never had a generation, or also in one
-    that became empty before."""
+    """A new member extends the initial delay only in a group at generation 0, not in one that became empty later."""
     refusal_completes_join: bool
-    """GROUP_MAX_SIZE_REACHED during a join phase checks at once whether everybody else has joined."""
+    """GROUP_MAX_SIZE_REACHED during a join phase checks at once whether all others have joined."""
     expiry_ends_initial_delay: bool
-    """An expiry that leaves only joined members ends the initial delay early."""
+    """An expired session that leaves only joined members ends the initial delay early."""
     leave_acts_per_member: bool
     """A batch leave rebalances at its first removal, not after the whole batch."""
     pending_leave_rebalances: bool
@@ -36,71 +35,89 @@ class GroupRules:
     leave_waits_for_record: bool
     """LeaveGroup by the last member is answered when the group's empty record is in the log."""
     waits_for_watermark: bool
-    """Records are appended to the leader alone (acks=1: ``min.insync.replicas`` is not asked for), and what is answered
-    waits for the high watermark, for ``offsets.commit.timeout.ms`` at most: heartbeats, leaves and fetches of stable
-    offsets, too, behind what was appended before them. What took too long stands all the same (CoordinatorRuntime,
-    CoordinatorPartitionWriter). Scala's coordinators ask for acks=all, nothing waits but for records of its own, and
-    what took too long does not count until it is loaded again (GroupMetadataManager.storeOffsets)."""
+    """Appends use acks=1, without ``min.insync.replicas``; answers wait for the high watermark.
+
+    Heartbeats, leaves and fetches of stable offsets also wait for the appends before them. The limit is
+    ``offsets.commit.timeout.ms``; a record after that timeout still counts (CoordinatorRuntime,
+    CoordinatorPartitionWriter). Scala's coordinators append with acks=all, and requests wait only for their own
+    records. A record after the timeout counts only once the partition is loaded again
+    (GroupMetadataManager.storeOffsets).
+    """
     gathers_writes: bool
-    """What is written to a partition is gathered, for ``group.coordinator.append.linger.ms`` from its first record on,
-    and appended as one batch (CoordinatorContext.maybeAllocateNewBatch, flushCurrentBatch 4.0.0). Scala's coordinators
-    append each write by itself, at once (GroupMetadataManager.appendForGroup 3.4.1)."""
+    """Writes to a partition share one batch: ``group.coordinator.append.linger.ms`` counts from its first record.
+
+    Source: CoordinatorContext.maybeAllocateNewBatch, flushCurrentBatch 4.0.0. Scala's coordinators append each write at
+    once (GroupMetadataManager.appendForGroup 3.4.1).
+    """
     unknown_until_loading: bool
-    """A partition whose load waits for those of others is none of this broker's yet: NOT_COORDINATOR, and not
-    COORDINATOR_LOAD_IN_PROGRESS (GroupMetadataManager.loadGroupsAndOffsets marks it when its turn comes)."""
+    """A partition whose load waits for other loads is answered with NOT_COORDINATOR, not COORDINATOR_LOAD_IN_PROGRESS.
+
+    Source: GroupMetadataManager.loadGroupsAndOffsets, which marks the partition only when its load begins.
+    """
     sync_while_loading: ErrorCode
     sync_needs_vote: bool
-    """A SyncGroup that names a protocol of a group that has voted for none yet is INCONSISTENT_GROUP_PROTOCOL
-    (GroupCoordinator.validateSyncGroup 3.4.1); in 4.0 names are compared where there are two
-    (GroupMetadataManager.isProtocolInconsistent)."""
+    """A SyncGroup that names a protocol is INCONSISTENT_GROUP_PROTOCOL while the group has no protocol yet.
+
+    Source: GroupCoordinator.validateSyncGroup 3.4.1. In 4.0 names are compared only if both exist
+    (GroupMetadataManager.isProtocolInconsistent).
+    """
     sync_timer: bool
     """Members that joined and do not sync are removed after the rebalance timeout (KAFKA-12890: 2.8.1, 3.0)."""
     answer_while_completing: ErrorCode
-    """A heartbeat in CompletingRebalance: NONE, and a sign of life. Before 2.6 REBALANCE_IN_PROGRESS, and none
-    (GroupCoordinator.handleHeartbeat 2.5.1, 2.6.3): whoever waits for its assignment is told to join again."""
+    """The answer to a heartbeat in CompletingRebalance: NONE, which also counts as a sign of life.
+
+    Before 2.6 the answer is REBALANCE_IN_PROGRESS, without a sign of life, so that waiting members rejoin
+    (GroupCoordinator.handleHeartbeat 2.5.1, 2.6.3).
+    """
     sync_rearms_session: bool
     """A SyncGroup to a Stable group counts as a sign of life."""
     lists_while_loading: bool
-    """ListGroups during a load names the groups that are known already, beside the error."""
+    """ListGroups during a load lists the groups known so far, beside the error."""
     commit_group_id_not_found_since: int | None
-    """OffsetCommit (with a generation) to a missing group: from this version GROUP_ID_NOT_FOUND."""
+    """First version whose OffsetCommit with a generation to a missing group gets GROUP_ID_NOT_FOUND."""
     new_group_record: bool
     """A join that creates a group writes an empty record of it."""
     tombstone_at_generation_zero: bool
-    """A group that never had a generation gets a tombstone when it goes."""
+    """A removed group that never had a generation gets a tombstone."""
     unreplicated_is_unstable: bool
     """OffsetFetch with require_stable refuses offsets whose commit is being written."""
     revert_restores_protocols: bool
-    """A static replacement whose record could not be written restores the old protocols (scala: keeps the new)."""
+    """If a static replacement's record cannot be written, the old protocols are restored (Scala keeps the new ones)."""
     failed_phase_is_over: bool
-    """A join phase whose votes fail (``NoCommonProtocol``) never ends again: to 3.9 it is a DelayedOperation, completed
-    before the votes are counted (DelayedOperation.forceComplete 3.4.1); in 4.0 the next join or leave counts them anew
-    (GroupMetadataManager.maybeCompleteJoinPhase)."""
+    """A join phase whose votes fail (``NoCommonProtocol``) never ends.
+
+    Through 3.9 the phase is a DelayedOperation, completed before the votes are counted (DelayedOperation.forceComplete
+    3.4.1). In 4.0 the next join or leave counts the votes anew (GroupMetadataManager.maybeCompleteJoinPhase).
+    """
     replacement_stays_new: bool
-    """A static member that is replaced before its first generation stays a new one, whose parked join its session ends
-    (GroupMetadata.replaceStaticMember 3.4.1 keeps the object and isNew; ClassicGroup.replaceStaticMember 4.0 makes one
-    that is not new)."""
+    """A static member replaced before its first generation stays new: the end of its session also ends its parked join.
+
+    Source: GroupMetadata.replaceStaticMember 3.4.1 keeps the object and isNew; ClassicGroup.replaceStaticMember 4.0
+    makes one that is not new.
+    """
     describes_assignments_always: bool
-    """DescribeGroups shows the assignments that members still have in every state
-    (ClassicGroupMember.describeNoMetadata 4.0), not in Stable alone (MemberMetadata.summaryNoMetadata 3.4.1)."""
+    """DescribeGroups shows the members' present assignments in every state (ClassicGroupMember.describeNoMetadata 4.0).
+
+    False: in Stable alone (MemberMetadata.summaryNoMetadata 3.4.1).
+    """
     maps: HashMaps
-    """In which order members are walked, and votes: who leads after a leader left, which protocol wins a tie."""
+    """The hash maps whose order decides the next leader after a leave, and a tied vote."""
     scala_words: bool
-    """Reasons of rebalances are worded as in Scala: instance ids are options, sentences have no stop."""
+    """Reasons of rebalances in Scala's words: instance ids as options, no full stop."""
     tells_client_reasons: bool
-    """Reasons of rebalances name what the member told of its own (KIP-800: since 3.2)."""
+    """Reasons of rebalances include the client's own reason (KIP-800: since 3.2)."""
     group_append_errors: Mapping[ErrorCode, ErrorCode]
-    """What a failed append of a group's record is answered as; others go through unchanged."""
+    """Error of a failed append of a group's record -> error of the answer; other errors stay unchanged."""
     offset_append_errors: Mapping[ErrorCode, ErrorCode]
-    """The same for offsets and tombstones."""
+    """The same for appends of offsets and tombstones."""
     replacement_rebalances_completing: bool = True
-    """A static member that comes back while the leader assigns makes the group rebalance again. KAFKA-9801."""
+    """A static member that returns while the leader computes the assignment makes the group rebalance. KAFKA-9801."""
     writes_replacements: bool = True
-    """The new id of a static member that came back is written to the log. KAFKA-10284."""
+    """The new id of a returning static member is written to the log. KAFKA-10284."""
     keeps_offsets_of_members: bool = True
-    """Offsets of a group with members do not expire while its topics are subscribed to. KAFKA-4682 (KIP-211)."""
+    """Offsets of a group with members do not expire while its topics are subscribed. KAFKA-4682 (KIP-211)."""
     keeps_offsets_while_rebalancing: bool = True
-    """Nor do any while its subscriptions are not those of a Stable generation. KAFKA-13636."""
+    """Offsets do not expire during a rebalance, when the subscriptions are not final. KAFKA-13636."""
 
 
 _MOVED = {
@@ -195,7 +212,7 @@ SCALA_2_4 = evolve(
 GROUP_RULES: Mapping[str, GroupRules] = MappingProxyType(
     {"java": JAVA, "scala": SCALA, "scala-2.8": SCALA_2_8, "scala-2.6": SCALA_2_6, "scala-2.4": SCALA_2_4}
 )
-"""By ``coordinator.kind``."""
+"""Rules by ``coordinator.kind``."""
 
 
 def rules_of_kind(kind: str) -> GroupRules:

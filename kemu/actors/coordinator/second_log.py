@@ -1,8 +1,8 @@
-"""The second commit logs of one group (KIP-333): tokens of ranges, and how far the second consumer came.
+"""The second commit logs of one group (KIP-333): tokens of ranges, and the second consumer's progress.
 
-What it holds is in the log of the group's partition. A token is closed when the second consumer has committed its end
-and the first log has gone past it; then its record has no more to say, and a tombstone follows. The last commit stays,
-as an offset does, and goes when the partition's offset goes.
+All of this state is in the log of the group's partition. A token closes when the second consumer has committed its end
+and the first log is past it. A tombstone then removes the token's record. The last commit remains until the partition's
+offset is removed.
 """
 
 from typing import NamedTuple
@@ -13,14 +13,14 @@ from kemu.protocol.names import TopicPartition
 
 
 class KeptRange(NamedTuple):
-    """A token in the log, and where."""
+    """A token, and its record's position in the log."""
 
     value: StoredRange
     position: int
 
 
 class SecondLog:
-    """Of one partition: tokens by their start in order of opening, and the last commit."""
+    """The second commit log of one partition: tokens by start, in order of opening, and the last commit."""
 
     __slots__ = ("committed", "tokens")
 
@@ -30,12 +30,12 @@ class SecondLog:
 
     @property
     def progress(self) -> int:
-        """Behind what the second consumer committed; -1: nothing."""
+        """The second consumer's committed offset; -1: none."""
         return -1 if self.committed is None else self.committed.value.offset
 
     @property
     def newest_ms(self) -> int:
-        """When it was written to last."""
+        """Time of its last record."""
         times = [kept.value.commit_timestamp_ms for kept in self.tokens.values()]
         if self.committed is not None:
             times.append(self.committed.value.commit_timestamp_ms)
@@ -48,22 +48,22 @@ class SecondLog:
 
     @property
     def last_position(self) -> int:
-        """Where the last of its records is in the group's log; -1 without any."""
+        """Position of its last record in the group's log; -1 without records."""
         positions = [kept.position for kept in self.tokens.values()]
         return max((*positions, -1 if self.committed is None else self.committed.position), default=-1)
 
-    def says_already(self, start: int, end: int) -> bool:
-        """Whether a token brings no news: it is sent once more."""
+    def contains(self, start: int, end: int) -> bool:
+        """Whether a token is stored already, so that the request repeats it."""
         kept = self.tokens.get(start)
         return kept is not None and kept.value.end == end
 
     def closed_by(self, progress: int, primary: int) -> list[int]:
-        """Starts of the tokens that are over with this commit of the second consumer."""
+        """Starts of the tokens that a commit of the second consumer closes."""
         return [start for start, kept in self.tokens.items() if kept.value.end <= min(progress, primary)]
 
 
 class SecondLogs:
-    """Of all partitions of a group, in order of first use."""
+    """The second commit logs of a group's partitions, in order of first use."""
 
     __slots__ = ("by_partition",)
 
@@ -71,31 +71,31 @@ class SecondLogs:
         self.by_partition: dict[TopicPartition, SecondLog] = {}
 
     def of(self, partition: TopicPartition) -> SecondLog:
-        """The log of a partition; an empty one that is not kept if there is none."""
+        """The log of a partition, or a new empty one that is not stored."""
         return self.by_partition.get(partition) or SecondLog()
 
     def open(self, partition: TopicPartition, start: int, kept: KeptRange) -> None:
-        """A token is in the log."""
+        """Add a token that is in the log."""
         log = self._kept(partition)
         known = log.tokens.get(start)
         if known is None or known.position < kept.position:
             log.tokens[start] = kept
 
     def commit(self, partition: TopicPartition, kept: Kept) -> None:
-        """A commit of the second consumer is in the log."""
+        """Add a commit of the second consumer that is in the log."""
         log = self._kept(partition)
         if log.committed is None or log.committed.position < kept.position:
             log.committed = kept
 
     def close(self, partition: TopicPartition, start: int, position: int) -> None:
-        """A token's tombstone is at this position of the log."""
+        """Remove a token whose tombstone has this position in the log."""
         log = self.of(partition)
         if start in log.tokens and log.tokens[start].position < position:
             del log.tokens[start]
             self._forget_if_empty(partition, log)
 
     def remove_commit(self, partition: TopicPartition, position: int) -> None:
-        """The tombstone of the commit is at this position of the log."""
+        """Remove the commit, whose tombstone has this position in the log."""
         log = self.of(partition)
         if log.committed is not None and log.committed.position < position:
             log.committed = None

@@ -1,4 +1,4 @@
-"""The states of a classic consumer group, and which may follow which.
+"""The states of a classic consumer group, and their transitions.
 
 Source: Kafka's ``ClassicGroupState`` (GroupMetadata.scala before 4.0).
 """
@@ -7,13 +7,14 @@ from enum import Enum
 
 
 class GroupState(Enum):
-    """A group's state; the value is the name Kafka prints."""
+    """A group's state; the value is the name that Kafka prints."""
 
     EMPTY = "Empty"
-    """No members; committed offsets may remain, and ids may have been handed out.
+    """No members. Committed offsets may remain, and pending member ids.
 
     answers: join of a new member by starting the initial delay; heartbeat, sync and known ids with UNKNOWN_MEMBER_ID;
         commits without a generation with NONE
+
     leads to: PREPARING with the first member; DEAD when deleted, expired or unloaded
     """
 
@@ -21,15 +22,17 @@ class GroupState(Enum):
     """Members are (re)joining; their joins are parked.
 
     answers: heartbeat and sync with REBALANCE_IN_PROGRESS; commits of the old generation with NONE
-    leads to: COMPLETING when all joined or the timer says so; EMPTY when nobody is left; DEAD when unloaded
+
+    leads to: COMPLETING when all have joined or at the timeout; EMPTY without members; DEAD when unloaded
     """
 
     COMPLETING = "CompletingRebalance"
-    """A generation began; the leader's assignment is awaited, syncs are parked.
+    """A generation began. The leader's assignment is awaited; syncs are parked.
 
     answers: heartbeat with NONE; commit with REBALANCE_IN_PROGRESS; an unchanged join with the current generation
-    leads to: STABLE when the leader's assignment is in the log; PREPARING on a join with news, a leave, an expired
-        session or sync timer, a failed append; DEAD when unloaded
+
+    leads to: STABLE with the assignment in the log; PREPARING on a changed join, a leave, an expired session or sync
+        timer, a failed append; DEAD when unloaded
     """
 
     STABLE = "Stable"
@@ -37,13 +40,15 @@ class GroupState(Enum):
 
     answers: heartbeat with NONE; sync with the current assignment; an unchanged follower's join with the current
         generation
-    leads to: PREPARING on a join with news, a leave, an expired session or sync timer; DEAD when unloaded
+
+    leads to: PREPARING on a changed join, a leave, an expired session or sync timer; DEAD when unloaded
     """
 
     DEAD = "Dead"
-    """The group is gone: unloaded, or its tombstone is being written.
+    """The group was unloaded, or its tombstone is being written.
 
     answers: COORDINATOR_NOT_AVAILABLE
+
     leads to: nothing
     """
 
@@ -52,7 +57,7 @@ EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
 
 
 class GroupChange(Enum):
-    """What makes a group change its state."""
+    """An event that changes a group's state."""
 
     JOIN_PHASE = "a join phase begins"
     GENERATION = "a join phase ends with members: the next generation begins"
@@ -70,9 +75,9 @@ TRANSITIONS: dict[GroupState, dict[GroupChange, GroupState]] = {
     STABLE: {_JOIN_PHASE: PREPARING, _END: DEAD},
     DEAD: {_END: DEAD},
 }
-"""State: what may happen to a group in it, and the state that follows. A loaded group starts in STABLE or EMPTY."""
+"""State -> the changes it allows, each with the next state. A loaded group starts in STABLE or EMPTY."""
 
 MAY_FOLLOW: dict[GroupState, tuple[GroupState, ...]] = {
     new: tuple(old for old in GroupState if new in TRANSITIONS[old].values()) for new in GroupState
 }
-"""New state: the states it may follow."""
+"""New state -> the states that may precede it."""

@@ -1,4 +1,4 @@
-"""A static instance that restarts: a new id takes the old one's place, and the old one is fenced.
+"""A static instance that restarts: a new member id replaces the old one, which is fenced.
 
 Source: KIP-345 (static members), KIP-814 (skip assignment); Kafka's ``updateStaticMemberThenRebalanceOrCompleteJoin``.
 """
@@ -7,10 +7,10 @@ from functools import partial
 
 from attrs import frozen
 
-from kemu.actors.coordinator.books import GroupBooks, GroupMachine
 from kemu.actors.coordinator.join_phase import JoinPhase
 from kemu.actors.coordinator.log import Write
 from kemu.actors.coordinator.members import Member
+from kemu.actors.coordinator.shared_state import GroupMachine, SharedState
 from kemu.actors.coordinator.state import COMPLETING, PREPARING, STABLE
 from kemu.actors.coordinator.syncing import Syncing
 from kemu.actors.machine import Caller
@@ -25,7 +25,7 @@ _SKIP_ASSIGNMENT_SINCE = 9
 
 @frozen
 class _Before:
-    """A static member as it was under its old id, and the group's leader then."""
+    """A static member before its replacement, and the group's leader then."""
 
     member_id: MemberId
     leader: MemberId
@@ -37,84 +37,84 @@ class _Before:
 class StaticInstances:
     """The replacements of one group's static members."""
 
-    def __init__(self, machine: GroupMachine, books: GroupBooks, phase: JoinPhase, syncing: Syncing) -> None:
+    def __init__(self, machine: GroupMachine, shared: SharedState, phase: JoinPhase, syncing: Syncing) -> None:
         self._machine = machine
-        self._books = books
+        self._shared = shared
         self._phase = phase
         self._syncing = syncing
 
     def replace(self, caller: Caller, request: JoinGroup, member_id: MemberId) -> None:
-        """An instance that is known joins without an id: it gets a new one and keeps its place."""
-        books, rules = self._books, self._machine.rules
+        """A known instance joins without a member id: give it a new id and its old place."""
+        shared, rules = self._shared, self._machine.rules
         assert request.instance_id is not None
-        assert books.state in (PREPARING, COMPLETING, STABLE), f"{books.name}: a static member in {books.state}"
-        member = books.members.by_id[books.members.static[request.instance_id]]
+        assert shared.state in (PREPARING, COMPLETING, STABLE), f"{shared.name}: a static member in {shared.state}"
+        member = shared.members.by_id[shared.members.static[request.instance_id]]
         before = _Before(
             member.member_id,
-            books.members.leader or "",
+            shared.members.leader or "",
             member.protocols,
             member.rebalance_timeout_ms,
             member.session_timeout_ms,
         )
         self._rename(member, member_id, f"{Removal.REPLACED} {member_id}")
         self._phase.update_and_park(caller, request, member)
-        if books.state is PREPARING:
+        if shared.state is PREPARING:
             self._phase.complete_if_all_joined()
-        elif books.state is COMPLETING and not rules.replacement_rebalances_completing:
+        elif shared.state is COMPLETING and not rules.replacement_rebalances_completing:
             self._written(caller, member, before, ErrorCode.NONE, 0)
-        elif books.state is COMPLETING:
-            why = books.reasons.replaced_while_completing(member_id, request.instance_id, request.reason)
+        elif shared.state is COMPLETING:
+            why = shared.reasons.replaced_while_completing(member_id, request.instance_id, request.reason)
             self._phase.prepare(why)
         elif not rules.writes_replacements:
             self._written(caller, member, before, ErrorCode.NONE, 0)
-        elif books.members.vote() != books.protocol:
-            why = books.reasons.replacement_changes_vote(member_id, request.instance_id, request.reason)
+        elif shared.members.vote() != shared.protocol:
+            why = shared.reasons.replacement_changes_vote(member_id, request.instance_id, request.reason)
             self._phase.prepare(why)
         else:
             write = Write(partial(self._written, caller, member, before))
-            self._machine.writes.begin(books.partition, (group_record(books.metadata()),), write)
+            self._machine.writes.begin(shared.partition, (group_record(shared.metadata()),), write)
 
     def _rename(self, member: Member, member_id: MemberId, why: str) -> None:
-        """Fence the old id of a static member and start the session of the new one."""
-        books, old = self._books, member.member_id
-        led = books.members.leader == old
-        self._phase.send_away(old, ErrorCode.FENCED_INSTANCE_ID, old)
-        self._syncing.send_away(old, ErrorCode.FENCED_INSTANCE_ID)
+        """Fence the old id of a static member, and start the session of the new one."""
+        shared, old = self._shared, member.member_id
+        led = shared.members.leader == old
+        self._phase.refuse_parked(old, ErrorCode.FENCED_INSTANCE_ID, old)
+        self._syncing.refuse_parked(old, ErrorCode.FENCED_INSTANCE_ID)
         self._machine.stop_timer(member.timer)
-        books.note_removed(member, why)
-        books.members.rename(member, member_id, books.name)
+        shared.note_removed(member, why)
+        shared.members.rename(member, member_id, shared.name)
         member.is_new = member.is_new and self._machine.rules.replacement_stays_new
-        books.note_added(member)
+        shared.note_added(member)
         if led:
-            books.note_leader()
-        books.start_session(member)
+            shared.note_leader()
+        shared.start_session(member)
 
     def _written(self, caller: Caller, member: Member, before: _Before, error: ErrorCode, _base_offset: int) -> None:
-        """The record with the new id is in the log, or the old id comes back."""
-        books, phase, member_id = self._books, self._phase, member.member_id
-        if phase.parked.get(member_id) != caller or books.members.by_id.get(member_id) is not member:
+        """The record with the new id is in the log; after a failure restore the old id."""
+        shared, phase, member_id = self._shared, self._phase, member.member_id
+        if phase.parked.get(member_id) != caller or shared.members.by_id.get(member_id) is not member:
             return  # answered, fenced or removed meanwhile
         if error is not ErrorCode.NONE:
             self._revert(caller, member, before, error)
             return
         if caller.version < _SKIP_ASSIGNMENT_SINCE:
-            # The old leader's id, so that a leader that restarted does not think that it has to assign.
+            # The old leader's id, so that a restarted leader does not assign.
             phase.parked.release(member_id)
             phase.answer(caller, member, (), leader=before.leader)
-        elif member_id != books.members.leader:
+        elif member_id != shared.members.leader:
             phase.parked.release(member_id)
             phase.answer(caller, member, ())
-        elif books.state is STABLE:  # else there is no list to give: the join phase that runs will answer
+        elif shared.state is STABLE:  # else the running join phase will answer
             phase.parked.release(member_id)
-            phase.answer(caller, member, books.members.listed(books.protocol), skip=True)
+            phase.answer(caller, member, shared.members.listed(shared.protocol), skip=True)
 
     def _revert(self, caller: Caller, member: Member, before: _Before, error: ErrorCode) -> None:
-        books, rules = self._books, self._machine.rules
+        shared, rules = self._shared, self._machine.rules
         self._phase.parked.release(member.member_id)
-        restores = rules.revert_restores_protocols and books.state is STABLE
-        books.members.update(
+        restores = rules.revert_restores_protocols and shared.state is STABLE
+        shared.members.update(
             member,
-            before.protocols if restores else member.protocols,  # others may have joined on the new ones
+            before.protocols if restores else member.protocols,  # others may have joined with the new protocols
             before.rebalance_timeout_ms,
             before.session_timeout_ms,
         )
@@ -122,9 +122,9 @@ class StaticInstances:
         error = rules.group_append_errors.get(error, error)
         reply = JoinGroupReply(
             error=error,
-            generation=books.generation,
-            protocol_type=books.protocol_type,
-            protocol_name=books.protocol,
+            generation=shared.generation,
+            protocol_type=shared.protocol_type,
+            protocol_name=shared.protocol,
             leader=before.leader,
         )
-        self._machine.refuse(caller, reply, group=books.name, api="JoinGroup", member_id=before.member_id, error=error)
+        self._machine.refuse(caller, reply, group=shared.name, api="JoinGroup", member_id=before.member_id, error=error)

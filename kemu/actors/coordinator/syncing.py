@@ -1,11 +1,11 @@
-"""The second half of a rebalance: who of a generation has not synced, whose syncs are parked, who is told what.
+"""The second half of a rebalance: members without a sync, parked syncs, and the answers to them.
 
 Source: Kafka's ClassicGroup (``pendingSyncMembers``) and the classic half of GroupMetadataManager; KIP-559 (protocol in
 SyncGroup), KAFKA-12890 (sync timer).
 """
 
-from kemu.actors.coordinator.books import GroupBooks, GroupMachine
 from kemu.actors.coordinator.members import Member
+from kemu.actors.coordinator.shared_state import GroupMachine, SharedState
 from kemu.actors.coordinator.state import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupChange
 from kemu.actors.coordinator.timers import GroupTimer
 from kemu.actors.machine import US_PER_MS, Caller, Received, TimerKey, caller_of
@@ -20,124 +20,127 @@ _NONE = ErrorCode.NONE
 class Syncing:
     """The syncs of one generation."""
 
-    def __init__(self, machine: GroupMachine, books: GroupBooks) -> None:
+    def __init__(self, machine: GroupMachine, shared: SharedState) -> None:
         self._machine = machine
-        self._books = books
+        self._shared = shared
         self.parked: Parking[MemberId, Caller] = Parking()
         self._missing: dict[MemberId, None] = {}
         """Members of this generation that have not sent SyncGroup."""
-        self._timer: TimerKey = (GroupTimer.SYNC, books.name)
+        self._timer: TimerKey = (GroupTimer.SYNC, shared.name)
 
     def expect(self) -> None:
-        """A generation begins: all its members are to sync, since KAFKA-12890 within the group's rebalance timeout."""
-        members = self._books.members
+        """A generation begins: await every member's sync, since KAFKA-12890 within the rebalance timeout."""
+        members = self._shared.members
         self._missing = dict.fromkeys(members.by_id)
         if self._machine.rules.sync_timer:
             self._machine.start_timer(self._timer, members.rebalance_timeout_ms() * US_PER_MS)
 
     def expect_nobody(self) -> None:
-        """A join phase begins: the syncs that did not come are of no interest any more."""
+        """A join phase begins: await no more syncs."""
         self._missing.clear()
         self._machine.stop_timer(self._timer)
 
     def forget(self, member_id: MemberId) -> None:
-        """A member is gone; its parked sync is never answered, as in Kafka."""
+        """Remove a member. Its parked sync is never answered, as in Kafka."""
         self._missing.pop(member_id, None)
         self.parked.release(member_id)
 
     def late(self) -> tuple[MemberId, ...]:
-        """The timer fired: who joined but never synced, however they heartbeat (KAFKA-12890)."""
-        return tuple(self._missing) if self._books.state in (COMPLETING, STABLE) else ()
+        """The timer fired: members that joined but did not sync, whatever heartbeats they sent (KAFKA-12890)."""
+        return tuple(self._missing) if self._shared.state in (COMPLETING, STABLE) else ()
 
     # --- requests ----------------------------------------------------------------------------------------------
 
-    def asked(self, event: Received, request: SyncGroup) -> dict[MemberId, bytes] | None:
-        """Answer or park a sync; what the leader brought for everybody, which is to be written now."""
+    def serve(self, event: Received, request: SyncGroup) -> dict[MemberId, bytes] | None:
+        """Answer or park a sync.
+
+        Returns the leader's assignments, which must be written first; None for all other syncs.
+        """
         caller = caller_of(event)
         error = self._why_not(request)
         if error is not _NONE:
             self.refuse(caller, error, request.member_id)
             return None
-        books, member_id = self._books, request.member_id
-        member = books.members.by_id[member_id]
+        shared, member_id = self._shared, request.member_id
+        member = shared.members.by_id[member_id]
         if self._missing.pop(member_id, True) is None and not self._missing:
             self._machine.stop_timer(self._timer)
-        if books.state is STABLE:
+        if shared.state is STABLE:
             self._answer(caller, member)
             if self._machine.rules.sync_rearms_session:
-                books.start_session(member)
+                shared.start_session(member)
             return None
         self.parked.hold(member_id, caller)
-        if member_id != books.members.leader:
+        if member_id != shared.members.leader:
             return None
         given = {entry.member_id: entry.assignment for entry in request.assignments}
-        return {each: given.get(each, b"") for each in books.members.by_id}
+        return {each: given.get(each, b"") for each in shared.members.by_id}
 
     def _why_not(self, request: SyncGroup) -> ErrorCode:
-        books = self._books
-        if books.state is DEAD:
+        shared = self._shared
+        if shared.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error = books.members.why_not(request.member_id, request.instance_id)
+        error = shared.members.why_not(request.member_id, request.instance_id)
         if error is not _NONE:
             return error
-        if request.generation != books.generation:
+        if request.generation != shared.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        named = (request.protocol_type, books.protocol_type), (request.protocol_name, books.protocol)
+        named = (request.protocol_type, shared.protocol_type), (request.protocol_name, shared.protocol)
         if any(self._differs(claimed, actual) for claimed, actual in named):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        assert books.state is not EMPTY, f"{books.name}: {request.member_id} is a member of an empty group"
-        return ErrorCode.REBALANCE_IN_PROGRESS if books.state is PREPARING else _NONE
+        assert shared.state is not EMPTY, f"{shared.name}: {request.member_id} is a member of an empty group"
+        return ErrorCode.REBALANCE_IN_PROGRESS if shared.state is PREPARING else _NONE
 
     def _differs(self, claimed: str | None, actual: str | None) -> bool:
-        """A protocol type or name that is not given is not compared."""
+        """Whether a protocol type or name in the request is wrong; an absent one is not compared."""
         if claimed is None or (actual is None and not self._machine.rules.sync_needs_vote):
             return False
         return claimed != actual
 
-    # --- what comes of it --------------------------------------------------------------------------------------
+    # --- answers -----------------------------------------------------------------------------------------------
 
     def assign(self, assignments: dict[MemberId, bytes]) -> None:
-        """The assignment is in the log: everybody may know it."""
-        for member in self._books.members:
+        """The assignment is in the log: answer all parked syncs."""
+        for member in self._shared.members:
             member.assignment = assignments[member.member_id]
             caller = self.parked.release(member.member_id)
             if caller is not None:
                 self._answer(caller, member)
-                self._books.start_session(member)
-        self._books.change(GroupChange.ASSIGNMENT, "the leader's assignment is in the log")
+                self._shared.start_session(member)
+        self._shared.change(GroupChange.ASSIGNMENT, "the leader's assignment is in the log")
 
     def reset(self, error: ErrorCode) -> None:
-        """Nobody has an assignment, and whoever waits for one is told why."""
-        for member in self._books.members:
+        """Clear all assignments, and answer all parked syncs with an error."""
+        for member in self._shared.members:
             member.assignment = b""
             caller = self.parked.release(member.member_id)
             if caller is not None:
                 self.refuse(caller, error, member.member_id)
-                self._books.start_session(member)
+                self._shared.start_session(member)
 
-    def send_away(self, member_id: MemberId, error: ErrorCode) -> None:
-        """The parked sync of this id, if there is one, is answered with an error."""
+    def refuse_parked(self, member_id: MemberId, error: ErrorCode) -> None:
+        """Answer the parked sync of this id, if there is one, with an error."""
         caller = self.parked.release(member_id)
         if caller is not None:
             self.refuse(caller, error, member_id)
 
     def _answer(self, caller: Caller, member: Member) -> None:
-        books = self._books
+        shared = self._shared
         self._machine.reply(
             caller,
             SyncGroupReply(
                 error=_NONE,
-                protocol_type=books.protocol_type,
-                protocol_name=books.protocol,
+                protocol_type=shared.protocol_type,
+                protocol_name=shared.protocol,
                 assignment=member.assignment,
             ),
         )
 
     def refuse(self, caller: Caller, error: ErrorCode, member_id: MemberId) -> None:
-        """A sync is answered with an error."""
+        """Answer a sync with an error."""
         reply = SyncGroupReply(error=error)
-        self._machine.refuse(caller, reply, group=self._books.name, api="SyncGroup", member_id=member_id, error=error)
+        self._machine.refuse(caller, reply, group=self._shared.name, api="SyncGroup", member_id=member_id, error=error)
 
     def stop(self) -> None:
-        """The group is gone."""
+        """Stop the timer of a group that ends."""
         self._machine.stop_timer(self._timer)

@@ -7,24 +7,24 @@ from kemu.protocol.names import GroupId, MemberId
 
 
 class GroupTimer(StrEnum):
-    """The first element of a timer's key, and what follows it."""
+    """First element of a timer's key; the docstrings name the other elements."""
 
     SESSION = "session"
-    """(group, id): the one timer of an id, while it is pending, new, or a member with a session."""
+    """(group, id): the only timer of an id, whether pending, new, or a member with a session."""
     JOIN = "join"
     """(group): the initial delay, or the rebalance timeout of a join phase."""
     SYNC = "sync"
-    """(group): how long the members of a generation have to sync (KAFKA-12890)."""
+    """(group): time limit for the syncs of a generation (KAFKA-12890)."""
     LOAD = "load"
-    """(partition): it is the turn of a partition of the offsets topic to be read, or its log has been read."""
+    """(partition): the turn of a partition of the offsets topic to be read, or the end of its reading."""
     WRITE = "write"
-    """(number): how long an append, or an answer behind one, may take (Java; Scala's are timed by their broker)."""
+    """(number): time limit of an append, or of an answer behind one (Java). In Scala the broker sets the limit."""
     LINGER = "linger"
-    """(partition): the writes gathered for a partition of the offsets topic are appended (Java)."""
+    """(partition): append the gathered writes of a partition of the offsets topic (Java)."""
     EXPIRE = "expire"
-    """(): the next look for offsets that nobody needs."""
+    """(): the next check for expired offsets."""
 
 
 def session_key(group: GroupId, member_id: MemberId) -> TimerKey:
-    """The timer of an id."""
+    """The key of an id's timer."""
     return (GroupTimer.SESSION, group, member_id)

@@ -1,19 +1,21 @@
-"""What is on the store's disks: all that was ever answered, since ZooKeeper answers a write when it is on the disk.
+"""The store's disks: every answered write, as ZooKeeper answers a write when it is on the disk.
 
-A next life is told it as the log ``transactions``, a snapshot: one record for the whole, one for each session, one for
-each node (parents before what is below them; of one parent in the order they were created, as the order of a session's
-own nodes is that in which it made them).
+After a restart the store gets the log ``transactions``, a snapshot. It has one record for the whole, one for each
+session,
+one for each node. Parents precede their children; children of one parent, and a session's nodes, are in the order of
+their creation.
 
 =====  =============================================================================================================
 key    value
 =====  =============================================================================================================
 ``z``  last zxid, last session id (16 bytes)
 ``s``  a session: id, timeout (us), then the client that opened it
-``n``  behind it the path; czxid, mzxid, pzxid, owner, version, children ever created, then the data
+``n``  followed by the path; czxid, mzxid, pzxid, owner, version, children ever created, then the data
 =====  =============================================================================================================
 
-A new life is that of an ensemble that has elected a leader: the upper half of a zxid counts the leaders, the lower half
-their changes, so what is changed from then on has a zxid far above all before. Source: ZooKeeper's ``ZxidUtils``.
+A restart stands for the election of a new leader in the ensemble. The upper half of a zxid counts the leaders, the
+lower
+half their changes, so later changes have a zxid far above all before. Source: ZooKeeper's ``ZxidUtils``.
 """
 
 import struct
@@ -36,7 +38,7 @@ _CHANGES_BITS = 32
 
 
 class SavedSession(NamedTuple):
-    """A session that lives: its id, its timeout and who opened it."""
+    """A live session: its id, its timeout and the client that opened it."""
 
     id: int
     timeout_us: int
@@ -44,7 +46,7 @@ class SavedSession(NamedTuple):
 
 
 def saved(tree: Tree, sessions: Iterable[SavedSession], last_session: int) -> tuple[Record, ...]:
-    """The records that hold all of this."""
+    """The records of this state."""
     return tuple(_records(tree, sessions, last_session))
 
 
@@ -58,7 +60,7 @@ def _records(tree: Tree, sessions: Iterable[SavedSession], last_session: int) ->
 
 
 def loaded(records: Iterable[Record]) -> tuple[Tree, list[SavedSession], int]:
-    """The tree under its next leader, the sessions, and the last session id, of what ``saved`` made."""
+    """The tree under its next leader, the sessions, and the last session id, from the records of ``saved``."""
     tree, sessions, last_session = Tree(), [], 0
     for key, value in records:
         assert value is not None, key

@@ -1,12 +1,12 @@
 """The client's side of the metadata store: a session, its watches, and operations that survive a lost connection.
 
-A part of a machine. Operations whose connection was lost are sent again when there is one: they may have been executed
-before, so that a retried create may answer NODE_EXISTS and a retried conditional write BAD_VERSION. Whoever submitted
-them must look (spec section 0, "uncertain outcome"). When the session expires, everything submitted dies with it.
+A part of a machine. Operations whose connection was lost are resent over the next one. They may have been executed
+before, so that a retried create may answer NODE_EXISTS and a retried conditional write BAD_VERSION; the submitter must
+check. When the session expires, all submitted operations are dropped.
 
-At most ``max_in_flight`` transactions are on their way; more wait, in order.
-A connection on which nothing is heard for two thirds of the session's timeout is given up, whatever was asked when.
-Source: Kafka's ``ZooKeeperClient`` and ``KafkaZkClient.retryRequestsUntilConnected``; ZooKeeper's ``ClientCnxn``.
+At most ``max_in_flight`` transactions are in flight; others wait, in order. A connection without a message for two
+thirds of the session's timeout is closed, whatever was sent when. Source: Kafka's ``ZooKeeperClient`` and
+``KafkaZkClient.retryRequestsUntilConnected``; ZooKeeper's ``ClientCnxn``.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ from kemu.protocol.names import ActorName
 
 VERSION = 0
 RECONNECT_BACKOFF_US = 500_000
-"""ZooKeeper's client waits a random time below a second before it connects again; this is its mean."""
+"""ZooKeeper's client waits a random time below a second before it reconnects; this is its mean."""
 
 TIMERS = "store"
 """First element of a session's timer keys."""
@@ -51,11 +51,13 @@ class SessionTimer(StrEnum):
     """The second element."""
 
     PING = "ping"
-    """A third of the session's timeout has gone by."""
+    """A third of the session's timeout has passed."""
     READ = "read"
-    """Perhaps nothing was heard for two thirds of it, or a close was not answered: the connection is given up then."""
+    """Two thirds of it may have passed without a message, or a close was not answered: then the connection is
+    closed.
+    """
     RECONNECT = "reconnect"
-    """The back-off is over."""
+    """The back-off has passed."""
 
 
 PING, READ_TIMEOUT, RECONNECT = ((TIMERS, timer) for timer in SessionTimer)
@@ -64,7 +66,7 @@ Done: TypeAlias = Callable[[tuple[TransactionResult, ...]], None]
 
 
 class SessionState(Enum):
-    """Where the session is.
+    """The state of the session.
 
     CLOSED -> CONNECTING (open, attach) -> CONNECTED <-> CONNECTING; -> EXPIRED (learned from the store) -> CONNECTING
     (open, attach again); CLOSING -> CLOSED.
@@ -78,19 +80,19 @@ class SessionState(Enum):
 
 
 class SessionUser(Protocol):
-    """Who uses a session: the machine it is a part of."""
+    """The user of a session: its machine."""
 
     def session_opened(self, session_id: int) -> None:
-        """A new session is there, or we attached to one."""
+        """A session was opened or attached to."""
 
     def session_expired(self) -> None:
-        """The session is gone; what was submitted will not be answered."""
+        """The session has expired; submitted operations will not be answered."""
 
     def session_closed(self, code: StoreCode) -> None:
-        """``close`` is over."""
+        """``close`` is complete."""
 
     def watch_fired(self, event: WatchEvent) -> None:
-        """A watch of ours fired and is gone."""
+        """A watch fired, and is removed."""
 
 
 class _Submission:
@@ -105,7 +107,7 @@ class _Submission:
 
 
 class _Item(NamedTuple):
-    """One transaction of a submission, by its place."""
+    """One transaction of a submission, with its index."""
 
     submission: _Submission
     place: int
@@ -113,7 +115,9 @@ class _Item(NamedTuple):
 
 
 class StoreSession:
-    """``store``: the store's actor. Give every event to ``handle`` first; it says whether it was for the session."""
+    """A client's session. ``store``: the store's actor. Pass every event to ``handle`` first; it returns whether it
+    used it.
+    """
 
     def __init__(
         self,
@@ -140,8 +144,8 @@ class StoreSession:
             link_lost=self._lost_connection,
             deadline=READ_TIMEOUT,
         )
-        self._heard_us = 0
-        """When the store was heard last, or a connection was begun."""
+        self._last_received_us = 0
+        """Time of the last message from the store, or of the last connection attempt."""
         self._timers: Mapping[TimerKey, Callable[[], None]] = {
             PING: self._ping,
             READ_TIMEOUT: self._client.deadline_passed,
@@ -152,22 +156,22 @@ class StoreSession:
         self._announced = False
         """Whether the user knows of this session."""
         self._in_flight = 0
-        """How many transactions are on their way."""
-        self._again: list[_Item] = []
-        """Those that were when the connection broke: they go first."""
+        """Number of transactions in flight."""
+        self._to_resend: list[_Item] = []
+        """Transactions that were in flight when the connection broke: they are sent first."""
         self._waiting: deque[_Item] = deque()
         self._watches: dict[tuple[WatchKind, str], None] = {}
         self._last_zxid = 0
 
-    # --- what the user asks ------------------------------------------------------------------------------------
+    # --- the user's calls ----------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Begin a new session; tried until it works."""
+        """Open a new session; retried until it works."""
         assert self.state in (SessionState.CLOSED, SessionState.EXPIRED), self.state
         self._begin(NO_SESSION)
 
     def attach(self, session_id: int) -> None:
-        """Use the session that another actor of our process opened. One we have already: nothing happens."""
+        """Use the session that another actor of the process opened. No effect if it is already in use."""
         if self.state in (SessionState.CONNECTING, SessionState.CONNECTED):
             if session_id == self.id:
                 return
@@ -175,19 +179,19 @@ class StoreSession:
         self._begin(session_id)
 
     def close(self, timeout_us: int) -> None:
-        """End the session; what was submitted and not answered is forgotten. ``session_closed`` tells when."""
+        """End the session; unanswered operations are dropped. ``session_closed`` reports the end."""
         if self.state is not SessionState.CONNECTED:
             self._drop()
             self._finish_close(StoreCode.CONNECTION_LOSS)
             return
-        self._forget_work()
+        self._drop_work()
         self.state = SessionState.CLOSING
         self._call(CloseSession(session_id=self.id), self._closed, timeout_us=timeout_us)
 
     def submit(self, transactions: Sequence[Transaction], done: Done) -> None:
-        """Execute these in order, each by itself; ``done`` gets a result per transaction."""
+        """Execute these in order, each separately; ``done`` gets a result per transaction."""
         if self.state not in (SessionState.CONNECTING, SessionState.CONNECTED):
-            return  # It died with its session, as if it had been submitted just before.
+            return  # dropped with its session, as if submitted just before the expiry
         submission = _Submission(len(transactions), done)
         if not transactions:
             done(())
@@ -199,10 +203,10 @@ class StoreSession:
     # --- events ------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> bool:
-        """Take an event that is the session's; False if it is not."""
+        """Handle an event of the session; False for other events."""
         match event:
             case Received(peer=peer) if peer == self._store:
-                self._heard(event)
+                self._received(event)
             case LinkDown(peer=peer) if peer == self._store:
                 self._client.connection_broke(peer, DISCONNECTED)
             case TimerFired(key=key) if key in self._timers:
@@ -218,14 +222,14 @@ class StoreSession:
         items: Sequence[_Item] = (),
         timeout_us: int | None = None,
     ) -> None:
-        """Ask the store: the connection is lost if nothing is heard of it, or there is no answer in this time."""
-        left_us = self._heard_us + self._silence_us - self._machine.now_us
+        """Send a request: the connection is lost after its silence limit, or without an answer in this time."""
+        left_us = self._last_received_us + self._silence_us - self._machine.now_us
         if timeout_us is not None:
             left_us = min(left_us, timeout_us)
         self._client.call(self._store, request, VERSION, answered, self._unanswered, items, max(1, left_us))
 
     def _unanswered(self, why: str, items: Sequence[_Item]) -> None:
-        self._again.extend(items)
+        self._to_resend.extend(items)
 
     def _ping(self) -> None:
         if self.state is SessionState.CONNECTED:
@@ -233,22 +237,22 @@ class StoreSession:
             self._machine.start_timer(PING, self._timeout_us // 3)
 
     def hours_pass(self) -> None:
-        """One ping now, the next at any moment of the interval."""
+        """Ping now, and put the next ping at a random point of the interval."""
         if self.state is SessionState.CONNECTED:
             self._ping()
             every_us = self._timeout_us // 3
             self._machine.start_timer(PING, self._draws.us(DrawName.STORE_PING_PHASE, every_us, every_us))
 
-    def _heard(self, event: Received) -> None:
+    def _received(self, event: Received) -> None:
         if self.state is not SessionState.CLOSING:
-            self._heard_us = self._machine.now_us
-            self._client.postpone(self._store, self._heard_us + self._silence_us)
+            self._last_received_us = self._machine.now_us
+            self._client.postpone(self._store, self._last_received_us + self._silence_us)
         match event.message:
             case StoreEvents(zxid=zxid, events=events):
                 if self.state is SessionState.CONNECTED:
                     self._fired(zxid, events)
             case _:
-                self._client.reply_arrived(event)  # False: the answer to something given up.
+                self._client.reply_arrived(event)  # False: an answer to an abandoned request
 
     def _fired(self, zxid: int, events: tuple[WatchEvent, ...]) -> None:
         self._last_zxid = max(self._last_zxid, zxid)
@@ -278,7 +282,7 @@ class StoreSession:
         request = OpenSession(
             session_id=self.id, timeout_ms=self._timeout_us // 1000, watches=watches, last_zxid=self._last_zxid
         )
-        self._heard_us = self._machine.now_us
+        self._last_received_us = self._machine.now_us
         self._call(request, self._opened)
 
     def _opened(self, reply: OpenSessionReply, _: object) -> None:
@@ -291,12 +295,12 @@ class StoreSession:
         if not self._announced:
             self._announced = True
             self._user.session_opened(self.id)
-        self._waiting.extendleft(reversed(self._again))
-        self._again = []
+        self._waiting.extendleft(reversed(self._to_resend))
+        self._to_resend = []
         self._pump()
 
     def _lost_connection(self, store: ActorName, why: str) -> None:
-        """Nobody knows what became of what was on its way: it is sent again, before what waits."""
+        """The result of transactions in flight is unknown: resend them, before the waiting ones."""
         if self.state is SessionState.CLOSING:
             self._finish_close(StoreCode.CONNECTION_LOSS)
         elif self.state in (SessionState.CONNECTED, SessionState.CONNECTING):
@@ -313,7 +317,7 @@ class StoreSession:
 
     def _drop(self) -> None:
         self._client.forget(self._store)
-        self._forget_work()
+        self._drop_work()
         self._stop_timers()
         self._watches = {}
         self.id = NO_SESSION
@@ -323,10 +327,10 @@ class StoreSession:
         self._drop()
         self._user.session_closed(code)
 
-    def _forget_work(self) -> None:
+    def _drop_work(self) -> None:
         self._client.forget_requests(self._store)
         self._in_flight = 0
-        self._again = []
+        self._to_resend = []
         self._waiting.clear()
 
     def _stop_timers(self) -> None:
@@ -348,7 +352,7 @@ class StoreSession:
             self._expired()
             return
         if reply.code is not StoreCode.OK:
-            self._again.extend(items)
+            self._to_resend.extend(items)
             self._machine.hang_up(self._store)
             self._client.connection_broke(self._store, reply.code.name)
             return

@@ -1,23 +1,22 @@
-"""The metadata store: a ZooKeeper ensemble as one actor (``zk``) that keeps what it has said.
+"""The metadata store: a ZooKeeper ensemble as one actor (``zk``) with durable state.
 
-One actor executes everything in the order it arrives, so writes are linearizable and a read is never staler than its
-way back; faults that make a client's view older (a frozen session, delayed watches) keep the order that a session is
-promised: every event and reply of a session arrives in the order of the changes.
+One actor executes all requests in the order of arrival, so writes are linearizable, and a read is at most as stale as
+its answer's latency. Faults that make a client's view older (a frozen session, delayed watches) keep the order promised
+to a session: all events and replies of a session arrive in the order of the changes.
 
-Sessions: each request of a client keeps its session alive; one that is silent for its timeout expires, its ephemeral
-nodes go, and whoever watched them is told. The client learns of it when it speaks to the store again.
+Sessions: each request of a client keeps its session alive. A session without a message for its timeout expires: its
+ephemeral nodes are removed, and their watches fire. The client learns of it with its next request.
 
-While its host is down nobody is served: no server is up, or those that are elect a leader. Its next life is that of
-the new leader: it has all nodes and sessions (``disk``), no connection and no watch; each session has its whole timeout
-from then on, however long the store was away, so that a client expires only if it does not come back in time. Clients
-set their watches again as they connect.
+While its host is down, no client is served: no server is up, or the servers elect a leader. A restart stands for the
+new leader: it has all nodes and sessions (``disk``), and no connection or watch. Each session's timeout starts anew,
+however long the store was down, so a client's session expires only if it does not reconnect in time. Clients set their
+watches again when they connect.
 
-Faults are told as commands: ``LoseStoreAnswer`` (executed or not, then the connection goes dead), ``FreezeSession``,
-``DelayWatches``, ``ExpireSession``; ``EndStoreFault`` ends one. Each that takes effect says so (``StoreFaultHit``).
+Faults are commands: ``LoseStoreAnswer`` (executed or not, then the connection is silent), ``FreezeSession``,
+``DelayWatches``, ``ExpireSession``; ``EndStoreFault`` ends one. Each that takes effect is noted (``StoreFaultHit``).
 
 Source: ZooKeeper 3.5 programmer's guide, "ZooKeeper Sessions", "ZooKeeper Watches"; ``SessionTrackerImpl`` (tracks
-every session anew when a leader begins), ``ZooKeeperServer.loadData`` (what dead sessions left goes then); spec section
-0.
+every session anew when a leader begins), ``ZooKeeperServer.loadData`` (removes nodes of expired sessions).
 """
 
 from kemu.actors.machine import Caller, Event, LinkDown, Loaded, Machine, Received, Record, TimerFired, Told, caller_of
@@ -52,34 +51,43 @@ from kemu.protocol.messages.store import (
     WatchEvent,
 )
 from kemu.protocol.names import STORE, ActorName
-from kemu.protocol.notes.replication import NodeWritten, SessionEnded, SessionOpened, StoreFaultHit, StoreTookOver
+from kemu.protocol.notes.replication import (
+    EXPIRED,
+    NodeWritten,
+    SessionEnded,
+    SessionOpened,
+    StoreFaultHit,
+    StoreTookOver,
+)
 
 READS = (StoreOpKind.EXISTS, StoreOpKind.GET_DATA, StoreOpKind.GET_CHILDREN)
 
 
 class _Session:
-    """A live session and the actors that speak under it."""
+    """A live session and the actors that use it."""
 
     __slots__ = ("client", "frozen_by", "id", "inbox", "timeout_us")
 
     def __init__(self, number: int, client: ActorName, timeout_us: int) -> None:
         self.id = number
         self.client = client
-        """Who opened it."""
+        """The actor that opened it."""
         self.timeout_us = timeout_us
         self.frozen_by: dict[int, None] = {}
-        """Numbers of the faults that freeze it: nothing is heard of its clients and said to them; it may expire so."""
+        """Numbers of the faults that freeze it: messages to and from its clients wait, and the session may expire
+        meanwhile.
+        """
         self.inbox: list[Received] = []
-        """What arrived while it is frozen."""
+        """Messages that arrived while it is frozen."""
 
     @property
     def frozen(self) -> bool:
-        """Whether it is frozen."""
+        """Whether any fault freezes it."""
         return bool(self.frozen_by)
 
 
 class _Channel:
-    """The connection of one actor. ``dead``: nothing is heard or said on it any more."""
+    """The connection of one actor. ``dead``: all its messages are dropped."""
 
     __slots__ = ("caller", "dead", "held", "held_by", "session")
 
@@ -88,15 +96,15 @@ class _Channel:
         self.session = session
         self.dead = False
         self.held_by = -1
-        """The number of the fault that keeps a watch event back."""
+        """The number of the fault that delays a watch event."""
         self.held: list[tuple[Caller, object]] | None = None
-        """What waits behind a watch event that is kept back; None when none is."""
+        """Messages that wait after a delayed watch event; None without one."""
 
 
 class Store(Machine):
-    """The store. An ensemble's state outlives its servers: whoever ends its life keeps ``on_disk`` for the next one.
+    """The store. An ensemble's state survives its servers: ``on_disk`` must be passed to the next start.
 
-    ``tick_us``: sessions expire on this grid (ZooKeeper's tickTime), which begins at ``tick_phase_us``; 0: on none.
+    ``tick_us``: period of session expiry (ZooKeeper's tickTime), starting at ``tick_phase_us``; 0: exact timeouts.
     """
 
     def __init__(self, name: ActorName = STORE, *, tick_us: int = 0, tick_phase_us: int = 0) -> None:
@@ -111,23 +119,23 @@ class Store(Machine):
         self._last_session = 0
         self._losses: list[LoseStoreAnswer] = []
         self._delays: list[DelayWatches] = []
-        """Faults that wait for their request, their watch."""
-        self._lingering: dict[int, list[int]] = {}
-        """Number of an expiry -> the sessions whose nodes stayed."""
+        """Faults that wait for their request or watch."""
+        self._delayed_removals: dict[int, list[int]] = {}
+        """Number of an expiry -> the sessions whose nodes have not been removed yet."""
 
     def handle(self, event: Event) -> None:
-        """Requests of sessions; silence; broken connections; faults."""
+        """Handle requests of sessions, timeouts, broken connections, and faults."""
         match event:
             case Received(message=OpenSession() | StoreOps() | Ping() | CloseSession()):
                 frozen = self._frozen.get(event.message.session_id) if self._frozen else None
                 if frozen is not None:
                     frozen.inbox.append(event)
                 else:
-                    self._heard(event)
+                    self._handle_request(event)
             case TimerFired(key=("session", number)):
-                self._end(self.sessions[int(number)], "expired")
+                self._end(self.sessions[int(number)], EXPIRED)
             case TimerFired(key=("thaw", number)):
-                self._thaw(self._frozen[int(number)], None)
+                self._unfreeze(self._frozen[int(number)], None)
             case TimerFired(key=("release", client)):
                 self._release(client)
             case LinkDown(peer=peer):
@@ -167,7 +175,7 @@ class Store(Machine):
             case _:
                 raise AssertionError(f"{self.name}: {command}")
 
-    def _heard(self, event: Received) -> None:
+    def _handle_request(self, event: Received) -> None:
         request = event.message
         if type(request) is OpenSession:
             self._open(event, request)
@@ -180,16 +188,16 @@ class Store(Machine):
             self._refuse(event, StoreCode.SESSION_EXPIRED if session is None else StoreCode.CONNECTION_LOSS)
             return
         if type(request) is not Ping or event.peer == session.client:
-            # A process has one connection and pings when it was silent; a part that attached pings for itself alone.
+            # A process has one connection and pings when it was silent; an attached part pings for itself only.
             self._keep_alive(session)
         match request:
             case StoreOps():
                 self._execute(event, request, channel)
             case Ping():
-                self._say(channel, caller_of(event), PingReply(code=StoreCode.OK))
+                self._send(channel, caller_of(event), PingReply(code=StoreCode.OK))
             case CloseSession():
                 self._end(session, "closed")
-                self._say(channel, caller_of(event), CloseSessionReply(code=StoreCode.OK))
+                self._send(channel, caller_of(event), CloseSessionReply(code=StoreCode.OK))
 
     # --- sessions ----------------------------------------------------------------------------------------------
 
@@ -212,15 +220,15 @@ class Store(Machine):
         self.reply(event, OpenSessionReply(code=StoreCode.OK, session_id=session.id, timeout_ms=timeout_ms))
         fired = self.watches.reset(event.peer, request.watches, request.last_zxid, self.tree)
         if fired:
-            self._say_events(channel, fired)
+            self._send_events(channel, fired)
 
     def on_disk(self) -> tuple[Record, ...]:
-        """What a next life must be told: nodes and sessions."""
+        """The records for the next start: nodes and sessions."""
         sessions = [SavedSession(each.id, each.timeout_us, each.client) for each in self.sessions.values()]
         return saved(self.tree, sessions, self._last_session)
 
     def _take_over(self, records: tuple[Record, ...]) -> None:
-        """A new leader: all that was answered is there; sessions begin their timeouts; what dead ones left goes."""
+        """A new leader: load all nodes and sessions, restart the timeouts, remove nodes of expired sessions."""
         self.tree, sessions, self._last_session = loaded(records)
         self.note(StoreTookOver(zxid=self.tree.zxid, nodes=len(self.tree.nodes), sessions=len(sessions)))
         for each in sessions:
@@ -230,14 +238,14 @@ class Store(Machine):
             self._remove_ephemerals(session_id, "")
 
     def _keep_alive(self, session: _Session) -> None:
-        """It was heard: it expires after its timeout, or at the first point of the grid after that."""
+        """Restart the timeout: the session expires after it, or at the first later check of the period."""
         us = session.timeout_us
         if self._tick_us:
             us += self._tick_us - (self.now_us + us - self._tick_phase_us) % self._tick_us
         self.start_timer(("session", str(session.id)), us)
 
     def _end(self, session: _Session, why: str, linger_us: int = 0) -> None:
-        """Its nodes go. Its clients' watches, too; what they sent and was not heard will find no session."""
+        """Remove the session, its clients' watches and its nodes. Unhandled requests of it will find no session."""
         del self.sessions[session.id]
         self.stop_timer(("session", str(session.id)))
         self.note(SessionEnded(session_id=session.id, client=session.client, why=why))
@@ -251,17 +259,17 @@ class Store(Machine):
     def _expire(self, session: _Session, command: ExpireSession) -> None:
         self.note(StoreFaultHit(fault="ExpireSession", client=command.client, number=command.number))
         if command.linger_us:
-            self._lingering.setdefault(command.number, []).append(session.id)
-        self._end(session, "expired", command.linger_us)
+            self._delayed_removals.setdefault(command.number, []).append(session.id)
+        self._end(session, EXPIRED, command.linger_us)
 
     def _remove_ephemerals(self, session_id: int, client: ActorName) -> None:
         self._changed(self.tree.end_session(session_id), client)
 
     def _changed(self, changes: list[Change], client: ActorName) -> None:
-        """Changes that no operation of a client made."""
+        """Note changes that no client's operation made, and fire their watches."""
         for change in changes:
             self._note(change, client)
-        self._tell_changes(changes)
+        self._fire_watches(changes)
 
     def _refuse(self, event: Received, code: StoreCode) -> None:
         match event.message:
@@ -285,8 +293,8 @@ class Store(Machine):
         results = tuple(
             self._transaction(event.peer, request.session_id, each, changes) for each in request.transactions
         )
-        self._tell_changes(changes)
-        self._say(channel, caller_of(event), StoreOpsReply(code=StoreCode.OK, zxid=self.tree.zxid, results=results))
+        self._fire_watches(changes)
+        self._send(channel, caller_of(event), StoreOpsReply(code=StoreCode.OK, zxid=self.tree.zxid, results=results))
 
     def _transaction(
         self, client: ActorName, session_id: int, transaction: Transaction, changes: list[Change]
@@ -308,7 +316,7 @@ class Store(Machine):
             self.watches.add(client, op.path, child=op.kind is StoreOpKind.GET_CHILDREN)
 
     def _loss(self, client: ActorName, request: StoreOps) -> LoseStoreAnswer | None:
-        """The LoseStoreAnswer that is due with this request; all that match count it."""
+        """The LoseStoreAnswer for this request, if any; all matching ones count the request."""
         writes = any(op.kind not in READS for each in request.transactions for op in each.ops)
         due: LoseStoreAnswer | None = None
         waiting: list[LoseStoreAnswer] = []
@@ -322,7 +330,7 @@ class Store(Machine):
         self._losses = waiting
         return due
 
-    # --- telling -----------------------------------------------------------------------------------------------
+    # --- sending -------------------------------------------------------------------------------------------------
 
     def _note(self, change: Change, client: ActorName) -> None:
         self.note(
@@ -336,18 +344,18 @@ class Store(Machine):
             )
         )
 
-    def _tell_changes(self, changes: list[Change]) -> None:
+    def _fire_watches(self, changes: list[Change]) -> None:
         """Fire the watches of these changes: one message per client, before any reply that shows them."""
-        told: dict[ActorName, list[WatchEvent]] = {}
+        events_by_client: dict[ActorName, list[WatchEvent]] = {}
         for change in changes:
             for watcher, event in self.watches.fire(change):
-                told.setdefault(watcher, []).append(event)
-        for watcher, events in told.items():
+                events_by_client.setdefault(watcher, []).append(event)
+        for watcher, events in events_by_client.items():
             channel = self._channels.get(watcher)
             if channel is not None:
-                self._say_events(channel, events)
+                self._send_events(channel, events)
 
-    def _say_events(self, channel: _Channel, events: list[WatchEvent]) -> None:
+    def _send_events(self, channel: _Channel, events: list[WatchEvent]) -> None:
         client = channel.caller.actor
         delay = next((each for each in self._delays if each.client == client), None) if self._delays else None
         if delay is not None and channel.held is None and not channel.dead:
@@ -356,9 +364,9 @@ class Store(Machine):
             if delay.for_us:
                 self.start_timer(("release", client), delay.for_us)
             channel.held, channel.held_by = [], delay.number
-        self._say(channel, channel.caller, StoreEvents(zxid=self.tree.zxid, events=tuple(events)))
+        self._send(channel, channel.caller, StoreEvents(zxid=self.tree.zxid, events=tuple(events)))
 
-    def _say(self, channel: _Channel, caller: Caller, message: object) -> None:
+    def _send(self, channel: _Channel, caller: Caller, message: object) -> None:
         if channel.dead:
             return
         if channel.held is not None or channel.session.frozen:
@@ -373,11 +381,11 @@ class Store(Machine):
         if channel is None or channel.held is None:
             return
         if channel.session.frozen:
-            channel.held_by = -1  # It waits for the session only.
+            channel.held_by = -1  # it waits only for the end of the freeze
             return
         held, channel.held, channel.held_by = channel.held, None, -1
         for caller, message in held:
-            self._say(channel, caller, message)
+            self._send(channel, caller, message)
 
     # --- frozen sessions, and the end of faults ------------------------------------------------------------------
 
@@ -392,14 +400,14 @@ class Store(Machine):
             self.start_timer(("thaw", str(session.id)), command.for_us)
 
     def _session_of(self, client: ActorName) -> _Session | None:
-        """The live session that a client speaks under, or has opened."""
+        """The live session that a client uses, or has opened."""
         channel = self._channels.get(client)
         if channel is not None and channel.session.id in self.sessions:
             return channel.session
         return next((each for each in self.sessions.values() if each.client == client), None)
 
-    def _thaw(self, session: _Session, number: int | None) -> None:
-        """One fault that freezes it is over; None: all."""
+    def _unfreeze(self, session: _Session, number: int | None) -> None:
+        """One fault that freezes the session has ended; None: all."""
         if number is None:
             session.frozen_by.clear()
         else:
@@ -413,7 +421,7 @@ class Store(Machine):
                 self._release(client)
         inbox, session.inbox = session.inbox, []
         for event in inbox:
-            self._heard(event)
+            self._handle_request(event)
 
     def _end_fault(self, number: int) -> None:
         self._losses = [each for each in self._losses if each.number != number]
@@ -422,14 +430,14 @@ class Store(Machine):
             self.stop_timer(("release", client))
             self._release(client)
         for session in [each for each in self._frozen.values() if number in each.frozen_by]:
-            self._thaw(session, number)
-        for session_id in self._lingering.pop(number, ()):
+            self._unfreeze(session, number)
+        for session_id in self._delayed_removals.pop(number, ()):
             self.stop_timer(("linger", str(session_id)))
             self._remove_ephemerals(session_id, "")
 
 
 def _one_less(loss: LoseStoreAnswer) -> LoseStoreAnswer:
-    """The fault after a request that it counts."""
+    """The fault after a request that counts for it."""
     return LoseStoreAnswer(
         client=loss.client,
         nth=loss.nth - 1,

@@ -1,7 +1,7 @@
-"""The metadata store's data: nodes, versions, transactions, watches. Pure bookkeeping, no sessions, no time.
+"""The metadata store's data: nodes, versions, transactions, watches; without sessions or time.
 
-One total order of changes: each change has a zxid, one more than the last. A transaction is one change.
-Source: ZooKeeper's ``DataTree``; where it keeps two tables of watches (data and children), so does this.
+All changes have one total order: each has a zxid, one more than the last. A transaction is one change. Source:
+ZooKeeper's ``DataTree``, which also has two tables of watches (data and children).
 """
 
 from collections.abc import Callable, Iterator
@@ -43,11 +43,11 @@ class Node:
         self.owner = owner
         self.children: dict[str, None] = {}
         self.created = 0
-        """How many children were ever created: the next sequential name."""
+        """Number of children ever created, for the next sequential name."""
 
 
 class Change(NamedTuple):
-    """What a transaction did to one node: created, set or deleted. ``version`` is that of the node after it."""
+    """The change of a transaction to one node: created, set or deleted. ``version`` is the node's version after it."""
 
     what: str
     path: str
@@ -78,7 +78,7 @@ class Tree:
                 return _stat(node)
 
     def write(self, session_id: int, ops: tuple[StoreOp, ...]) -> tuple[TransactionResult, list[Change]]:
-        """Do all of these, or none; the results, and what changed in order."""
+        """Execute all of these, or none; returns the results, and the changes in order."""
         undo: list[Callable[[], None]] = []
         changes: list[Change] = []
         results: list[OpResult] = []
@@ -86,8 +86,8 @@ class Tree:
         for index, op in enumerate(ops):
             result = self._do(session_id, op, zxid, undo, changes)
             if result.code is not StoreCode.OK:
-                for back in reversed(undo):
-                    back()
+                for revert in reversed(undo):
+                    revert()
                 results = [OpResult(code=StoreCode.OK) for _ in range(index)]
                 results.append(result)
                 rest = len(ops) - index - 1
@@ -99,7 +99,7 @@ class Tree:
         return TransactionResult(code=StoreCode.OK, results=tuple(results)), changes
 
     def end_session(self, session_id: int) -> list[Change]:
-        """Delete what the session owned, in one change."""
+        """Delete the session's nodes, in one change."""
         owned = self.ephemerals.pop(session_id, None)
         if not owned:
             return []
@@ -114,7 +114,7 @@ class Tree:
         return changes
 
     def make(self, path: str, data: bytes) -> list[Change]:
-        """Have a persistent node here, with its parents; one that exists gets the data."""
+        """Create a persistent node, with its parents; an existing one gets the data."""
         if path in self.nodes:
             return self.write(NO_SESSION, (StoreOp(kind=StoreOpKind.SET_DATA, path=path, data=data),))[1]
         above = [] if parent_of(path) in self.nodes else self.make(parent_of(path), b"")
@@ -169,14 +169,14 @@ class Tree:
             self.ephemerals.setdefault(owner, {})[path] = None
         changes.append(Change("created", path, op.data, 0))
 
-        def back() -> None:
+        def revert() -> None:
             del self.nodes[path], parent.children[name]
             parent.created -= 1
             parent.pzxid = before
             if owner != NO_SESSION:
                 del self.ephemerals[owner][path]
 
-        undo.append(back)
+        undo.append(revert)
         return _stat(node, path=path)
 
     def _set(
@@ -184,11 +184,11 @@ class Tree:
     ) -> OpResult:
         before = node.data, node.mzxid
 
-        def back() -> None:
+        def revert() -> None:
             node.data, node.mzxid = before
             node.version -= 1
 
-        undo.append(back)
+        undo.append(revert)
         node.data, node.mzxid = op.data, zxid
         node.version += 1
         changes.append(Change("set", op.path, op.data, node.version))
@@ -210,14 +210,14 @@ class Tree:
             del self.ephemerals[node.owner][op.path]
         changes.append(Change("deleted", op.path, node.data, node.version))
 
-        def back() -> None:
+        def revert() -> None:
             self.nodes[op.path] = node
             parent.children[name] = None
             parent.pzxid = before
             if node.owner != NO_SESSION:
                 self.ephemerals[node.owner][op.path] = None
 
-        undo.append(back)
+        undo.append(revert)
         return OpResult(code=StoreCode.OK)
 
 
@@ -243,7 +243,7 @@ _FIRES = {
 
 
 class Watches:
-    """Who is to be told of the next change of what. One-shot: what fires is gone."""
+    """The clients to inform of the next change of each node. One-shot: a watch that fires is removed."""
 
     def __init__(self) -> None:
         self._data: dict[str, dict[ActorName, None]] = {}
@@ -252,12 +252,12 @@ class Watches:
         """Client -> (is it a child watch, path)."""
 
     def add(self, client: ActorName, path: str, *, child: bool) -> None:
-        """Set a watch; twice is once."""
+        """Set a watch; setting it again has no effect."""
         (self._child if child else self._data).setdefault(path, {})[client] = None
         self._of.setdefault(client, {})[child, path] = None
 
     def forget(self, client: ActorName) -> None:
-        """The client is gone."""
+        """Remove a disconnected client's watches."""
         for child, path in self._of.pop(client, {}):
             table = self._child if child else self._data
             del table[path][client]
@@ -265,13 +265,13 @@ class Watches:
                 del table[path]
 
     def fire(self, change: Change) -> Iterator[tuple[ActorName, WatchEvent]]:
-        """Whom to tell what of a change. One who watches a deleted node's data and children is told once."""
+        """The events of a change, by client. A watcher of both data and children of a deleted node gets one event."""
         kind = _FIRES[change.what]
         event = WatchEvent(kind=kind, path=change.path)
-        told = self._take(self._data, change.path, child=False)
+        clients = self._take(self._data, change.path, child=False)
         if kind is WatchEventKind.NODE_DELETED:
-            told.update(self._take(self._child, change.path, child=True))
-        for client in told:
+            clients.update(self._take(self._child, change.path, child=True))
+        for client in clients:
             yield client, event
         if kind is not WatchEventKind.NODE_DATA_CHANGED:
             above = parent_of(change.path)
@@ -280,7 +280,7 @@ class Watches:
                 yield client, children_changed
 
     def reset(self, client: ActorName, watches: tuple[Watch, ...], last_zxid: int, tree: Tree) -> list[WatchEvent]:
-        """Set these again, and no others; those whose node changed after ``last_zxid`` fire at once.
+        """Replace a client's watches by these; those whose node changed after ``last_zxid`` fire at once.
 
         Source: ZooKeeper's ``DataTree.setWatches``.
         """

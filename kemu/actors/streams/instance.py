@@ -1,10 +1,10 @@
-"""A Streams instance: threads that are members of a group, what they share, and the machines that do their I/O.
+"""A Streams instance: threads that are members of a group, their shared state, and the machines for their I/O.
 
-The parts of an instance ``s1`` with two threads are the consumers ``s1/t1`` and ``s1/t2``, their readers of changelogs
-``s1/t1-restore``, and their producers ``s1/t1-producer``, each for all changelogs of its thread, as a KafkaStreams
-process has them. With ``processing.guarantee = exactly_once``, the first way there was, each active task has a producer
-of its own, ``s1/t1-0_3-producer`` (KIP-447). A thread restores and works in turns; Kafka from 3.7 on may restore in a
-thread of its own.
+The parts of an instance ``s1`` with two threads are the consumers ``s1/t1`` and ``s1/t2``, their changelog readers
+``s1/t1-restore``, and their producers ``s1/t1-producer``. As in a KafkaStreams process, one producer writes all
+changelogs of its thread. With ``processing.guarantee = exactly_once``, the original form, each active task has its own
+producer, ``s1/t1-0_3-producer`` (KIP-447). A thread alternates between restoring and processing. Kafka from 3.7 on may
+restore in a separate thread.
 
 Source: Kafka's ``KafkaStreams``, ``StreamThread``; KIP-429 (page version 99).
 """
@@ -58,27 +58,27 @@ from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
 
 CHECKPOINTS = "checkpoints"
-"""The log of the disk in which an instance's checkpoints stand, the last one of a task in force."""
+"""Name of the log on disk with an instance's checkpoints; a task's last one counts."""
 ALL = -1
 LARGEST_INT = 2**31 - 1
 """``delivery.timeout.ms`` under exactly once. Source: ``StreamsConfig.PRODUCER_EOS_OVERRIDES``."""
 ChanceOf: TypeAlias = Callable[[str], Chance]
-"""The own stream of chance of a part."""
+"""The random stream of a part."""
 
 
 class InstanceTimer(StrEnum):
     """The instance's own timers."""
 
     COMMIT = "commit"
-    """Checkpoints of what runs are due."""
+    """Checkpoints of running tasks are due."""
     COMMIT_DUE = "commit-due"
-    """A thread is to commit what it has processed."""
+    """A thread's commit is due."""
     REBALANCE = "rebalance"
-    """A thread is to ask for a rebalance: warm-ups may have caught up, or a leaving instance has used up its time."""
+    """A thread is to request a rebalance: warm-ups may have caught up, or a leaving instance's time is over."""
 
 
 class StreamsProtocol:
-    """The one row that a thread's consumer finds among its assignors: the thread itself."""
+    """The only assignor of a thread's consumer; it delegates to the thread."""
 
     name = STREAMS_ASSIGNOR
     version = 0
@@ -88,31 +88,31 @@ class StreamsProtocol:
         self._thread = thread
 
     def for_member(self) -> MemberAssignor:
-        """The thread."""
+        """The thread, as the member's assignor."""
         return self._thread
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """Only a thread knows its tasks."""
+        """Raise: only a thread knows its tasks."""
         raise AssertionError("a consumer asks the thread (for_member)")
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Only a thread decides, and perhaps later."""
+        """Raise: only a thread assigns, perhaps later."""
         raise AssertionError("a consumer asks the thread (for_member)")
 
 
 class Instance(HostingMachine):
-    """See the module.
+    """A Streams instance and its parts (see the module).
 
     Args:
         name: the host, which is the actor's name.
-        application: ``application.id``: the group, and how its internal topics begin.
-        consumer: what its threads' consumers are configured like, group and client ids aside.
-        process_id: 16 bytes; the same in each life whose disk is that of the one before (KAFKA-10716).
-        chances: one stream for each thread's consumer, reader and producers, by part.
-        custom: a task assignor in place of the learners of KIP-429's page.
-        placement: how a leader among its threads spreads an instance's tasks over threads.
-        metadata_rules: which leader epochs in metadata the release's clients believe.
-        tells_anew, task_rules: see ``StreamThread``.
+        application: ``application.id``: the group, and the prefix of its internal topics.
+        consumer: configuration of its threads' consumers, without group and client ids.
+        process_id: 16 bytes; equal for all processes that share one disk (KAFKA-10716).
+        chances: the random stream of each consumer, reader and producer, by part.
+        custom: a task assignor instead of the KIP-429 page's learners.
+        placement: how the leader distributes an instance's tasks to its threads.
+        metadata_rules: the leader epochs in metadata that the release's clients trust.
+        uses_nonce, task_rules: see ``StreamThread``.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Instance(HostingMachine):
         rules_of: RulesOf = by_assignors,
         metadata_rules: MetadataRules = METADATA_2_8,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
-        tells_anew: bool = True,
+        uses_nonce: bool = True,
         task_rules: TaskRules = TASK_RULES,
     ) -> None:
         super().__init__(name)
@@ -159,13 +159,13 @@ class Instance(HostingMachine):
         self._released = False
         self._closing = False
         self._producers: dict[str, list[str]] = {}
-        """By thread, the parts that write its changelogs."""
+        """Thread -> the parts that write its changelogs."""
         self._failed: list[str] = []
-        """Threads whose consumer raised, and that are still to be buried."""
+        """Threads whose consumer failed and that are not removed yet."""
         self._flushing: list[str] = []
-        """Threads that wait until all they sent to changelogs is acknowledged, or given up."""
+        """Threads that wait for the end of all sends to their changelogs, acknowledged or failed."""
         self._lives: dict[str, int] = {}
-        """By part: how many machines there were of it."""
+        """Part -> number of its machines so far."""
 
         def make(number: int) -> StreamThread:
             return StreamThread(
@@ -180,7 +180,7 @@ class Instance(HostingMachine):
                 process_us_per_record=consumer.emulated_process_us_per_record,
                 custom=custom,
                 placement=placement,
-                tells_anew=tells_anew,
+                uses_nonce=uses_nonce,
                 task_rules=task_rules,
             )
 
@@ -190,21 +190,21 @@ class Instance(HostingMachine):
     # --- events ------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> None:
-        """What concerns a part is its step; then what threads want of their parts is done, until nothing is left."""
+        """Pass the event to its part or handle it here; then deliver the threads' commands until none is left."""
         if not self.passed_on(event):
             self._own(event)
-        self._do_what_threads_want()
-        while self.directory.let_go:
-            # Kafka's threads try again in each of their loops: ``TaskManager``, ``LockException``.
-            self.directory.let_go = False
+        self._run_outbox()
+        while self.directory.freed:
+            # Kafka's threads retry in each of their loops: ``TaskManager``, ``LockException``.
+            self.directory.freed = False
             for thread in self.threads.values():
                 thread.directory_free()
-            self._do_what_threads_want()
+            self._run_outbox()
 
-    def _do_what_threads_want(self) -> None:
+    def _run_outbox(self) -> None:
         while True:
             if self.config.producer_per_task:
-                self._have_producers_of_tasks()
+                self._align_task_producers()
             if self._failed:
                 self._thread_died(self._failed.pop(0))
             elif self._outbox:
@@ -255,13 +255,13 @@ class Instance(HostingMachine):
                 if part in self.threads:
                     self.threads[part].ask_for_rebalance(self.threads[part].due)
             case Appended():
-                pass  # a checkpoint is on the disk
+                pass  # a checkpoint is on disk
             case _:
                 raise AssertionError(f"{self.name}: {event}")
 
     def _start(self) -> None:
         config, layout = self.config, self._layout
-        looks_again = layout is Layout.HIGH_AVAILABILITY
+        probes = layout is Layout.HIGH_AVAILABILITY
         tolerates = layout is Layout.LEARNER and config.emulated_assignor_stage == BALANCE
         lags = {Layout.LEARNER: config.emulated_learner_ready_lag, Layout.STICKY: 0}
         self.note(
@@ -273,17 +273,17 @@ class Instance(HostingMachine):
                 threads=len(self.threads),
                 weight=(config.emulated_weight if layout is Layout.LEARNER else 0) or len(self.threads),
                 standbys=config.num_standby_replicas,
-                warmups=config.max_warmup_replicas if looks_again else 0,
+                warmups=config.max_warmup_replicas if probes else 0,
                 ready_lag=lags.get(layout, config.acceptable_recovery_lag),
                 imbalance=config.stream_imbalance_percentage if tolerates else "",
-                probing_us=config.probing_rebalance_interval_ms * US_PER_MS if looks_again else 0,
+                probing_us=config.probing_rebalance_interval_ms * US_PER_MS if probes else 0,
                 changelogs=tuple(each.changelog for each in self.topology.subtopologies),
                 sources=tuple(tuple(each.topics) for each in self.topology.subtopologies),
             )
         )
         for thread in self.threads.values():
             self._start_thread(thread)
-        if not config.exactly_once:  # state that is open has no checkpoint then
+        if not config.exactly_once:  # with exactly once, open state has no checkpoint
             self.start_timer((InstanceTimer.COMMIT,), config.commit_interval_ms * US_PER_MS)
 
     def _start_thread(self, thread: StreamThread) -> None:
@@ -297,8 +297,8 @@ class Instance(HostingMachine):
         self._producers.setdefault(part.partition("-")[0], []).append(part)
         self._admit(part, self._producer_of(part, topics))
 
-    def _have_producers_of_tasks(self) -> None:
-        """A producer for each active task with state, as long as it is that. Source: ``ActiveTaskCreator``."""
+    def _align_task_producers(self) -> None:
+        """Keep one producer for each active task with state. Source: ``ActiveTaskCreator``."""
         for thread in self.threads.values():
             wanted = {
                 thread.producer_part(one.task): one.changelog[0]
@@ -314,7 +314,7 @@ class Instance(HostingMachine):
                     self._admit_producer(part, (topic,))
 
     def _sends(self, thread: str) -> bool:
-        """Whether something a thread sent to its changelogs is not decided."""
+        """Whether a thread's record for a changelog is neither acknowledged nor failed."""
         machines = (self.part(part) for part in self._producers.get(thread, ()))
         return any(machine.is_busy for machine in machines if isinstance(machine, Producer))
 
@@ -339,7 +339,8 @@ class Instance(HostingMachine):
             self.finished = True
 
     def _thread_died(self, part: str) -> None:
-        """Its consumer raised: nothing is committed, and what becomes of the others is the application's to say.
+        """Handle the failure of a thread's consumer. Nothing is committed; the exception handler decides on the other
+        threads.
 
         Source: ``StreamThread.completeShutdown``; KIP-671, ``StreamsUncaughtExceptionHandler``.
         """
@@ -350,8 +351,8 @@ class Instance(HostingMachine):
         match self.config.emulated_uncaught_exception:
             case modes.REPLACE_THREAD if not self._closing:
                 self.note(ThreadReplaced(application=self.application, instance=self.name, thread=part))
-                again = self.threads[part] = self._make(thread.number)
-                self._start_thread(again)
+                replacement = self.threads[part] = self._make(thread.number)
+                self._start_thread(replacement)
             case modes.SHUTDOWN_CLIENT:
                 self._close()
 
@@ -367,7 +368,7 @@ class Instance(HostingMachine):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             internal_leave_group_on_close=False,
-            enable_parallel_rebalance=False,  # a task takes records in their order, and commits the first log only
+            enable_parallel_rebalance=False,  # a task needs records in order, and commits to the first log only
         )
         assignor: Assignor = StreamsProtocol(thread, self._protocols)
         return Consumer(
@@ -427,14 +428,14 @@ class Instance(HostingMachine):
         )
 
     def _chance_of(self, part: str) -> Chance:
-        """Each machine's own: two producers of one part are not one producer to a broker."""
+        """A random stream for each machine: to a broker, successive producers of one part are different producers."""
         count = self._lives[part] = self._lives.get(part, 0) + 1
         return self._chances(part if count == 1 else f"{part}/{count}")
 
-    # --- what parts report -------------------------------------------------------------------------------------
+    # --- reports of parts --------------------------------------------------------------------------------------
 
     def part_noted(self, part: str, fact: object) -> None:
-        """Who its threads are, and what of their state is in the changelogs."""
+        """Take the threads' member ids, and the acknowledged ends of changelogs."""
         if type(fact) is PartitionsAssigned and part in self.threads:
             self.threads[part].member_id = fact.member_id
         elif type(fact) is MemberFailed and part in self.threads:
@@ -444,7 +445,7 @@ class Instance(HostingMachine):
             self.threads[part.partition("-")[0]].tasks.acknowledged(at, fact.base_offset + fact.count)
 
     def part_finished(self, part: str) -> None:
-        """A thread closed: its other machines go, and with the last thread the instance."""
+        """A thread closed: dismiss its other machines, and end the instance with its last thread."""
         if part not in self.threads:
             return
         thread = self.threads.pop(part)
@@ -455,7 +456,7 @@ class Instance(HostingMachine):
             self.finished = True
 
     def _dismiss_helpers(self, thread: StreamThread) -> None:
-        """A thread is gone: so are its other machines."""
+        """Dismiss the other machines of an ended thread."""
         self.dismiss(thread.reader_part)
         for part in self._producers.pop(thread.part, ()):
             self.dismiss(part)
@@ -464,31 +465,26 @@ class Instance(HostingMachine):
         self.stop_timer((InstanceTimer.REBALANCE, thread.part))
         self.stop_timer((InstanceTimer.COMMIT_DUE, thread.part))
 
-    # --- what threads want -------------------------------------------------------------------------------------
+    # --- ``ThreadHost`` ------------------------------------------------------------------------------------------
 
     def send(self, part: str, command: object) -> None:
-        """See ``ThreadHost``."""
         self._outbox.append((part, command))
 
     def checkpoint(self, task: TaskId, offset: int | None) -> None:
-        """See ``ThreadHost``."""
         self._last_token += 1
         value = None if offset is None else str(offset).encode()
         self.append(CHECKPOINTS, ((str(task).encode(), value),), self._last_token)
 
     def rebalance_in(self, thread: str, after_us: int | None) -> None:
-        """See ``ThreadHost``."""
         if after_us is None:
             self.stop_timer((InstanceTimer.REBALANCE, thread))
         else:
             self.start_timer((InstanceTimer.REBALANCE, thread), after_us)
 
     def commit_in(self, thread: str, after_us: int) -> None:
-        """See ``ThreadHost``."""
         self.start_timer((InstanceTimer.COMMIT_DUE, thread), after_us)
 
     def flush_changelogs(self, thread: str) -> bool:
-        """See ``ThreadHost``: what is to be sent to a producer in this step counts."""
         producers = self._producers.get(thread, ())
         if not self._sends(thread) and not any(part in producers for part, _ in self._outbox):
             return True
@@ -498,7 +494,6 @@ class Instance(HostingMachine):
         return False
 
     def released(self) -> None:
-        """See ``ThreadHost``."""
         if not self._released:
             self._released = True
             self.note(InstanceReleased(application=self.application, instance=self.name))

@@ -1,7 +1,7 @@
-"""A thread's tasks through assignments, revocations and losses, and what is restored for them.
+"""A thread's tasks through assignments, revocations and losses, and their restoration.
 
-What the thread's reader of changelogs is to read follows from the tasks alone (``to_read``). Position and checkpoint of
-an active task follow what its producer was acknowledged; those of other copies what was applied.
+The tasks alone determine the changelogs to read (``to_read``). Position and checkpoint of an active task follow its
+producer's acknowledgements; those of other copies follow the applied records.
 
 Source: Kafka's ``TaskManager``, ``StoreChangelogReader``; KIP-429 (page version 99) for learners.
 """
@@ -23,7 +23,7 @@ class TaskHost(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the thread, within its instance."""
+        """The thread's name within its instance."""
         ...
 
     @property
@@ -46,19 +46,19 @@ class TaskHost(Protocol):
         ...
 
     def checkpoint(self, task: TaskId, offset: int | None) -> None:
-        """Write a checkpoint to the disk; None takes it away."""
+        """Write a checkpoint to disk; None removes it."""
         ...
 
 
 class TaskManager:
-    """See the module.
+    """The tasks of one thread (see the module).
 
     Args:
         host: the thread.
         topology: the application.
-        directory: the instance's disk.
-        ready_lag: records behind its end at which a learner is ready.
-        exactly_once: whether state that was not closed cleanly is of no use.
+        directory: the instance's state directory.
+        ready_lag: largest lag of a ready learner, in records.
+        exactly_once: whether state that was not closed cleanly is discarded.
         rules: a release's decisions.
     """
 
@@ -79,28 +79,28 @@ class TaskManager:
         self._exactly_once = exactly_once
         self._rules = rules
         self.copies: dict[TaskId, TaskCopy] = {}
-        """In order of their numbers within each assignment."""
+        """Copies; those of one assignment in the order of their numbers."""
         self._generation = -1
-        """Of the last assignment taken."""
+        """Generation of the last assignment."""
         self.being_learned: frozenset[TaskId] = frozenset()
-        """Of the active ones, those that others learn."""
+        """Active tasks that other instances learn."""
 
-    # --- what there is ---------------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------------------
 
     def of_role(self, role: TaskRole) -> list[TaskCopy]:
         """Copies of this role, in order."""
         return [self.copies[task] for task in sorted(self.copies) if self.copies[task].role is role]
 
     def active(self) -> tuple[TaskId, ...]:
-        """Active tasks that are still owned: not given up for the join."""
+        """Active tasks that are still owned: not suspended for the join."""
         return tuple(one.task for one in self.of_role(TaskRole.ACTIVE) if one.state is not TaskState.SUSPENDED)
 
     def given_up(self) -> tuple[TaskId, ...]:
-        """Active tasks that are suspended: given up for the join under way."""
+        """Active tasks that are suspended for the join in progress."""
         return tuple(one.task for one in self.of_role(TaskRole.ACTIVE) if one.state is TaskState.SUSPENDED)
 
     def learning(self) -> dict[TaskId, Learning]:
-        """Tasks that are being learned here, with how far that is."""
+        """Learners with their lags."""
         return {one.task: Learning(self._lag(one), one.ready) for one in self.of_role(TaskRole.LEARNER)}
 
     def standbys(self) -> dict[TaskId, int]:
@@ -108,7 +108,7 @@ class TaskManager:
         return {one.task: self._lag(one) for one in self.of_role(TaskRole.STANDBY)}
 
     def partitions_to_pause(self) -> tuple[TopicPartition, ...]:
-        """Source partitions of active tasks whose state is not there yet."""
+        """Source partitions of active tasks that are not restored yet."""
         return tuple(
             at for one in self.of_role(TaskRole.ACTIVE) if one.state is not TaskState.RUNNING for at in one.sources
         )
@@ -132,7 +132,7 @@ class TaskManager:
         )
 
     def ends_to_ask(self) -> tuple[TopicPartition, ...]:
-        """Changelogs whose end has to be known: of active tasks that are being restored, and of unready learners."""
+        """Changelogs whose end is needed: of active tasks in restoration, and of learners that are not ready."""
         asked = [one for one in self.of_role(TaskRole.ACTIVE) if one.state is TaskState.RESTORING and one.end is None]
         asked += [one for one in self.of_role(TaskRole.LEARNER) if not one.ready and one.end is None]
         return tuple(one.changelog for one in asked if one.changelog is not None)
@@ -144,24 +144,24 @@ class TaskManager:
     # --- assignments -----------------------------------------------------------------------------------------------
 
     def suspend(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are revoked, their offsets are committed: write checkpoints, and wait for what comes."""
-        gone = frozenset(partitions)
+        """Suspend the tasks of revoked partitions, whose offsets are committed, and write their checkpoints."""
+        revoked = frozenset(partitions)
         for one in self.of_role(TaskRole.ACTIVE):
-            if gone.intersection(one.sources) and one.state is not TaskState.SUSPENDED:
+            if revoked.intersection(one.sources) and one.state is not TaskState.SUSPENDED:
                 if one.state is TaskState.RUNNING:
                     self._checkpoint(one)
-                    one.end = one.position  # nothing is left to restore
+                    one.end = one.position  # so that nothing is left to restore
                 one.suspended_in = self._generation
                 self._become(one, TaskState.SUSPENDED)
 
     def lose(self) -> None:
-        """This thread is no member any more: everything is somebody else's, and nothing is written."""
+        """The thread lost its membership: close all active tasks without a checkpoint."""
         for one in self.of_role(TaskRole.ACTIVE):
             self._close(one, clean=False)
         self.being_learned = frozenset()
 
     def take(self, given: StreamsGiven, generation: int) -> None:
-        """What the leader gave: close what is not in it, recycle what has another role, create what is new."""
+        """Take an assignment: close dropped tasks, recycle tasks with a new role, create new ones."""
         self._generation = generation
         wanted = dict.fromkeys(in_order(given.active), TaskRole.ACTIVE)
         wanted.update(dict.fromkeys(in_order(given.learning), TaskRole.LEARNER))
@@ -175,13 +175,13 @@ class TaskManager:
                 topics = self._topology.subtopologies[task.subtopology].topics
                 sources = tuple((topic, task.partition) for topic in topics)
                 self.copies[task] = TaskCopy(task, role, sources, self._topology.changelog_of(task))
-                self._tell(self.copies[task], "")
+                self._note_state(self.copies[task], "")
             elif one.role is not role:
                 self._recycle(one, role)
             elif one.state is TaskState.SUSPENDED:
                 if self._exactly_once and self._rules.forgets_when_resumed:
                     self._forget_checkpoint(one)
-                self._become(one, TaskState.RESTORING)  # an unfinished restore goes on: ``StoreChangelogReader``
+                self._become(one, TaskState.RESTORING)  # an unfinished restoration continues: ``StoreChangelogReader``
                 if self._rules.restores_after_missed_generations and generation != one.suspended_in + 1:
                     one.end = None
             one = self.copies[task]
@@ -190,10 +190,10 @@ class TaskManager:
         self.advance(taken=True)
 
     def _recycle(self, one: TaskCopy, role: TaskRole) -> None:
-        """Another role, the same state: nothing is read again."""
+        """Give a copy another role; its state stays."""
         was_active = one.role is TaskRole.ACTIVE
         if self._exactly_once:
-            self._forget_checkpoint(one)  # it stays open, as something else
+            self._forget_checkpoint(one)  # the state stays open in its new role
         elif was_active and one.state is TaskState.RUNNING:
             self._checkpoint(one)  # KAFKA-10166
         before = one.state
@@ -204,21 +204,21 @@ class TaskManager:
         one.role = role
         one.ready = False
         one.end = None
-        self._tell(one, before.value)
+        self._note_state(one, before.value)
 
     def advance(self, *, taken: bool = False) -> None:
-        """What can go on does: directories that were locked, tasks without state, what is restored.
+        """Advance each copy that can: after an unlocked directory, without state, or after its restoration.
 
         ``taken``: an assignment was just taken.
         """
-        tries = taken or self._rules.tries_copies_again or self._waits_for_active()
+        tries = taken or self._rules.retries_copies or self._waits_for_active()
         for one in [self.copies[task] for task in sorted(self.copies)]:
             if not tries and one.role is not TaskRole.ACTIVE and one.state is TaskState.CREATED:
                 continue
             if one.state is TaskState.CREATED and self._directory.lock(one.task, self._host.name):
                 one.position = self._directory.checkpoints.get(one.task, 0)
                 if self._exactly_once:
-                    self._forget_checkpoint(one)  # until it is closed cleanly: ``ProcessorStateManager``
+                    self._forget_checkpoint(one)  # written again at a clean close: ``ProcessorStateManager``
                 self._become(one, TaskState.RESTORING)
             if one.state is not TaskState.RESTORING:
                 continue
@@ -235,16 +235,16 @@ class TaskManager:
     # --- restoring -------------------------------------------------------------------------------------------------
 
     def ends_known(self, end_of: Callable[[TopicPartition], int | None]) -> None:
-        """Leaders said where changelogs end."""
+        """Leaders answered with the ends of changelogs."""
         for one in self.copies.values():
             end = end_of(one.changelog) if one.changelog is not None else None
             if end is not None and one.end is None:
                 one.end = end
-        self._look_at_learners()
+        self._check_learners()
         self.advance()
 
     def restored(self, changelog: TopicPartition, first: int, last: int, end: int | None) -> None:
-        """Records were applied. ``end``: the high watermark that came with them."""
+        """Records were applied. ``end``: the high watermark of their answer."""
         for one in self.copies.values():
             if one.changelog != changelog or last <= one.position:
                 continue
@@ -262,10 +262,10 @@ class TaskManager:
             one.position = last
             if one.role is not TaskRole.ACTIVE and end is not None:
                 one.end = max(end, last)
-        self._look_at_learners()
+        self._check_learners()
         self.advance()
 
-    def _look_at_learners(self) -> None:
+    def _check_learners(self) -> None:
         for one in self.of_role(TaskRole.LEARNER):
             if not one.ready and one.end is not None and self._lag(one) <= self._ready_lag:
                 one.ready = True
@@ -277,22 +277,22 @@ class TaskManager:
                 )
 
     def acknowledged(self, changelog: TopicPartition, end: int) -> None:
-        """What an active task wrote is in its changelog."""
+        """Records of an active task are in its changelog, up to this offset."""
         for one in self.of_role(TaskRole.ACTIVE):
             if one.changelog == changelog and one.state is TaskState.RUNNING:
                 one.position = max(one.position, end)
 
     def commit(self) -> None:
-        """Write checkpoints of all that runs; exactly-once state has none while it is open."""
+        """Write checkpoints of all running copies. Open exactly-once state has none."""
         if not self._exactly_once:
             for one in self.copies.values():
                 if one.state is TaskState.RUNNING:
                     self._checkpoint(one)
 
-    # --- the end of a copy -----------------------------------------------------------------------------------------
+    # --- closing ---------------------------------------------------------------------------------------------------
 
     def close_all(self, *, clean: bool = True) -> None:
-        """The thread ends, cleanly or not."""
+        """Close all copies, cleanly or not."""
         for task in list(self.copies):
             self._close(self.copies[task], clean=clean)
 
@@ -318,9 +318,9 @@ class TaskManager:
             self._host.checkpoint(one.task, None)
 
     def _become(self, one: TaskCopy, state: TaskState) -> None:
-        self._tell(one, one.become(state).value)
+        self._note_state(one, one.become(state).value)
 
-    def _tell(self, one: TaskCopy, before: str) -> None:
+    def _note_state(self, one: TaskCopy, before: str) -> None:
         host = self._host
         host.note(
             TaskBecame(

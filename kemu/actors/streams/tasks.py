@@ -1,7 +1,8 @@
-"""A task's copy on an instance: its role, its state, how far its state reaches; and the instance's state directory.
+"""A copy of a task on an instance (role, state, position in the changelog), and the instance's state directory.
 
-A copy is active (it processes), a standby (it replicates the changelog for ever), or a learner (a standby that is to
-become active). Whoever has the directory of a task locked works on it; another thread of the instance waits for that.
+An active copy processes, a standby replicates the changelog without end, a learner is a standby that is to become
+active. The thread with the lock on a task's directory works on the task. Other threads of the instance wait for the
+lock.
 
 Source: Kafka's ``Task.State`` and its transitions, ``StateDirectory``; roles: KIP-429 (page version 99).
 """
@@ -14,7 +15,7 @@ from kemu.protocol.streams.tasks import TaskId
 
 
 class TaskRole(Enum):
-    """What a copy is for."""
+    """The role of a copy."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -22,7 +23,7 @@ class TaskRole(Enum):
 
 
 class TaskState(Enum):
-    """Where a copy is. A standby that replicates is RUNNING; whether it has caught up is its lag, not a state."""
+    """The state of a copy. A replicating standby is RUNNING, whatever its lag."""
 
     CREATED = "CREATED"
     RESTORING = "RESTORING"
@@ -38,11 +39,11 @@ MAY_BECOME: Mapping[TaskState, frozenset[TaskState]] = {
     TaskState.SUSPENDED: frozenset({TaskState.RESTORING, TaskState.CLOSED}),
     TaskState.CLOSED: frozenset({TaskState.CREATED}),
 }
-"""Source: Kafka 2.6 and later, ``Task.State``. What changes its role keeps its state's place (it is recycled)."""
+"""Source: Kafka 2.6 and later, ``Task.State``. A copy with a new role keeps its state (it is recycled)."""
 
 
 class TaskCopy:
-    """A task on a thread."""
+    """A copy of a task on a thread."""
 
     __slots__ = ("changelog", "end", "position", "ready", "role", "sources", "state", "suspended_in", "task")
 
@@ -56,16 +57,16 @@ class TaskCopy:
         """None without state."""
         self.state = TaskState.CREATED
         self.position = 0
-        """Everything of its changelog before this offset is in its state."""
+        """Offset up to which its state contains the changelog."""
         self.end: int | None = None
-        """Where an active task that is being restored must get to; None while it is asked for."""
+        """Offset at which an active task is restored; None: not known yet."""
         self.suspended_in = -1
-        """The generation in which it was suspended last."""
+        """Generation of its last suspension."""
         self.ready = False
-        """A learner that has caught up; it stays so until the next assignment."""
+        """Whether a learner has caught up; valid until the next assignment."""
 
     def become(self, state: TaskState) -> TaskState:
-        """Change the state; the one before. A transition that there is not is a mistake of ours."""
+        """Change the state. Returns the former one. An invalid transition is an internal error."""
         before = self.state
         assert state in MAY_BECOME[before], f"task {self.task}: {before.value} -> {state.value}"
         self.state = state
@@ -73,33 +74,34 @@ class TaskCopy:
 
 
 class StateDirectory:
-    """What lies on an instance's disk and is shared by its threads: checkpoints, and a lock for each task.
+    """The disk of an instance, shared by its threads: checkpoints, and a lock for each task.
 
-    A checkpoint says up to where the state on the disk holds the changelog. Without one the state is of no use.
+    A checkpoint is the changelog offset up to which the state on disk is complete. State without a checkpoint is
+    discarded.
     """
 
     def __init__(self) -> None:
         self.checkpoints: dict[TaskId, int] = {}
-        self.let_go = False
-        """A directory is free that somebody was refused: who waits can try again."""
+        self.freed = False
+        """Whether a directory was unlocked that another thread waits for."""
         self._holders: dict[TaskId, str] = {}
         self._refused: set[TaskId] = set()
 
     def lock(self, task: TaskId, thread: str) -> bool:
-        """Whether this thread has the directory of the task now."""
+        """Whether this thread has the lock on the task's directory now."""
         mine = self._holders.setdefault(task, thread) == thread
         if not mine:
             self._refused.add(task)
         return mine
 
     def unlock(self, task: TaskId, thread: str) -> None:
-        """Let it go, if it is this thread's."""
+        """Release the lock, if this thread has it."""
         if self._holders.get(task) == thread:
             del self._holders[task]
             if task in self._refused:
                 self._refused.remove(task)
-                self.let_go = True
+                self.freed = True
 
     def holder(self, task: TaskId) -> str | None:
-        """The thread that has it."""
+        """The thread with the lock; None: unlocked."""
         return self._holders.get(task)

@@ -1,13 +1,13 @@
-"""A stream thread: the application, the rebalance listener and the assignor of its consumer; it also restores.
+"""A stream thread: the application, rebalance listener and assignor of its consumer; it also restores state.
 
-One thread polls its consumer, works through what came, and restores: what it does for one it cannot do for the other
-meanwhile (``busy``). Records of a task whose state is not there yet are not polled (its partitions are paused).
+One thread polls its consumer, processes records and restores state, one at a time (``busy``). The partitions of tasks
+in restoration are paused.
 
-It commits itself, by ``commit.interval.ms`` and for tasks that it gives up: what they wrote goes to the changelogs and
-is acknowledged there (flush), then the offsets of what was processed are committed, then tasks are suspended. While a
-join is under way it does not commit by interval, and before a join only for what it gives up for it.
+The thread commits by ``commit.interval.ms``, and before it gives up tasks. First it flushes: the changelogs acknowledge
+the tasks' writes. Then it commits the offsets of processed records, and suspends tasks. During a join it does not
+commit by interval; before a join it commits only for tasks that it gives up.
 
-The thread tells the machines of its instance what to do by ``send``: they act on it when the step under way is over.
+The thread sends commands to the machines of its instance (``send``). They run when the present step ends.
 
 Source: Kafka's ``StreamThread``, ``TaskManager.handleRevocation``, ``StreamsRebalanceListener``,
 ``StreamsPartitionAssignor``.
@@ -59,10 +59,10 @@ from kemu.protocol.streams.threads import ThreadPlacement
 from kemu.protocol.streams.topology import Topology
 
 STREAMS_ASSIGNOR = "stream"
-"""The name that members vote for. Source: ``StreamsPartitionAssignor.name``."""
+"""The protocol name in JoinGroup. Source: ``StreamsPartitionAssignor.name``."""
 _NONCES = 128
 SLICE_US = 100_000
-"""A thread that restores polls its consumer this often. Source: ``poll.ms``."""
+"""Interval at which a restoring thread polls its consumer. Source: ``poll.ms``."""
 
 
 class ThreadHost(Protocol):
@@ -70,7 +70,7 @@ class ThreadHost(Protocol):
 
     @property
     def name(self) -> str:
-        """The instance."""
+        """The instance's name."""
         ...
 
     @property
@@ -80,7 +80,7 @@ class ThreadHost(Protocol):
 
     @property
     def leaving_since_us(self) -> int | None:
-        """When it was told to hand everything over and go; None: it was not."""
+        """Time of the order to transfer all tasks and leave; None: no such order."""
         ...
 
     def note(self, fact: object) -> None:
@@ -88,41 +88,41 @@ class ThreadHost(Protocol):
         ...
 
     def send(self, part: str, command: object) -> None:
-        """Tell a machine of the instance, once the step under way is over."""
+        """Send a command to a machine of the instance, after the present step."""
         ...
 
     def checkpoint(self, task: TaskId, offset: int | None) -> None:
-        """Write a checkpoint to the disk; None takes it away."""
+        """Write a checkpoint to disk; None removes it."""
         ...
 
     def rebalance_in(self, thread: str, after_us: int | None) -> None:
-        """Let this thread ask for a rebalance this much later; None: not at all, unless it is told again."""
+        """Let this thread request a rebalance after this time; None: cancel the request."""
         ...
 
     def commit_in(self, thread: str, after_us: int) -> None:
-        """Let ``commit_due`` of this thread be called this much later."""
+        """Call ``commit_due`` of this thread after this time."""
         ...
 
     def flush_changelogs(self, thread: str) -> bool:
-        """Let all that a thread has sent to changelogs go out; whether that is done. If not, ``GoOn`` follows."""
+        """Flush a thread's records to the changelogs. Returns whether none is pending; if not, ``GoOn`` follows."""
         ...
 
     def released(self) -> None:
-        """A leader said that nothing is left to hand over."""
+        """A leader reported that the leaving instance has no task left."""
         ...
 
 
 class StreamThread:
-    """See the module. It is what the consumer's machine calls ``Application``, ``Listener`` and ``MemberAssignor``.
+    """A stream thread (see the module). To its consumer it is ``Application``, ``Listener`` and ``MemberAssignor``.
 
     Args:
         host: the instance.
         number: from 1.
-        layout: how it writes its metadata.
-        custom: a task assignor in place of KIP-429's learners.
-        placement: how it spreads an instance's tasks over its threads, as leader.
-        tells_anew: when it asks for a rebalance its metadata differs from that of the last one (KAFKA-10455).
-        task_rules: what it does with its tasks.
+        layout: the layout of its metadata.
+        custom: a task assignor instead of KIP-429's learners.
+        placement: how it distributes an instance's tasks to threads, as leader.
+        uses_nonce: whether a requested rebalance sends different metadata than the last join (KAFKA-10455).
+        task_rules: the release's decisions on tasks.
     """
 
     name = STREAMS_ASSIGNOR
@@ -141,7 +141,7 @@ class StreamThread:
         process_us_per_record: int,
         custom: TaskAssignor | None,
         placement: ThreadPlacement = ThreadPlacement.KEEPING,
-        tells_anew: bool = True,
+        uses_nonce: bool = True,
         task_rules: TaskRules = TASK_RULES,
     ) -> None:
         self.host = host
@@ -164,41 +164,41 @@ class StreamThread:
         self.member_id: MemberId = UNKNOWN_MEMBER
         self.closing = False
         self.due = ""
-        """Why it is to ask for a rebalance when its time has come."""
+        """Reason of the scheduled request for a rebalance."""
         self._layout = layout
         self._process_id = process_id
         self._process_us_per_record = process_us_per_record
         self._nonce = 0
-        self._tells_anew = tells_anew
+        self._tells_anew = uses_nonce
         self._busy_until_us = 0
-        """Until then the thread works, for its consumer or for its reader."""
+        """End of the thread's present work, for its consumer or its reader."""
         self._calls: Calls
         self._records: Sequence[Returned] = ()
         self._started_us = 0
         self._given: StreamsGiven | None = None
         self._generation = -1
-        """Of the last assignment."""
+        """Generation of the last assignment."""
         self._asked: frozenset[TopicPartition] = frozenset()
         self._reads: tuple[tuple[str, int, int], ...] = ()
         self._announced: frozenset[TaskId] = frozenset()
-        """Learners that a rebalance was asked for."""
+        """Learners for which a rebalance was requested."""
         self._said_leaving = False
-        """Whether the last join said that the instance is to leave."""
+        """Whether the last join announced that the instance leaves."""
         self._expires_in_ms: int | None = None
         self._ends = EndsWanted(())
-        """As leader: the ends of changelogs it asks for, for the assignment under way."""
+        """As leader: the ends of changelogs that the assignment in progress needs."""
         self._uncommitted: dict[TopicPartition, int] = {}
-        """Where to go on in partitions of which something was processed since the last commit."""
+        """Offsets to commit, of partitions with records processed since the last commit."""
         self._commits_from_us = 0
-        """Commits by interval are due at whole intervals after this."""
+        """Interval commits are due at whole intervals after this time."""
         self._commit_due = self._missed = False
         self._joining = False
-        """Between a subscription and the assignment that follows, no commit is made by interval."""
+        """Whether a join is in progress, in which no interval commit is made."""
 
     # --- time ------------------------------------------------------------------------------------------------------
 
     def busy(self, us: int) -> int:
-        """How long from now until this much work is done, after what the thread is at already."""
+        """Add work of this duration, in us. Returns the time from now until its end, after the present work."""
         now_us = self.host.now_us
         self._busy_until_us = max(self._busy_until_us, now_us) + us
         return self._busy_until_us - now_us
@@ -220,7 +220,7 @@ class StreamThread:
             self._calls.poll()
 
     def polled(self, records: Sequence[Returned]) -> None:
-        """Work through it, all of it before the next poll."""
+        """Process all records before the next poll."""
         count = sum(part.last - part.first for part in records)
         if not count:
             self._poll()
@@ -231,7 +231,7 @@ class StreamThread:
         self._calls.work(max(self.busy(count * self._process_us_per_record), 1))
 
     def worked(self) -> None:
-        """Done: what changed in the stores goes to their changelogs."""
+        """The records are processed: send the stores' changes to the changelogs."""
         records, self._records = self._records, ()
         wrote: dict[tuple[str, str], dict[int, int]] = {}
         for part in records:
@@ -248,13 +248,13 @@ class StreamThread:
         self._poll()
 
     def producer_part(self, task: TaskId) -> str:
-        """The machine that writes the changelog of a task for this thread."""
+        """The machine that writes a task's changelog for this thread."""
         return f"{self.part}-{task}-producer" if self.config.producer_per_task else f"{self.part}-producer"
 
     # --- commits ---------------------------------------------------------------------------------------------------
 
     def begin_intervals(self, after_us: int) -> None:
-        """Commits are due at whole intervals from then on."""
+        """Let interval commits be due at whole intervals after this time."""
         self._commits_from_us = self.host.now_us + after_us
         if self._uncommitted and not self._commit_due:
             self._commit_later()
@@ -265,7 +265,7 @@ class StreamThread:
         self.host.commit_in(self.part, interval_us - since_us % interval_us)
 
     def commit_due(self) -> None:
-        """``commit.interval.ms`` is over: ``StreamThread.maybeCommit``, after what it is at."""
+        """``commit.interval.ms`` is over: commit after the present work (``StreamThread.maybeCommit``)."""
         if self._uncommitted or self._records:
             self._commit_due = True
             self.host.send(self.part, PollReturns())
@@ -280,7 +280,7 @@ class StreamThread:
             self._calls.wait(partial(self._calls.commit_sync, self._uncommitted))
 
     def committed(self) -> None:
-        """If it did not go through: again after the rebalance that may be the reason, or when it is due again."""
+        """After a failed commit, retry after the rebalance that caused the failure, or at the next interval."""
         self._missed = not self._calls.last_commit_went_through
         if self._missed:
             self._commit_later()
@@ -289,20 +289,20 @@ class StreamThread:
         self._poll()
 
     def poll_raised(self, why: str) -> None:
-        """Its callbacks never raise, and no plan can have them do so (``fail-listener`` is about consumers)."""
+        """Raise: callbacks of a thread never raise (``fail-listener`` is for consumers)."""
         raise AssertionError(f"{self.part}: {why}")
 
     # --- the rebalance listener ------------------------------------------------------------------------------------
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """Everything is committed if anything of these tasks is to be, then they are suspended."""
+        """Commit all offsets if any revoked task needs it, then suspend the revoked tasks."""
         if self._uncommitted.keys().isdisjoint(partitions):
             self._give_up(partitions)
             return Took()
         return Busy(partial(self._commit_and_give_up, partitions))
 
     def _commit_and_give_up(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Source: ``TaskManager.handleRevocation``, which commits other tasks along."""
+        """Source: ``TaskManager.handleRevocation``, which also commits the other tasks."""
         offsets = dict(self._uncommitted)
 
         def commit() -> None:
@@ -325,18 +325,18 @@ class StreamThread:
         self.tasks.suspend(partitions)
         if self.closing:
             self.tasks.close_all()
-        self.look()
+        self.update_reader()
 
     def on_lost(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """Their tasks are closed as they are."""
+        """Close the lost tasks without a commit."""
         self._uncommitted.clear()
         self._joining = False
         self.tasks.lose()
-        self.look()
+        self.update_reader()
         return Took()
 
     def on_assigned(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
-        """The tasks of this assignment: what has no state yet is not polled until it has."""
+        """Take the tasks of this assignment. Partitions of tasks in restoration are paused."""
         self._joining = False
         if self._commit_due or (self._missed and self._uncommitted):
             self._commit_due = True
@@ -349,11 +349,11 @@ class StreamThread:
             self._catch_up_on_leaving()
         assigned = frozenset(self._calls.assignment())
         self._calls.pause(tuple(at for at in self.tasks.partitions_to_pause() if at in assigned))
-        self.look()
+        self.update_reader()
         return Took()
 
     def _catch_up_on_leaving(self) -> None:
-        """Whoever is told to leave, or to stay after all, while a join is under way has said otherwise in it."""
+        """Request a rebalance if the order to leave changed during the join."""
         leaving = self.host.leaving_since_us is not None
         if leaving is not self._said_leaving:
             self.ask_for_rebalance(Rejoin.LEAVING if leaving else Rejoin.STAYING)
@@ -371,10 +371,10 @@ class StreamThread:
         self.due = min(due_us, key=lambda why: due_us[why], default="")
         host.rebalance_in(self.part, due_us.get(self.due))
 
-    # --- what follows from the tasks -------------------------------------------------------------------------------
+    # --- reads and rebalances that the tasks need ------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Let the reader read what the tasks need, and the group know what is ready."""
+    def update_reader(self) -> None:
+        """Let the reader read the changelogs of the tasks, and announce ready learners to the group."""
         tasks, host = self.tasks, self.host
         reads = tasks.to_read()
         asked = frozenset(tasks.ends_to_ask())
@@ -384,7 +384,7 @@ class StreamThread:
         self._announce()
 
     def _announce(self) -> None:
-        """KIP-429: a learner that is ready asks for the rebalance in which it becomes active; or all together do."""
+        """KIP-429: request the rebalance in which ready learners become active, one by one or all together."""
         learners = self.tasks.of_role(TaskRole.LEARNER)
         ready = frozenset(one.task for one in learners if one.ready)
         if not ready - self._announced:
@@ -396,7 +396,7 @@ class StreamThread:
             self.ask_for_rebalance(Rejoin.READY)
 
     def ask_for_rebalance(self, why: str) -> None:
-        """Join again. Other bytes than before, or the coordinator would answer with the generation there is."""
+        """Rejoin with changed metadata; the coordinator answers an unchanged join with the present generation."""
         if self._tells_anew:
             self._nonce = (self._nonce + 1) % _NONCES
         self.host.send(self.part, EnforceRebalance(reason=why))
@@ -409,38 +409,38 @@ class StreamThread:
     # --- the reader of changelogs ----------------------------------------------------------------------------------
 
     def apply_us(self, count: int) -> int:
-        """How long until so many records of changelogs are applied."""
+        """Time from now until this many changelog records are applied, in us."""
         return max(self.busy(count * self.config.emulated_restore_us_per_record), 1)
 
     @property
     def slice_records(self) -> int:
-        """How many records are applied before the thread turns to its consumer again."""
+        """Number of records to apply before the thread polls its consumer again."""
         return max(SLICE_US // max(self.config.emulated_restore_us_per_record, 1), 1)
 
     def applied(self, part: Returned, end: int | None) -> None:
-        """They are. ``end``: the high watermark that came with them."""
+        """Changelog records were applied. ``end``: the high watermark of their answer."""
         running = self._running()
         self.tasks.restored(part.at, part.first, part.last, end)
         self._after_restoring(running)
 
     def ends_wanted(self) -> tuple[TopicPartition, ...]:
-        """Changelogs whose ends are to be asked for."""
+        """Changelogs whose ends are to be requested."""
         return self.tasks.ends_to_ask()
 
     def ends_for_leading(self) -> "EndsWanted | None":
-        """What it asks as leader and has not been told."""
-        return None if self._ends.told or not self._ends.partitions else self._ends
+        """The leader's request for ends without an answer; None: no such request."""
+        return None if self._ends.answered or not self._ends.partitions else self._ends
 
-    def leader_knows(self, asked: "EndsWanted", ends: Mapping[TopicPartition, int | None]) -> None:
-        """As leader: assign, if that is still what it waits for."""
+    def leader_ends_known(self, asked: "EndsWanted", ends: Mapping[TopicPartition, int | None]) -> None:
+        """Assign as leader, if the answer is to its present request."""
         if asked is self._ends:
-            asked.told = True
+            asked.answered = True
             known = {at: end for at, end in ends.items() if end is not None}
             asked.ends = known if len(known) == len(asked.partitions) else None
             self.host.send(self.part, AssignNow())
 
-    def reader_knows(self, ends: Mapping[TopicPartition, int | None]) -> None:
-        """Where changelogs end; None: that could not be found out in time."""
+    def reader_ends_known(self, ends: Mapping[TopicPartition, int | None]) -> None:
+        """The ends of changelogs; None: no answer in time."""
         running = self._running()
         self.tasks.ends_known(ends.get)
         self._after_restoring(running)
@@ -454,10 +454,10 @@ class StreamThread:
         new = tuple(sorted(self._running() - before))
         if new:
             self.host.send(self.part, ResumePartitions(partitions=new))
-        self.look()
+        self.update_reader()
 
     def directory_free(self) -> None:
-        """Another thread let a task's directory go."""
+        """Another thread unlocked a task's directory."""
         running = self._running()
         self.tasks.advance()
         self._after_restoring(running)
@@ -465,31 +465,31 @@ class StreamThread:
     # --- the assignor ----------------------------------------------------------------------------------------------
 
     def user_data(self, topics: tuple[str, ...]) -> bytes | None:
-        """What this thread says of its tasks. A join begins: what was asked for an assignment before is in vain."""
+        """This thread's metadata on its tasks. A join begins: requests of a former assignment are void."""
         self._ends = EndsWanted(())
         self._expires_in_ms = None
         self._joining = True
-        said = self._said()
+        subscription = self._subscription()
         self._said_leaving = self.host.leaving_since_us is not None
-        data = encode_streams_subscription(said)
+        data = encode_streams_subscription(subscription)
         self.host.note(
             StreamsJoined(
                 application=self.application,
                 instance=self.host.name,
                 assigned=_names(self.tasks.active()),
                 revoked=_names(self.tasks.given_up()),
-                learning=_names(sorted(said.learning)),
-                ready=_names(task for task in sorted(said.learning) if said.learning[task].ready),
-                leaving=said.leaving,
+                learning=_names(sorted(subscription.learning)),
+                ready=_names(task for task in sorted(subscription.learning) if subscription.learning[task].ready),
+                leaving=subscription.leaving,
                 size=len(data),
                 thread=self.part,
             )
         )
         return data
 
-    def _said(self) -> StreamsSubscription:
+    def _subscription(self) -> StreamsSubscription:
         tasks, since_us = self.tasks, self.host.leaving_since_us
-        said = StreamsSubscription(
+        subscription = StreamsSubscription(
             self._process_id, endpoint=self.config.application_server, nonce=self._nonce, layout=self._layout
         )
         if self._layout is Layout.HIGH_AVAILABILITY:
@@ -502,23 +502,25 @@ class StreamThread:
             for task, offset in directory.checkpoints.items():
                 if task not in sums and directory.holder(task) is None:
                     sums[task] = offset
-            return evolve(said, offset_sums=sums)
+            return evolve(subscription, offset_sums=sums)
         if self._layout is Layout.STICKY:
-            # Those it gave up to join eagerly are previous ones, too; state on the disk counts as a standby.
+            # Tasks given up for an eager join count as previous ones; state on disk counts as a standby.
             active = tuple(sorted((*tasks.active(), *tasks.given_up())))
             on_disk = {task: 0 for task in self.directory.checkpoints if task not in active}
-            return evolve(said, active=active, standby={**on_disk, **tasks.standbys()})
-        said = evolve(said, active=tasks.active(), standby=tasks.standbys(), weight=self.config.emulated_weight)
+            return evolve(subscription, active=active, standby={**on_disk, **tasks.standbys()})
+        subscription = evolve(
+            subscription, active=tasks.active(), standby=tasks.standbys(), weight=self.config.emulated_weight
+        )
         leaving_ms = NOT_LEAVING if since_us is None else (self.host.now_us - since_us) // US_PER_MS
-        return evolve(said, learning=tasks.learning(), revoked=tasks.given_up(), leaving_ms=leaving_ms)
+        return evolve(subscription, learning=tasks.learning(), revoked=tasks.given_up(), leaving_ms=leaving_ms)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment | None:
-        """As the leader; None while it does not know where the changelogs end."""
+        """Assign as the leader; None while the ends of changelogs are unknown."""
         wanted = self.leader.changelogs(topics)
         if wanted != self._ends.partitions:
             self._ends = EndsWanted(wanted)
             self.host.send(self.reader_part, ReadPartitions(partitions=self._reads))
-        if wanted and not self._ends.told:
+        if wanted and not self._ends.answered:
             return None
         fresh = self.leader.last_instances is None
         decided = self.leader.assign(
@@ -529,10 +531,10 @@ class StreamThread:
             process=self._process_id.hex(),
         )
         self._expires_in_ms = decided.expires_in_ms
-        self.host.note(self._told_of(decided, fresh=fresh))
+        self.host.note(self._decision_note(decided, fresh=fresh))
         return decided.assignment
 
-    def _told_of(self, decided: Decided, *, fresh: bool) -> TasksDecided:
+    def _decision_note(self, decided: Decided, *, fresh: bool) -> TasksDecided:
         return TasksDecided(
             application=self.application,
             instance=self.host.name,
@@ -570,7 +572,7 @@ class StreamThread:
         return self.host.now_us // US_PER_MS + self.config.probing_rebalance_interval_ms
 
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
-        """Remember what is to be taken when the callback comes."""
+        """Store the assignment until onPartitionsAssigned takes it."""
         self.leader.taken()
         self._given, self._generation = decode_streams_assignment(user_data or b""), generation
 
@@ -578,12 +580,12 @@ class StreamThread:
 
     @property
     def _protocol_type(self) -> str:
-        """KIP-429's page has one of its own; no release has."""
+        """KIP-429's page has a protocol type of its own; no release has."""
         page = self._layout is Layout.LEARNER and self.config.stream_rebalancing_mode == INCREMENTAL
         return STREAM if page else CONSUMER
 
     def rules_of(self, rules_of: RulesOf) -> RulesOf:
-        """A release's rules, with tasks that others learn given up before each join."""
+        """A release's rules, which also give up tasks in learning elsewhere before each join."""
 
         def chosen(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
             rules = evolve(rules_of(config, assignors), protocol_type=self._protocol_type)
@@ -606,19 +608,19 @@ def _names(tasks: Iterable[TaskId]) -> tuple[str, ...]:
 
 
 class EndsWanted:
-    """Ends of changelogs that a leader asks for before it assigns."""
+    """Ends of changelogs that a leader needs before it assigns."""
 
-    __slots__ = ("ends", "partitions", "told")
+    __slots__ = ("answered", "ends", "partitions")
 
     def __init__(self, partitions: tuple[TopicPartition, ...]) -> None:
         self.partitions = partitions
-        self.told = False
+        self.answered = False
         self.ends: Mapping[TopicPartition, int] | None = {}
-        """None: not all of them were told in time."""
+        """None: not all of them were known in time."""
 
 
 class _HostOfTasks:
-    """What its tasks see of a thread."""
+    """The thread, as its tasks see it."""
 
     def __init__(self, thread: StreamThread) -> None:
         self._thread = thread
@@ -638,33 +640,33 @@ class _HostOfTasks:
 
 
 class ReaderLoop:
-    """The application of a thread's reader of changelogs: poll, apply, poll."""
+    """The application of a thread's changelog reader: poll, apply, poll."""
 
     def __init__(self, thread: StreamThread) -> None:
         self._thread = thread
         self._calls: Calls
         self._left: deque[Returned] = deque()
         self._slice: Returned | None = None
-        """What is being applied."""
+        """Records that are being applied."""
 
     def started(self, calls: Calls) -> None:
-        """Poll; there is nothing to read yet."""
+        """Poll; nothing is assigned yet."""
         self._calls = calls
         calls.poll()
 
     def polled(self, records: Sequence[Returned]) -> None:
-        """Apply it, a slice at a time: between two slices the thread does its other work."""
+        """Apply the records in slices: between two slices the thread does its other work."""
         self._left.extend(records)
-        self._go_on()
+        self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         leading = self._thread.ends_for_leading()
         if leading is not None:
-            self._calls.end_offsets(leading.partitions, partial(self._ends_told_to_leader, leading))
+            self._calls.end_offsets(leading.partitions, partial(self._leader_ends_answered, leading))
             return
         wanted = self._thread.ends_wanted()
         if wanted:
-            self._calls.end_offsets(wanted, self._ends_told)
+            self._calls.end_offsets(wanted, self._ends_answered)
             return
         part = self._next()
         if part is None:
@@ -678,9 +680,10 @@ class ReaderLoop:
         self._calls.work(self._thread.apply_us(until - first))
 
     def _next(self) -> Returned | None:
-        """What to apply now; as long as an owner waits for its state, nothing else. None: it has to be polled first.
+        """The records to apply now; None: poll first. While an active task is in restoration, only its records are
+        applied.
 
-        Source: ``StoreChangelogReader``: while active tasks are restored the changelogs of the others are paused.
+        Source: ``StoreChangelogReader``, which pauses the other changelogs during the restoration of active tasks.
         """
         urgent = self._thread.tasks.restoring()
         assigned = self._calls.assignment()
@@ -695,28 +698,28 @@ class ReaderLoop:
                 return part
         return None
 
-    def _ends_told(self, ends: Mapping[TopicPartition, int | None]) -> None:
-        self._thread.reader_knows(ends)
-        self._go_on()
+    def _ends_answered(self, ends: Mapping[TopicPartition, int | None]) -> None:
+        self._thread.reader_ends_known(ends)
+        self._continue()
 
-    def _ends_told_to_leader(self, asked: EndsWanted, ends: Mapping[TopicPartition, int | None]) -> None:
-        self._thread.leader_knows(asked, ends)
-        self._go_on()
+    def _leader_ends_answered(self, asked: EndsWanted, ends: Mapping[TopicPartition, int | None]) -> None:
+        self._thread.leader_ends_known(asked, ends)
+        self._continue()
 
     def worked(self) -> None:
-        """Applied. What is not read any more by now was applied in vain."""
+        """The slice is applied. Records of a changelog that is no longer assigned are ignored."""
         part = self._slice
         assert part is not None, "there is nothing to apply"
         self._slice = None
         if part.at in self._calls.assignment():
             lag, position = self._calls.current_lag(part.at), self._calls.position(part.at)
             self._thread.applied(part, None if lag is None or position is None else position + lag)
-        self._go_on()
+        self._continue()
 
     def committed(self) -> None:
-        """It reads for no group, and never commits."""
+        """Raise: a reader without a group never commits."""
         raise AssertionError(f"{self._thread.reader_part} does not commit")
 
     def poll_raised(self, why: str) -> None:
-        """It is assigned by hand: nobody is called back."""
+        """Raise: a reader with assigned partitions has no callbacks."""
         raise AssertionError(f"{self._thread.reader_part}: {why}")

@@ -1,37 +1,43 @@
-"""Checkers: what must not happen in a run, and what must. One rule with its theory per file; the table of all here.
+"""Checkers: the rules that every run must keep. Each file holds one rule
+with its theory; the table is here.
 
-Replication's invariants (I: always, Q: when all is quiet) and who checks them:
+Where the invariants of replication are checked ("always" invariants hold at
+each moment, others once all is quiet):
 
-===========  ===========================================================================  ==========================
-I1           one leader per epoch; the store's leader epoch rises by one, by controllers  leadership
-I2           controller epochs rise; only the newest controller writes                    leadership
-I3, I12      the leader is in the ISR, the ISR is not empty and within the replicas       leadership
-I4           who is in the ISR has everything committed                                   replicas
-I5           what is committed (and what acks=all was told) is in every later leader      replicas, no-lost-record
-I6           logs are equal up to their watermarks: a follower goes on behind its         replicas
-             leader's records only, and who is in the ISR has what was committed
-I7           a leader's watermark does not go back in its epoch                           replicas
-I8           one record per offset for all readers, committed ones only                   replicas
-I9           a leader counts at least the store's ISR                                     leadership
-I10          nothing of an older controller, broker or leader epoch is obeyed             leadership
-Q1 to Q4     a cluster has a controller, its partitions are led, orders and metadata reach  duties
-             brokers, replicas get in sync and are nowhere else: during faults, too
-waits        a partition without service waits no longer than its cause allows            group-progress
-Q6           no request and no announcement is left over in the store                     duties
-Q7           what is appended is committed, and what is sent is answered                  duties
-ISR          an in-sync replica stays in it, a closing broker out; acks=all means min.isr  isr
-closing      a broker that closes hands on what it leads                                  isr
-KIP-98       a batch of an idempotent producer is in a log once                           idempotence
-I11, I13,    steps change what they say, within the limits, and keep enough in sync;      reassignment
-I14, I15     a cancel restores the order
-Q5           reassignments end                                                            reassignment
-restart      a restarted replica takes no more for committed than ever was                isr
-===========  ===========================================================================  ==========================
+- One leader per leader epoch; only controllers raise the epoch of a
+  partition, by one: ``leadership``.
+- Controller epochs rise; only the newest controller writes: ``leadership``.
+- The leader is in the ISR; the ISR is not empty and within the replicas:
+  ``leadership``.
+- Members of the ISR have every committed record: ``replicas``.
+- Every later leader has the committed and acknowledged (acks=all) records:
+  ``replicas``, ``no-lost-record``.
+- Logs are equal up to their high watermarks: ``replicas``.
+- A leader's high watermark does not go back within its epoch: ``replicas``.
+- All readers find the same committed record at an offset: ``replicas``.
+- A leader waits for at least the ISR in the store: ``leadership``.
+- No broker obeys an older controller, broker epoch or leader epoch:
+  ``leadership``.
+- A cluster has a controller and leaders; orders and metadata reach brokers;
+  replicas get in sync: ``duties``.
+- A partition without service waits no longer than its cause allows:
+  ``group-progress``.
+- No request and no announcement stays in the store: ``duties``.
+- Appended records are committed, and requests are answered: ``duties``.
+- Replicas join and leave the ISR rightly; acks=all means
+  ``min.insync.replicas``: ``isr``.
+- A closing broker transfers its leaderships: ``isr``.
+- A restarted replica has no higher watermark than was ever committed:
+  ``isr``.
+- A batch of an idempotent producer is in a log once (KIP-98):
+  ``idempotence``.
+- Reassignments change only what their steps say, within the limits, and
+  end: ``reassignment``.
 
-``requests``, ``pace`` and ``fields`` watch the wire: answers, how often requests are sent, and what both say, of groups
-and of replication; ``answers`` whether errors are true; ``clients`` what is asked again after an answer, and when.
-``catch-up`` holds the invariants of KIP-333's mode; its own file lists them. What may be lost is in
-``emulator.findings``.
+``requests``, ``pace`` and ``fields`` watch the wire: answers, intervals
+between requests, and fields. ``answers`` judges whether errors are true,
+``clients`` when a request is retried. ``catch-up`` holds the invariants of
+KIP-333's mode. ``emulator.findings`` lists the losses that are allowed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -95,19 +101,19 @@ CHECKERS: Mapping[str, type[Checker]] = {
     "pace": Pace,
     "fields": Fields,
 }
-"""Name -> how to make one with its defaults."""
+"""Checker's name -> its class."""
 OF_REPLICAS = (Replicas, Isr, ReplicationDuties)
-"""They watch records, and have nothing to say of them where brokers do not replicate."""
+"""Checkers of replicated logs. Without replication they judge nothing."""
 
 
 def make_checkers(
     *, bound_us: int = DEFAULT_BOUND_US, topics: Mapping[str, Iterable[str] | TopicPattern] | None = None
 ) -> tuple[Checker, ...]:
-    """One of each, fresh, in the order of the table.
+    """One new checker of each kind, in the order of the table.
 
     Args:
-        bound_us: how long after the faults end groups may take to come to rest and go on working.
-        topics: by group, the topics it is subscribed to (otherwise read off its assignments).
+        bound_us: time after the last fault within which groups come to rest and process records again.
+        topics: subscribed topics by group; otherwise they are read from the assignments.
     """
     bounded: Mapping[str, Checker] = {
         each.name: each for each in (Liveness(bound_us, topics), CatchUpChecker(bound_us), Tasks(bound_us))
@@ -116,7 +122,12 @@ def make_checkers(
 
 
 def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]:
-    """All checkers, with the bound and the subscriptions of this scenario; ``profile``: of its run, if another."""
+    """All checkers, with the bounds and subscriptions of a scenario.
+
+    Args:
+        scenario: the scenario of the run.
+        profile: the release of the run; "": the scenario's.
+    """
     topics = {name: group.subscription for name, group in scenario.groups.items()}
     liveness = Liveness(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
     streams = {name: group.streams.settings for name, group in scenario.groups.items() if group.streams is not None}
@@ -180,9 +191,9 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
 
 
 def _by_member(scenario: "Scenario", setting: Callable[[ConsumerConfig], T]) -> dict[str, T]:
-    """A setting by group, and by host of the members that the scenario sets otherwise.
+    """A setting by group, and by host where a member's own setting differs.
 
-    A Streams application is left out: it sets its consumers itself.
+    Streams applications are left out: they configure their consumers themselves.
     """
     found: dict[str, T] = {}
     for name, group in scenario.groups.items():
@@ -194,7 +205,7 @@ def _by_member(scenario: "Scenario", setting: Callable[[ConsumerConfig], T]) -> 
 
 
 def _committing_groups(scenario: "Scenario") -> tuple[str, ...]:
-    """Groups of members that are all set alike, commit by themselves, and are eager."""
+    """Groups of eager members with the same settings and with auto-commit."""
     found = []
     for name, group in scenario.groups.items():
         config = group.consumer(name, "", 0, PROFILES[scenario.profile or DEFAULT_PROFILE].consumer)

@@ -1,23 +1,22 @@
-"""Errors in answers are true, and what is answered without one is so.
+"""Errors in answers are true, and so are answers without an error.
 
-==========================  =========================================================================================
-answer                      true if
-==========================  =========================================================================================
-UNKNOWN_TOPIC_OR_PARTITION  of a broker: the controller has told it of no such partition
-NOT_LEADER_OR_FOLLOWER      the broker does not lead it
-KAFKA_STORAGE_ERROR         a fault hit a log or a disk before
-AlterIsr                    it has each row asked for: the ISR asked for, in the same epoch, or an error alone;
-                            FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION and STALE_BROKER_EPOCH as the store has it
-CreateTopics                NONE: there is such a topic; TOPIC_ALREADY_EXISTS: there was one
-CreatePartitions            NONE: there are so many; INVALID_PARTITIONS: there were already
-DeleteTopics                NONE: its deletion is queued; UNKNOWN_TOPIC_OR_PARTITION: there was none
-ElectLeaders                NONE: the preferred replica, or anybody, leads; ELECTION_NOT_NEEDED: it did
-reassignments               NONE: there is such a partition; NO_REASSIGNMENT_IN_PROGRESS: it stayed where it was
-==========================  =========================================================================================
+An answer is true if:
 
-A controller's word about the store's state is judged if for ``KNOWN_US`` no fault hit the controller, and the state did
-not change. Other errors are not judged.
-Kind: ``untrue``. Source: Kafka 3.4 ``ReplicaManager.getPartitionOrError``, ``KafkaController``, ``ZkAdminManager``.
+- UNKNOWN_TOPIC_OR_PARTITION of a broker: its metadata does not have the
+  partition.
+- NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
+- KAFKA_STORAGE_ERROR: a fault hit a log or a disk before.
+- AlterIsr: the reply has each row of the request, with the requested ISR
+  and epoch or with an error alone. Its errors match the store.
+- CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, reassignments:
+  NONE if the store has the result; the error "exists", "unknown" or "not
+  needed" if the store had that state before.
+
+A controller's answer is judged only if no fault hit the controller, and the
+store did not change, for 10 s. Other errors are not judged.
+
+Source: Kafka 3.4 ``ReplicaManager.getPartitionOrError``,
+``KafkaController``, ``ZkAdminManager``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,19 +51,19 @@ from kemu.protocol.notes.groups import AnswerInjected
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
 KNOWN_US = 10_000_000
-"""So long after a change a controller knows it."""
+"""Time after which a controller knows a change, in us."""
 NONE = ErrorCode.NONE
 
 
 class Question(NamedTuple):
-    """A request to a controller, and when it came."""
+    """A request to a controller, and its time of arrival."""
 
     request: Any
     at_us: int
 
 
 Untrue = Iterator[tuple[str, str]]
-"""The topic, partition or host that an answer is about, and the error in words."""
+"""The topic, partition or host of a wrong answer, and the error in words."""
 DATA: Mapping[type, Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]] = {
     FetchReply: lambda reply: [(row.topic, row.partition, row.error) for row in reply.partitions if row.error],
     ProduceReply: lambda reply: [
@@ -75,33 +74,39 @@ DATA: Mapping[type, Callable[[Any], Iterable[tuple[str, int, ErrorCode]]]] = {
         (row.topic, row.partition, row.error_code) for row in reply.answers if row.error_code
     ],
 }
-"""By answer of a broker, its rows with errors; of several batches one may have been refused long before the answer."""
+"""Reply type -> its rows with errors. With several batches in a Produce, one may have been refused long before the
+answer."""
 
 
 class Answers(Checker):
-    """See the module. ``settings``: those in force; None, or without replication: it is shown nothing."""
+    """Judges answers of brokers and controllers; see the module.
+
+    Args:
+        settings: the settings in force; without them, or without replication, nothing is judged.
+    """
 
     name = "answers"
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self._questions: dict[tuple[ActorName, int, int], Question] = {}
-        """(controller, connection, request id) -> what it was asked."""
+        """(controller, connection, request id) -> the request."""
         self._cached: dict[str, dict[TopicPartition, None]] = {}
-        """Broker -> the partitions that it was told of."""
+        """Broker -> the partitions in its metadata."""
         self._changed_us: dict[TopicPartition | str, int] = {}
-        """When the store last changed a topic, or a partition's state or replicas; brokers' registrations by host."""
+        """Topic, partition or broker's host -> time at which the store last changed its assignment, state or
+        registration."""
         self._versions: dict[TopicPartition, int] = {}
-        """Of the states' nodes."""
+        """Version of each partition's state node."""
         self._to_be_deleted: dict[str, None] = {}
-        """Topics whose deletion was asked for."""
+        """Topics with a deletion request."""
         self._registrations: dict[str, int] = {}
         """Broker -> the zxid of its registration."""
         self._denied: list[tuple[Seen, TopicPartition, tuple[int, bool]]] = []
-        """Partitions that brokers said they do not lead, and their part in them."""
+        """Partitions for which a broker answered NOT_LEADER_OR_FOLLOWER, and its role then."""
         self._hit_disks = False
         self._injected = -1
-        """The last step in which somebody answered what it was told to."""
+        """The last step with an injected answer."""
         if settings is None or not settings.replicated:
             return
         self.on = {
@@ -136,27 +141,29 @@ class Answers(Checker):
 
     def _judge(self, seen: Seen, at: TopicPartition, error: ErrorCode) -> None:
         broker, name = seen.actor, f"{at[0]}-{at[1]}"
-        self._look_at_denied(seen)
+        self._judge_denials(seen)
         leads = self.panel.roles.get((broker, at), (-1, False))[1]
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and at in self._cached[broker]:
-            self._say(seen, name, f"{error.name}, and was told of it")
+            self._say(seen, name, f"{error.name}, but its metadata has the partition")
         elif self._hit_disks:
-            return  # it may be offline
+            return  # the partition may be offline
         elif error is ErrorCode.NOT_LEADER_OR_FOLLOWER and leads:
             self._denied.append((seen, at, self.panel.roles[broker, at]))
         elif error is ErrorCode.KAFKA_STORAGE_ERROR:
-            self._say(seen, name, f"{error.name}, and no fault hit a disk")
+            self._say(seen, name, f"{error.name}, but no fault hit a disk")
 
-    def _look_at_denied(self, seen: Seen) -> None:
-        """A broker that stops leading answers first; its note follows in the same step."""
+    def _judge_denials(self, seen: Seen) -> None:
+        """Judge denials of the last step. A broker that stops leading answers before it reports that, in the same
+        step.
+        """
         if self._denied and self._denied[0][0].seq != seen.seq:
             for before, at, role in self._denied:
                 if self.panel.roles.get((before.actor, at)) == role:
-                    self._say(before, f"{at[0]}-{at[1]}", "NOT_LEADER_OR_FOLLOWER, and leads it")
+                    self._say(before, f"{at[0]}-{at[1]}", "NOT_LEADER_OR_FOLLOWER, but it leads the partition")
             self._denied = []
 
     def _caches(self, seen: Seen, fact: MetadataCached) -> None:
-        self._look_at_denied(seen)
+        self._judge_denials(seen)
         cache = self._cached.setdefault(seen.actor, {})
         cache.update(((topic.topic, row.partition), None) for topic in fact.topics for row in topic.partitions)
         for at in fact.gone:
@@ -191,13 +198,13 @@ class Answers(Checker):
             self._registrations[host] = -1 if fact.what == "deleted" else fact.zxid
 
     def _knows(self, seen: Seen, question: Question, *about: TopicPartition | str) -> bool:
-        """Whether the controller must have known, when it was asked, what the store has of these now."""
+        """Whether the controller must have known the present state of these when it got the request."""
         since_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(seen.actor)))
         changed_us = [self._changed_us.get(each, 0) for each in about]
         return since_us is not None and question.at_us - max([since_us, *changed_us]) > KNOWN_US
 
     def _is_as_asked(self, question: Question, *about: TopicPartition | str) -> bool:
-        """Whether nobody else changed these since it was asked."""
+        """Whether these have not changed since the request."""
         return all(self._changed_us.get(each, 0) <= question.at_us for each in about)
 
     def _partitions(self, topic: str) -> int:
@@ -222,7 +229,7 @@ class Answers(Checker):
         host = broker_host(request.broker_id)
         stale = reply.error_code is ErrorCode.STALE_BROKER_EPOCH
         if stale and request.broker_epoch == self._registrations.get(host) and self._knows(seen, question, host):
-            yield host, f"{reply.error_code.name}, and that is its registration"
+            yield host, f"{reply.error_code.name}, but the epoch is that of its registration"
         if reply.error_code is not NONE:
             return
         rows = {(row.topic_name, row.partition_index): row for row in reply.partitions}
@@ -230,44 +237,44 @@ class Answers(Checker):
             at = (asked.topic_name, asked.partition_index)
             row, state, name = rows.get(at), self.panel.states.get(at), f"{at[0]}-{at[1]}"
             if row is None:
-                yield name, "nothing"
+                yield name, "no row for a partition of the request"
             elif row.error_code is NONE and (row.isr, row.leader_epoch) != (asked.new_isr, asked.leader_epoch):
-                yield name, f"the ISR {row.isr} in epoch {row.leader_epoch}; {asked.new_isr} was asked for"
+                yield name, f"the ISR {row.isr} in epoch {row.leader_epoch}, but {asked.new_isr} was requested"
             elif row.error_code and (row.leader_id, row.isr) != (NO_LEADER, ()):
-                yield name, f"{row.error_code.name}, and an ISR"
+                yield name, f"{row.error_code.name} together with an ISR"
             elif state is None or not self._knows(seen, question, at):
                 continue
             elif row.error_code is ErrorCode.FENCED_LEADER_EPOCH and asked.leader_epoch >= state.leader_epoch:
                 yield name, f"{row.error_code.name} in epoch {asked.leader_epoch}; the store has {state.leader_epoch}"
             elif row.error_code is ErrorCode.INVALID_UPDATE_VERSION and asked.current_isr_version == self._versions[at]:
-                yield name, f"{row.error_code.name}, and that is the version"
+                yield name, f"{row.error_code.name}, but the version is that of the store"
 
     def _created(self, seen: Seen, question: Question, reply: CreateTopicsReply) -> Untrue:
         for row in reply.topics:
-            there = self._partitions(row.name) > 0
-            if row.error_code is NONE and not there and self._is_as_asked(question, row.name):
-                yield row.name, "NONE, and there is no such topic"
+            found = self._partitions(row.name) > 0
+            if row.error_code is NONE and not found and self._is_as_asked(question, row.name):
+                yield row.name, "NONE, but there is no such topic"
             existed = row.error_code is ErrorCode.TOPIC_ALREADY_EXISTS
-            if existed and not there and self._knows(seen, question, row.name):
-                yield row.name, f"{row.error_code.name}, and there is none"
+            if existed and not found and self._knows(seen, question, row.name):
+                yield row.name, f"{row.error_code.name}, but there is no such topic"
 
     def _grown(self, seen: Seen, question: Question, reply: CreatePartitionsReply) -> Untrue:
         wanted = {topic.name: topic.count for topic in question.request.topics}
         for row in reply.topics:
-            there, count = self._partitions(row.name), wanted.get(row.name, 0)
-            if row.error_code is NONE and 0 < there < count:
-                yield row.name, f"NONE, and there are {there} partitions instead of {count}"
-            elif row.error_code is ErrorCode.INVALID_PARTITIONS and 0 < there < count:
-                yield row.name, f"{row.error_code.name} to {count} of them, and there are {there}"
+            found, count = self._partitions(row.name), wanted.get(row.name, 0)
+            if row.error_code is NONE and 0 < found < count:
+                yield row.name, f"NONE, but there are {found} partitions instead of {count}"
+            elif row.error_code is ErrorCode.INVALID_PARTITIONS and 0 < found < count:
+                yield row.name, f"{row.error_code.name} for {count} partitions, but there are {found}"
 
     def _deleted(self, seen: Seen, question: Question, reply: DeleteTopicsReply) -> Untrue:
         for row in reply.topics:
-            there = self._partitions(row.name) > 0
-            if row.error_code is NONE and there and row.name not in self._to_be_deleted:
-                yield row.name, "NONE, and there is such a topic"
+            found = self._partitions(row.name) > 0
+            if row.error_code is NONE and found and row.name not in self._to_be_deleted:
+                yield row.name, "NONE, but the topic is not being deleted"
             is_unknown = row.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if is_unknown and there and self._knows(seen, question, row.name):
-                yield row.name, f"{row.error_code.name}, and there is one"
+            if is_unknown and found and self._knows(seen, question, row.name):
+                yield row.name, f"{row.error_code.name}, but the topic exists"
 
     def _elected(self, seen: Seen, question: Question, reply: ElectLeadersReply) -> Untrue:
         prefers = question.request.election_type == PREFERRED_ELECTION
@@ -276,25 +283,25 @@ class Answers(Checker):
             errors = {**dict.fromkeys(self.panel.states, ErrorCode.ELECTION_NOT_NEEDED), **errors}
         for at, error in errors.items():
             name = f"{at[0]}-{at[1]}"
-            state, there = self.panel.states.get(at), self.panel.assigned.get(at)
-            if state is None or there is None:
+            state, found = self.panel.states.get(at), self.panel.assigned.get(at)
+            if state is None or found is None:
                 continue
-            right = state.leader == there.replicas[0] if prefers else state.leader in self.panel.registered
+            right = state.leader == found.replicas[0] if prefers else state.leader in self.panel.registered
             was_known = self._knows(seen, question, at, at[0], broker_host(state.leader))
             if error is NONE and not right and self._is_as_asked(question, at, at[0]):
-                yield name, f"NONE, and it is led by {state.leader}; its replicas are {there.replicas}"
+                yield name, f"NONE, but {state.leader} leads; the replicas are {found.replicas}"
             elif error is ErrorCode.ELECTION_NOT_NEEDED and not right and was_known:
-                yield name, f"{error.name}, and it is led by {state.leader} of {there.replicas}"
+                yield name, f"{error.name}, but {state.leader} leads; the replicas are {found.replicas}"
 
     def _reassigned(self, seen: Seen, question: Question, reply: AlterPartitionReassignmentsReply) -> Untrue:
         for row in reply.responses:
             at, name = (row.topic_name, row.partition_index), f"{row.topic_name}-{row.partition_index}"
-            there = self.panel.assigned.get(at)
-            if row.error_code is NONE and there is None and self._is_as_asked(question, at[0]):
-                yield name, "NONE, and there is no such partition"
-            stays, moves = row.error_code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, there and there.is_being_reassigned
+            found = self.panel.assigned.get(at)
+            if row.error_code is NONE and found is None and self._is_as_asked(question, at[0]):
+                yield name, "NONE, but there is no such partition"
+            stays, moves = row.error_code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, found and found.is_being_reassigned
             if stays and moves and self._knows(seen, question, at[0]):
-                yield name, f"{row.error_code.name}, and it is on its way"
+                yield name, f"{row.error_code.name}, but the partition is being reassigned"
 
     def _say(self, seen: Seen, about: str, text: str) -> None:
-        self.violation(seen, "untrue", (about, seen.actor), f"{seen.actor} answers of {about}: {text}")
+        self.violation(seen, "untrue", (about, seen.actor), f"{seen.actor} answered for {about}: {text}")

@@ -1,26 +1,26 @@
-"""What Kafka's assignors promise of an assignment.
+"""The promises of Kafka's assignors about an assignment.
 
-===========  =======================================================================  ===============================
-kind         promise                                                                  assignors
-===========  =======================================================================  ===============================
-not-divided  no partition is given twice, or to a member that does not subscribe      all of these
-left-out     each partition that the leader knows is given or, by a cooperative       all of these
-             leader, withheld from its owner
-unbalanced   counts differ by at most one: per topic (range), or over all topics      all of these; where all members
-                                                                                      subscribe to the same
-             nobody could take a partition of who has two more                        sticky, where they do not
-not-ranged   a member's partitions of a topic follow one another; topics with equal   range without racks
-             counts and the same subscribers are cut alike
-not-sticky   a member keeps as many of its partitions as it alone claims, up to its   sticky, cooperative; where all
-             share                                                                    subscribe to the same
-off-rack     of two members with partitions off their racks none is on the rack of    range, sticky, cooperative
-             what the other one got (KIP-881); where subscriptions differ, not both;
-             then Kafka's own assignors alone promise it
-===========  =======================================================================  ===============================
+- not-divided (all): no partition has two owners, or an owner that is not
+  subscribed to it.
+- left-out (all): each known partition has an owner or, in the cooperative
+  protocol, is withheld from its old owner.
+- unbalanced: members' counts differ by at most one: per topic (range) or
+  over all topics (others), if all members subscribe to the same topics.
+  Sticky, if they do not: no member could take a partition of a member with
+  two more.
+- not-ranged (range without racks): a member's partitions of a topic are
+  consecutive. Topics with equal counts and the same subscribers are divided
+  alike.
+- not-sticky (sticky, cooperative; equal subscriptions): a member keeps the
+  partitions that only it claims, up to its share.
+- off-rack (range, sticky, cooperative; KIP-881): no two members hold
+  partitions that match each other's rack instead of their own.
 
-A cooperative leader withholds what changes hands: then only the upper bound of a share holds. Other assignors, custom
-ones among them, promise nothing here. Racks may cost stickiness (KIP-881). Source: KIP-54, KIP-429, KIP-881;
-``RangeAssignor``, ``RoundRobinAssignor``, ``AbstractStickyAssignor``.
+A cooperative leader withholds partitions that move; then only the upper
+bound of a share counts. Other assignors promise nothing here.
+
+Source: KIP-54, KIP-429, KIP-881; ``RangeAssignor``, ``RoundRobinAssignor``,
+``AbstractStickyAssignor``.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ STICKY = ("sticky", "sticky-balanced", *COOPERATIVE)
 BALANCED = ("roundrobin", *STICKY)
 PROMISING = ("range", *BALANCED)
 RACKS_COUNT = (3, 5)
-"""Since this release assignors look at racks; members tell theirs since 3.4."""
+"""First release whose assignors use racks; members send theirs since 3.4."""
 
 Given = Mapping[MemberId, tuple[TopicPartition, ...]]
 
@@ -51,15 +51,15 @@ def broken_promises(
     leader_knows: MetadataReply | None = None,
     release: tuple[int, int] = (0, 0),
 ) -> Iterator[tuple[str, str]]:
-    """What an assignment breaks: the kind and a text for each.
+    """The promises that an assignment breaks: (kind, text) of each.
 
     Args:
-        assignor: the protocol that the group chose.
-        subscriptions: by member, as its JoinGroup had it.
-        assignments: by member, as the leader's SyncGroup had it.
-        topics: partitions by topic, as they are now.
-        leader_knows: what the leader was told of them last; None: nobody saw it.
-        release: the leader's.
+        assignor: the protocol of the group.
+        subscriptions: those of the members' JoinGroup.
+        assignments: those of its SyncGroup.
+        topics: partition counts.
+        leader_knows: the leader's metadata; None: not seen.
+        release: of the leader.
     """
     if assignor not in PROMISING:
         return
@@ -85,7 +85,7 @@ def broken_promises(
     if leader_knows is not None and release >= RACKS_COUNT and all(each.rack for each in wanted.values()):
         racks = _racks(leader_knows)
         if assignor == "range":
-            for topics_alike in _cut_alike(wanted, leader_knows):
+            for topics_alike in _divided_alike(wanted, leader_knows):
                 yield from _off_rack(topics_alike, wanted, given, racks)
         elif assignor in STICKY and (alike or not assignor.endswith("balanced")):
             moved = {member: tuple(set(own).difference(claims[member].partitions)) for member, own in given.items()}
@@ -93,9 +93,9 @@ def broken_promises(
 
 
 def owned_unsubscribed(rows: tuple[tuple[str, bytes], ...]) -> Iterator[str]:
-    """What a member claims in its JoinGroup of topics that it does not subscribe to.
+    """Partitions in a member's JoinGroup whose topic the member does not subscribe to.
 
-    Source: ``ConsumerCoordinator.onJoinPrepare`` (3.4): a cooperative member revokes that before it joins.
+    Source: ``ConsumerCoordinator.onJoinPrepare`` (3.4): a cooperative member revokes these partitions before it joins.
     """
     for assignor, data in rows:
         if assignor in COOPERATIVE:
@@ -105,7 +105,7 @@ def owned_unsubscribed(rows: tuple[tuple[str, bytes], ...]) -> Iterator[str]:
                 continue
             for topic, number in wanted.owned:
                 if topic not in wanted.topics:
-                    yield f"owns {topic}-{number}, and does not subscribe to {topic}"
+                    yield f"claims {topic}-{number} without a subscription to {topic}"
 
 
 def _given(data: bytes) -> tuple[TopicPartition, ...]:
@@ -119,14 +119,14 @@ class _Claims:
 
 
 def _claims(assignor: str, wanted: Subscription, topics: Mapping[str, int]) -> _Claims:
-    """What a member says that it owns, of partitions that exist."""
+    """The existing partitions that a member claims."""
     data = decode_sticky(wanted.user_data) if assignor in STICKY and assignor not in COOPERATIVE else None
     owned = wanted.owned if data is None else data.partitions
     generation = wanted.generation if data is None else data.generation
     if data is None and generation == NO_GENERATION and assignor in COOPERATIVE and wanted.user_data:
-        generation = int.from_bytes(wanted.user_data[:4], "big", signed=True)  # as 2.8 to 3.1 tell it
-    there = [(topic, number) for topic, number in owned if topic in wanted.topics and number < topics.get(topic, 0)]
-    return _Claims(tuple(there), NO_GENERATION if generation is None else generation)
+        generation = int.from_bytes(wanted.user_data[:4], "big", signed=True)  # the format of 2.8 to 3.1
+    assigned = [(topic, number) for topic, number in owned if topic in wanted.topics and number < topics.get(topic, 0)]
+    return _Claims(tuple(assigned), NO_GENERATION if generation is None else generation)
 
 
 def _not_divided(wanted: Mapping[MemberId, Subscription], given: Given) -> Iterator[tuple[str, str]]:
@@ -135,15 +135,15 @@ def _not_divided(wanted: Mapping[MemberId, Subscription], given: Given) -> Itera
         for topic, number in partitions:
             other = owner.setdefault((topic, number), member)
             if other != member:
-                yield "not-divided", f"{topic}-{number} is given to {other} and to {member}"
+                yield "not-divided", f"{topic}-{number} is assigned to both {other} and {member}"
             if topic not in wanted[member].topics:
-                yield "not-divided", f"{topic}-{number} is given to {member}, which does not subscribe to {topic}"
+                yield "not-divided", f"{topic}-{number} is assigned to {member}, which is not subscribed to {topic}"
 
 
 def _unbalanced(
     assignor: str, claims: Mapping[MemberId, _Claims], given: Given, *, lacks: bool
 ) -> Iterator[tuple[str, str]]:
-    """``lacks``: a member may have less than its share (KAFKA-15170: racks, up to 3.7)."""
+    """Judge the balance. ``lacks``: a member may have less than its share (KAFKA-15170: racks, up to 3.7)."""
     everything = {at for partitions in given.values() for at in partitions}
     withheld = set[TopicPartition]()
     if assignor in COOPERATIVE:
@@ -156,8 +156,8 @@ def _unbalanced(
         wrong = [count for count in counts.values() if count > most or (count < least and not withheld and not lacks)]
         if wrong:
             of = f" of {only}" if only else ""
-            told = ", ".join(f"{member}: {count}" for member, count in sorted(counts.items()))
-            yield "unbalanced", f"{assignor} divides {total} partitions{of} so: {told}"
+            shares = ", ".join(f"{member}: {count}" for member, count in sorted(counts.items()))
+            yield "unbalanced", f"{assignor} divides {total} partitions{of} unevenly: {shares}"
 
 
 def _left_out(
@@ -167,12 +167,12 @@ def _left_out(
     leader_knows: MetadataReply,
 ) -> Iterator[tuple[str, str]]:
     topics = {topic for each in wanted.values() for topic in each.topics}
-    there = {at for partitions in given.values() for at in partitions}
+    assigned = {at for partitions in given.values() for at in partitions}
     withheld = {at for each in claims.values() for at in each.partitions}
     for row in leader_knows.topics:
         for number in range(len(row.partitions)) if row.topic in topics and row.error is ErrorCode.NONE else ():
-            if (row.topic, number) not in there and (row.topic, number) not in withheld:
-                yield "left-out", f"{row.topic}-{number} is given to nobody"
+            if (row.topic, number) not in assigned and (row.topic, number) not in withheld:
+                yield "left-out", f"{row.topic}-{number} is assigned to no member"
 
 
 def _could_take(
@@ -180,13 +180,13 @@ def _could_take(
 ) -> Iterator[tuple[str, str]]:
     everything = {at for partitions in given.values() for at in partitions}
     if any(at not in everything for each in claims.values() for at in each.partitions):
-        return  # withheld: nobody knows for whom
+        return  # withheld partitions have no known new owner
     for member, own in given.items():
         for other, theirs in given.items():
             shared = {topic for topic, _ in own}.intersection(wanted[other].topics)
             if shared and len(own) > len(theirs) + 1:
                 topic = min(shared)
-                yield "unbalanced", f"{member} has {len(own)} partitions, also of {topic}; {other} has {len(theirs)}"
+                yield "unbalanced", f"{member} has {len(own)} partitions, some of {topic}; {other} has {len(theirs)}"
 
 
 def _not_ranged(wanted: Mapping[MemberId, Subscription], given: Given) -> Iterator[tuple[str, str]]:
@@ -194,15 +194,15 @@ def _not_ranged(wanted: Mapping[MemberId, Subscription], given: Given) -> Iterat
     for member, partitions in given.items():
         for topic, number in partitions:
             owners.setdefault(topic, {})[number] = member
-    cuts: dict[tuple[frozenset[MemberId], int], dict[int, MemberId]] = {}
+    divisions: dict[tuple[frozenset[MemberId], int], dict[int, MemberId]] = {}
     for topic, owner in sorted(owners.items()):
         for member in sorted(set(owner.values())):
             numbers = [number for number, other in owner.items() if other == member]
             if max(numbers) - min(numbers) >= len(numbers):
                 yield "not-ranged", f"{member} has {sorted(numbers)} of {topic}"
         subscribers = frozenset(member for member, each in wanted.items() if topic in each.topics)
-        if cuts.setdefault((subscribers, len(owner)), owner) != owner:
-            yield "not-ranged", f"{topic} is cut otherwise than another topic with as many partitions"
+        if divisions.setdefault((subscribers, len(owner)), owner) != owner:
+            yield "not-ranged", f"{topic} is divided unlike another topic with as many partitions"
 
 
 def _racks(leader_knows: MetadataReply) -> Mapping[TopicPartition, frozenset[str]]:
@@ -214,8 +214,10 @@ def _racks(leader_knows: MetadataReply) -> Mapping[TopicPartition, frozenset[str
     }
 
 
-def _cut_alike(wanted: Mapping[MemberId, Subscription], leader_knows: MetadataReply) -> list[tuple[str, ...]]:
-    """Topics with the same subscribers and as many partitions: ``range`` gives partition n of all of them together."""
+def _divided_alike(wanted: Mapping[MemberId, Subscription], leader_knows: MetadataReply) -> list[tuple[str, ...]]:
+    """Topics with the same subscribers and number of partitions. ``range`` assigns partition n of all of them
+    together.
+    """
     found: dict[tuple[frozenset[MemberId], int], tuple[str, ...]] = {}
     for row in leader_knows.topics:
         key = frozenset(member for member, each in wanted.items() if row.topic in each.topics), len(row.partitions)
@@ -231,7 +233,10 @@ def _off_rack(
     *,
     swaps: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """``together``: topics of which partition n counts as one. ``swaps``: nobody is asked who would not gain, too."""
+    """Find swaps that would bring partitions onto their racks.
+
+    ``together``: topics whose partitions n count as one. ``swaps``: count only swaps from which both members gain.
+    """
 
     def is_near(member: MemberId, at: TopicPartition) -> bool:
         topics = together or (at[0],)
@@ -248,7 +253,7 @@ def _off_rack(
     for at, member in off:
         for other_at, other in off:
             if other != member and is_near(other, at) and (not swaps or is_near(member, other_at)):
-                text = f"{at[0]}-{at[1]} goes to {member}, off its rack; {other} is on it, and has"
+                text = f"{at[0]}-{at[1]} goes to {member}, off its rack; {other} is on that rack, and has"
                 yield "off-rack", f"{text} {other_at[0]}-{other_at[1]} off its own"
 
 

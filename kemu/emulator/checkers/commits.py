@@ -1,26 +1,26 @@
-"""Commits follow the work, positions follow the commits, and an offset is removed only when nobody needs it.
+"""Commits follow the work, positions the commits; needed offsets stay.
 
-Who may commit is a question for ``membership``, which judges the answer to each OffsetCommit.
+- ahead-of-work: a member commits at most its processed records, or its
+  start position.
+- went-back: committed offsets rise, except after a reset, a seek, a removal
+  or a late commit.
+- not-kept: a coordinator reported each commit that succeeded.
+- given-up-uncommitted: an undisturbed eager member with
+  ``enable.auto.commit`` commits its work before it rejoins or closes. A
+  failed commit counts.
+- removed-too-early: an offset lasts ``offsets.retention.minutes`` after its
+  group became empty or its commit (KIP-211), unless an operator or a
+  deleted topic removes it.
+- removed-too-late: an Empty group's offset is removed at the next check.
+- position-not-committed: a member starts at the committed offset.
+- reset-in-range, not-truncated: a member leaves only a position that its
+  log lost.
+- wrong-reset: a reset follows ``auto.offset.reset``.
 
-======================  =============================================================================================
-kind                    rule
-======================  =============================================================================================
-ahead-of-work           a member commits at most what it processed, or the position that it started from
-went-back               committed offsets rise, but for a reset, a seek, a removal or a commit of an old connection
-not-kept                a commit that succeeded was reported by a coordinator
-given-up-uncommitted    an eager member with ``enable.auto.commit`` commits its work before it joins or closes, if
-                        no fault has hit it or a broker, and nobody began to lead, within 10 s; a commit that failed
-                        counts
-removed-too-early       an offset lasts for ``offsets.retention.minutes`` since its group is empty, or since its
-                        commit, and while members use it (KIP-211), unless an operator or a deleted topic removes it
-removed-too-late        that of an Empty group goes at the next check after that, and ``LATE_US`` more
-position-not-committed  a member starts at the committed offset, if there is one
-reset-in-range,         a member leaves a position only if its log does not have it
-not-truncated
-wrong-reset             a reset follows ``auto.offset.reset``
-======================  =============================================================================================
+``membership`` judges who may commit. KIP-333's members may also commit and
+take the end of a range in the log.
 
-A member in KIP-333's mode may commit and take the end of a range whose token is in the log.
+Source: Kafka 3.4.1 ``ConsumerCoordinator``, ``GroupMetadata``.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -60,64 +60,64 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 RESET = "reset"
 RESET_POLICY = "auto.offset.reset"
 DEFAULT_RETENTION_US = 60_000_000
-"""The least that ``offsets.retention.minutes`` can be."""
+"""The least value of ``offsets.retention.minutes``, in us."""
 REMOVES_OFFSETS: Mapping[str, Callable[[GroupId, str], set[str]]] = {
     "delete-group": lambda group, topic: {group},
     "delete-offsets": lambda group, topic: {group, topic},
     "delete-topic": lambda group, topic: {topic},
 }
-"""Entries of a plan that remove committed offsets, and the names that such an entry then tells. Source: KIP-229,
-KIP-496, ``GroupCoordinator.handleDeletedPartitions`` (3.4.1)."""
+"""Plan entries that remove committed offsets -> the names in their text. Source: KIP-229, KIP-496,
+``GroupCoordinator.handleDeletedPartitions`` (3.4.1)."""
 UNSUBSCRIBE = "unsubscribe"
-"""The entry of a plan by which an application unsubscribes; its text begins with the host."""
+"""The plan entry that unsubscribes an application; its text begins with the host."""
 CLOSE = "close-host"
-"""The entry of a plan by which an application closes; its text ends with the host."""
+"""The plan entry that closes an application; its text ends with the host."""
 OPERATOR_US = 60_000_000
-"""An operator's request is carried out within ``default.api.timeout.ms`` of Kafka's admin client."""
+"""Longest time of an operator's request: ``default.api.timeout.ms`` of Kafka's admin client, in us."""
 LATE_US = 15_000_000
-"""How long the removal of an offset may take: its record is written, its log may change its leader."""
+"""Longest delay of a removal, in us: its record is written, and its log may change its leader."""
 SETTLED_US = 10_000_000
-"""After so long in a state nothing that was decided before it is still being written."""
+"""Time in a state after which no earlier decision is still being written, in us."""
 
 
-class _Spell:
-    """One state of a group and when it began."""
+class _StatePeriod:
+    """One state of a group, and its start."""
 
-    __slots__ = ("generation", "given", "since_us", "state")
+    __slots__ = ("generation", "owned", "since_us", "state")
 
     def __init__(self, state: str, generation: int, since_us: int) -> None:
         self.state = state
-        """ "" where a coordinator loaded the group."""
+        """The state; "" if a coordinator loaded the group."""
         self.generation = generation
         self.since_us = since_us
-        self.given: dict[TopicPartition, None] = {}
+        self.owned: dict[TopicPartition, None] = {}
         """Partitions that members own in this Stable generation."""
 
 
 class _Work:
-    """One life of one member on one partition."""
+    """The work of one life of a member on one partition."""
 
     __slots__ = ("may_go_back_to", "must_start_at", "reached", "reached_since", "starts", "stored", "worked")
 
     def __init__(self) -> None:
         self.reached = -1
-        """The furthest that it processed, or was set to."""
+        """The highest offset that the member processed, or was positioned at."""
         self.reached_since = -1
-        """The same, since its position was set last."""
+        """The highest offset since the last position was set."""
         self.worked = False
-        """It has processed records since then."""
+        """Whether it has processed records since then."""
         self.may_go_back_to: int | None = None
-        """Where its position was set without a committed offset, or what it has committed since; None: nowhere."""
+        """The position that was set without a committed offset, or the commit since then; None: neither."""
         self.stored = -1
-        """The highest offset that it has committed, or that a commit failed of."""
+        """The highest offset that it committed, or tried to commit."""
         self.must_start_at = NOTHING
-        """The committed offset when the member began to own the partition."""
+        """The committed offset when the member came to own the partition."""
         self.starts = False
-        """It owns the partition newly and has no position yet."""
+        """Whether the member has just come to own the partition and has no position yet."""
 
 
 class CommitsChecker(Checker):
-    """See the module."""
+    """Judges commits, positions and removals; see the module."""
 
     name = "commits"
 
@@ -128,43 +128,42 @@ class CommitsChecker(Checker):
         auto_commit: Collection[GroupId] = (),
         check_us: int = NEVER_US,
     ) -> None:
-        """A checker of one run.
+        """Create a checker of one run.
 
         Args:
-            policies: ``auto.offset.reset`` by group, and by host where a member's is another. No policy is checked
-                for a group that is not named.
+            policies: ``auto.offset.reset`` by group and, where it differs, by host; groups without one are not judged.
             retention_us: ``offsets.retention.minutes`` of the brokers.
-            auto_commit: groups whose members commit by themselves, and give up all their partitions before a join.
+            auto_commit: groups of eager members with auto-commit.
             check_us: ``offsets.retention.check.interval.ms`` of the brokers.
         """
         super().__init__()
         self._auto_commit = dict.fromkeys(auto_commit)
         self._kept_us = retention_us // 2
-        """How long an offset lasts at least: two coordinators may have different clocks."""
-        self._goes_us = retention_us + retention_us // 100 + check_us + LATE_US
-        """How long it may last in an Empty group."""
+        """Least lifetime of an offset: two coordinators may have different clocks."""
+        self._removed_by_us = retention_us + retention_us // 100 + check_us + LATE_US
+        """Longest lifetime of an offset in an Empty group."""
         self._policies = {name: {policy} for name, policy in (policies or {}).items()}
-        """A host that is set otherwise during the run may follow the policy of either life."""
+        """Policies by name. A host that is reconfigured in the run may follow the policy of either life."""
         self._group_of: dict[ActorName, GroupId] = {}
         """Host -> group."""
         self._starts: dict[TopicPartition, int] = {}
-        """The highest offset that a replica of the log starts at."""
+        """The highest start offset of any replica of the log."""
         self._work: dict[TopicPartition, dict[tuple[GroupId, ActorName, int], _Work]] = {}
-        """Partition -> (group, actor, life) -> how far it is there."""
+        """Partition -> (group, actor, life) -> the work."""
         self._committed_us: dict[tuple[GroupId, TopicPartition], int] = {}
-        """When the committed offset was reported last; empty where the group's log may have lost commits since."""
+        """Time of the last reported commit, in us; empty if the group's log may have lost commits since."""
         self._led_us: dict[TopicPartition, int] = {}
-        """When somebody began to lead it last."""
+        """Time at which a broker last became leader, in us."""
         self._removals_asked: list[tuple[int, str, set[str]]] = []
-        """When the plan's operator asked for a removal of offsets, the kind of the entry, and the entry's words."""
+        """(time, kind, words) of each plan entry that removes offsets."""
         self._unsubscribes: dict[ActorName, None] = {}
-        """Hosts whose application unsubscribes, until they are assigned partitions again."""
+        """Hosts whose application unsubscribed and has not been assigned partitions since."""
         self._closes_us: dict[str, int] = {}
-        """Host -> when the plan had its application close, until it starts again."""
-        self._spells: dict[GroupId, list[_Spell]] = {}
-        """The states of each group since a coordinator loaded it, the present one last."""
+        """Host -> time at which the plan closed its application, until it starts again."""
+        self._periods: dict[GroupId, list[_StatePeriod]] = {}
+        """The states of each group since a coordinator loaded it, oldest first."""
         self._reported: dict[tuple[GroupId, str], dict[int, None]] = {}
-        """(group, member id) -> the steps in which commits of it were reported, while it has not heard of them."""
+        """(group, member id) -> steps with reported commits whose answer the member has not received."""
         self.on = {
             CommitAnswered: self._answered,
             OffsetCommitted: self._commit,
@@ -172,7 +171,7 @@ class CommitsChecker(Checker):
             GroupBecame: self._became,
             GroupLoaded: self._loaded,
             PartitionsAssigned: self._owns,
-            PartitionsRevoked: self._gives_up,
+            PartitionsRevoked: self._revoked,
             PositionSet: self._positioned,
             Processed: self._processed,
             DiskTailLost: self._lost_tail,
@@ -189,7 +188,7 @@ class CommitsChecker(Checker):
     def _say(self, seen: Seen, kind: str, at: TopicPartition, text: str) -> None:
         self.violation(seen, kind, (seen.fact.group, f"{at[0]}-{at[1]}", seen.actor), text)
 
-    # --- what the scenario sets --------------------------------------------------------------------------------
+    # --- settings of the scenario ----------------------------------------------------------------------------------
 
     def _run_started(self, seen: Seen, fact: RunStarted) -> None:
         self._group_of = dict(fact.members)
@@ -221,7 +220,7 @@ class CommitsChecker(Checker):
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
 
     def _is_asked_for(self, group: GroupId, topic: str, since_us: int) -> bool:
-        """Whether somebody asked for the removal of an offset."""
+        """Whether an operator or a deletion asked for the removal of an offset."""
         return any(
             asked_us >= since_us and REMOVES_OFFSETS[kind](group, topic) <= words
             for asked_us, kind, words in self._removals_asked
@@ -238,13 +237,13 @@ class CommitsChecker(Checker):
 
     def _owns(self, seen: Seen, fact: PartitionsAssigned) -> None:
         self._unsubscribes.pop(host_of(seen.actor), None)
-        for spell in self._spells.get(fact.group, [])[-1:]:
-            if (spell.state, spell.generation) == (STABLE, fact.generation):
-                spell.given.update(dict.fromkeys(fact.owned))
+        for period in self._periods.get(fact.group, [])[-1:]:
+            if (period.state, period.generation) == (STABLE, fact.generation):
+                period.owned.update(dict.fromkeys(fact.owned))
         asks_deposed = self.panel.asks_deposed(seen)
         for at in fact.added:
             work, committed_us = self._work_of(seen, at), self._committed_us.get((fact.group, at), 0)
-            # a coordinator that ended may have written a removal of which it did not tell
+            # A coordinator that ended may have written a removal without reporting it.
             unknown = asks_deposed or self._is_asked_for(fact.group, at[0], committed_us)
             work.starts, work.must_start_at = True, NOTHING if unknown else self.panel.commits.of(fact.group, at)
 
@@ -254,12 +253,14 @@ class CommitsChecker(Checker):
         work.reached, work.reached_since = max(work.reached, fact.last), max(work.reached_since, fact.last)
 
     def _may_be_validated(self, at: TopicPartition, at_us: int) -> bool:
-        """A position of another leader epoch is none until it is validated (``SubscriptionState.allConsumed``)."""
+        """Whether the position may await validation after a leader change. Such a position is not committed
+        (``SubscriptionState.allConsumed``).
+        """
         led_us = self._led_us.get(at)
         return led_us is not None and at_us - led_us < SETTLED_US
 
-    def _gives_up(self, seen: Seen, fact: PartitionsRevoked) -> None:
-        """Work is committed before all is given up, but for an application that unsubscribes.
+    def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
+        """Judge that work is committed before all partitions are revoked, unless the application unsubscribes.
 
         Source: ``ConsumerCoordinator.onJoinPrepare``, ``close``, ``onLeavePrepare`` (3.4.1).
         """
@@ -270,12 +271,14 @@ class CommitsChecker(Checker):
         for at in fact.revoked:
             work = self._work_of(seen, at)
             if work.worked and work.stored < work.reached_since and not self._may_be_validated(at, seen.at_us):
-                what = "nothing" if work.stored < 0 else f"{work.stored} only"
-                text = f"with records up to {work.reached_since} processed, and has committed {what}"
-                self._say(seen, "given-up-uncommitted", at, f"{seen.actor} gives up {at[0]}-{at[1]} {text}")
+                what = "nothing" if work.stored < 0 else f"only offset {work.stored}"
+                text = f"after processing records up to {work.reached_since}, with {what} committed"
+                self._say(seen, "given-up-uncommitted", at, f"{seen.actor} revokes {at[0]}-{at[1]} {text}")
 
     def _can_commit(self, seen: Seen, group: GroupId) -> bool:
-        """Whether the member asks the group's coordinator, and nothing has hit it or another host of the cluster."""
+        """Whether the member asks the group's coordinator, and no fault hit the member or a host of the cluster for 10
+        s.
+        """
         known, panel = self.panel.groups.get(group), self.panel
         if known is None or not known.coordinator:
             return False
@@ -285,7 +288,7 @@ class CommitsChecker(Checker):
         since_us = panel.disturbances.undisturbed_since_us([*hosts, host_of(seen.actor)])
         if since_us is None or seen.at_us - since_us < SETTLED_US:
             return False
-        # close() waits for the answer to one commit, which may have been lost
+        # close() waits for the answer to one commit, which may have been lost.
         return self._closes_us.get(host_of(seen.actor), since_us) >= since_us
 
     # --- positions ---------------------------------------------------------------------------------------------
@@ -304,25 +307,25 @@ class CommitsChecker(Checker):
         starts = f"{seen.actor} starts {name} at {fact.offset} ({fact.why})"
         asked = fact.why == COMMITTED or (work.starts and fact.why not in (SEEK, TRUNCATED))
         if asked and work.must_start_at >= 0 and (fact.why != COMMITTED or fact.offset < work.must_start_at):
-            self._say(seen, "position-not-committed", at, f"{starts} though {work.must_start_at} had been committed")
+            self._say(seen, "position-not-committed", at, f"{starts} although {work.must_start_at} was committed")
         if fact.why == COMMITTED:
-            # a commit that is in the groups' log counts, also if its coordinator was deposed before it reported it
+            # A commit in the groups' log counts even if its coordinator was deposed before it reported the commit.
             progress = self.panel.progress.of(fact.group, at)
             furthest = -1 if progress.highest is None else max(progress.highest, progress.done.end)
             if 0 <= furthest < fact.offset:
-                self._say(seen, "position-not-committed", at, f"{starts} though the group came to {furthest} at most")
+                self._say(seen, "position-not-committed", at, f"{starts} although the group only reached {furthest}")
         elif fact.why == TRUNCATED and kept:
-            text = f"{seen.actor} goes to {fact.offset} of {name} as after a truncation although {kept}"
+            text = f"{seen.actor} moves to {fact.offset} of {name} as after a truncation although {kept}"
             self._say(seen, "not-truncated", at, text)
         elif fact.why == RESET:
             resets, policy = f"{seen.actor} resets {name} to {fact.offset} although", self._breaks_policy(seen, fact)
-            if kept:  # source: ``OffsetFetcher`` (3.4.1): a reset needs OFFSET_OUT_OF_RANGE
+            if kept:  # Source: ``OffsetFetcher`` (3.4.1): a reset needs OFFSET_OUT_OF_RANGE.
                 self._say(seen, "reset-in-range", at, f"{resets} {kept}")
             if policy:
                 self._say(seen, "wrong-reset", at, f"{resets} auto.offset.reset is {policy}")
 
     def _breaks_policy(self, seen: Seen, fact: PositionSet) -> str:
-        """The scenario's ``auto.offset.reset`` that a reset does not follow; "": it does."""
+        """The ``auto.offset.reset`` that a reset breaks; "" if it follows the policy."""
         policies = self._policies.get(host_of(seen.actor)) or self._policies.get(fact.group)
         start = self._starts.get((fact.topic, fact.partition), 0)
         if policies == {"none"}:
@@ -338,7 +341,7 @@ class CommitsChecker(Checker):
         self._starts[at] = max(self._starts.get(at, 0), fact.start_offset)
 
     def _may_jump(self, group: GroupId, at: TopicPartition, offset: int) -> bool:
-        """The last token in the second commit log ends here: what lies before is the second consumer's."""
+        """Whether the last token of the second commit log ends here: earlier records are the second consumer's."""
         return self.panel.ranges.of(group, at).last_end == offset
 
     # --- commits -----------------------------------------------------------------------------------------------
@@ -354,16 +357,16 @@ class CommitsChecker(Checker):
         taken, work = self.panel.took.get((fact.group, fact.member_id)), None
         if taken is not None:
             work = self._work.get(at, {}).get((fact.group, taken.actor, taken.life))
-        text = f"{fact.member_id} committed {fact.offset} of {fact.topic}-{fact.partition} though"
+        text = f"{fact.member_id} committed {fact.offset} of {fact.topic}-{fact.partition} although"
         if (work is None or fact.offset > work.reached) and not self._may_jump(fact.group, at, fact.offset):
-            reached = "nothing" if work is None or work.reached < 0 else f"up to {work.reached} only"
-            self._say(seen, "ahead-of-work", at, f"{text} it has processed {reached}")
+            reached = "no record" if work is None or work.reached < 0 else f"records only up to {work.reached}"
+            self._say(seen, "ahead-of-work", at, f"{text} it processed {reached}")
         back_to = None if work is None else work.may_go_back_to
         if fact.offset < commits.before and not commits.late and (back_to is None or fact.offset < back_to):
-            self._say(seen, "went-back", at, f"{text} {commits.before} was committed and nothing was reset")
+            self._say(seen, "went-back", at, f"{text} {commits.before} was committed and no position was reset")
         if work is not None:
             if back_to is not None and back_to < fact.offset <= work.reached_since:
-                work.may_go_back_to = fact.offset  # one beyond the work since the reset was sent before the reset
+                work.may_go_back_to = fact.offset  # a higher commit was sent before the reset
             work.stored = max(work.stored, fact.offset)
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
@@ -376,7 +379,7 @@ class CommitsChecker(Checker):
         elif reported:
             del reported[next(iter(reported))]
         else:
-            text = f"{seen.actor} was told that a commit succeeded, and no coordinator reported one of it"
+            text = f"{seen.actor} learned that a commit succeeded, but no coordinator reported the commit"
             self.violation(seen, "not-kept", (fact.group, seen.actor), text)
 
     # --- removals ----------------------------------------------------------------------------------------------
@@ -384,10 +387,10 @@ class CommitsChecker(Checker):
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         if self.panel.is_current(seen):
             self._is_empty_until(seen.at_us, fact.group)
-            self._spells.setdefault(fact.group, []).append(_Spell(fact.new, fact.generation, seen.at_us))
+            self._periods.setdefault(fact.group, []).append(_StatePeriod(fact.new, fact.generation, seen.at_us))
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        self._spells[fact.group] = [_Spell("", fact.generation, seen.at_us)]
+        self._periods[fact.group] = [_StatePeriod("", fact.generation, seen.at_us)]
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         if not self.panel.is_current(seen):
@@ -395,66 +398,68 @@ class CommitsChecker(Checker):
         at = (fact.topic, fact.partition)
         committed_us = self._committed_us.pop((fact.group, at), None)
         asked = self._is_asked_for(fact.group, fact.topic, seen.at_us - OPERATOR_US)
-        whys = [self._why_kept(seen, spell, at, committed_us) for spell in self._spells_before(seen, fact.group)]
+        whys = [self._why_kept(seen, period, at, committed_us) for period in self._periods_before(seen, fact.group)]
         if not asked and all(whys):
             text = f"the offset of {fact.topic}-{fact.partition} in {fact.group} was removed {whys[0]}"
-            self._say(seen, "removed-too-early", at, f"{text}, and no operator asked for it")
-        self._start_anywhere(at, fact.group)
+            self._say(seen, "removed-too-early", at, f"{text}, and no operator asked for the removal")
+        self._may_start_before(at, fact.group)
 
-    def _spells_before(self, seen: Seen, group: GroupId) -> list[_Spell]:
-        """Those in which the removal may have been decided, the present one first: its record takes its time."""
-        found: list[_Spell] = []
-        for spell in reversed(self._spells.get(group, [_Spell("", 0, 0)])):
-            found.append(spell)
-            if seen.at_us - spell.since_us > SETTLED_US:
+    def _periods_before(self, seen: Seen, group: GroupId) -> list[_StatePeriod]:
+        """The states in which the removal may have been decided, the present one first. Its record takes time to be
+        written.
+        """
+        found: list[_StatePeriod] = []
+        for period in reversed(self._periods.get(group, [_StatePeriod("", 0, 0)])):
+            found.append(period)
+            if seen.at_us - period.since_us > SETTLED_US:
                 break
         return found
 
-    def _why_kept(self, seen: Seen, spell: _Spell, at: TopicPartition, committed_us: int | None) -> str:
+    def _why_kept(self, seen: Seen, period: _StatePeriod, at: TopicPartition, committed_us: int | None) -> str:
         """Why an offset may not expire in this state of its group; "": it may.
 
         Source: KIP-211, ``GroupMetadata.removeExpiredOffsets`` (3.4.1).
         """
-        if spell.state in REBALANCING:
+        if period.state in REBALANCING:
             return "while its group rebalances"
-        if at in spell.given:
-            return "although a member works on it"
-        since_us, since = (spell.since_us, "its group became empty") if spell.state == EMPTY else (None, "its commit")
+        if at in period.owned:
+            return "although a member owns the partition"
+        since_us, since = (period.since_us, "its group became empty") if period.state == EMPTY else (None, "its commit")
         since_us = committed_us if since_us is None else since_us
         if since_us is None or seen.at_us - since_us >= self._kept_us:
             return ""
         return f"{(seen.at_us - since_us) / 1e6:.1f} s after {since}"
 
     def finish(self, at_us: int) -> None:
-        """Look for offsets that are still there."""
-        for group in self._spells:
+        """Judge the offsets that are still there."""
+        for group in self._periods:
             self._is_empty_until(at_us, group)
 
     def _is_empty_until(self, at_us: int, group: GroupId) -> None:
-        spells, log, watched = self._spells.get(group), self.panel.log_of(group), self.panel.groups.get(group)
-        if not spells or spells[-1].state != EMPTY or watched is None or self.panel.now is None:
+        periods, log, watched = self._periods.get(group), self.panel.log_of(group), self.panel.groups.get(group)
+        if not periods or periods[-1].state != EMPTY or watched is None or self.panel.now is None:
             return
         hosts = [watched.coordinator, *([self.panel.leaders.get(log, "")] if log in self.panel.states else [])]
         free_us = self.panel.disturbances.undisturbed_since_us([host_of(each) for each in hosts])
         for (name, at), committed_us in self._committed_us.items() if all(hosts) and free_us is not None else ():
-            kept_us = at_us - max(free_us or 0, committed_us, spells[-1].since_us)
-            if name == group and kept_us > self._goes_us:
+            kept_us = at_us - max(free_us or 0, committed_us, periods[-1].since_us)
+            if name == group and kept_us > self._removed_by_us:
                 where = f"{at[0]}-{at[1]}"
-                text = f"the offset of {where} in {group} is there {kept_us / 1e6:.0f} s after its group became empty"
+                text = f"the offset of {where} in {group} remains {kept_us / 1e6:.0f} s after its group became empty"
                 now = self.panel.now._replace(at_us=at_us)
                 self.violation(now, "removed-too-late", (group, where), text, liveness=True)
 
-    # --- what logs lost ----------------------------------------------------------------------------------------
+    # --- logs that lost records -------------------------------------------------------------------------------------
 
-    def _start_anywhere(self, at: TopicPartition, group: GroupId, committed: int = NOTHING) -> None:
-        """Members may find no more than this committed."""
+    def _may_start_before(self, at: TopicPartition, group: GroupId, committed: int = NOTHING) -> None:
+        """Members may find this committed offset, or an earlier one."""
         for (name, _, _), work in self._work.get(at, {}).items():
             if name == group:
                 work.must_start_at = min(work.must_start_at, committed)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         if fact.log.startswith(OFFSETS_TOPIC):
-            self._spells.clear()
+            self._periods.clear()
             self._committed_us.clear()
             for lives in self._work.values():
                 for work in lives.values():
@@ -465,4 +470,4 @@ class CommitsChecker(Checker):
         self._led_us[fact.topic, fact.partition] = seen.at_us
         for (group, at), left in self.panel.commits.changed:
             self._committed_us.pop((group, at), None)
-            self._start_anywhere(at, group, left)
+            self._may_start_before(at, group, left)

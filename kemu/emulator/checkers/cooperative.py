@@ -1,20 +1,24 @@
-"""A partition moves in two steps, and rebalances come to an end.
+"""A partition moves in two steps, and rebalances come to an end (KIP-429).
 
-Theory (KIP-429). A member joins with what it owns. In that generation nobody else is given any of it; the member
-revokes what is missing and joins again, and the follow-up gives that to its new owner. An eager member owns nothing
-when it joins; one that forgot to revoke breaks the first rule. That the member revokes before it takes the rest is
-``lifecycle: owned``.
+A member joins with the partitions it owns. No other member gets them in
+that generation. The member revokes the partitions that its assignment lacks
+and rejoins; the follow-up rebalance assigns them to new owners.
 
-====================  ==================================================================================================
-kind                  rule
-====================  ==================================================================================================
-handed-over-too-soon  what a member owns when a join phase with it completes is given to nobody else in that generation,
-                      unless it was assigned to somebody else since. A static member that did not return is exempt
-revoked-too-much      a member revokes nothing of an assignment between its arrival and onPartitionsAssigned
-no-rejoin             while nothing happens from outside, at most ``MOST_REVOKING`` generations take anything from
-                      anybody. A copy of a Streams task that was restored further is an event from outside
-assignment-refused    no member refuses its assignment (KIP-429's page: its superset check fails)
-====================  ==================================================================================================
+- handed-over-too-soon: no member gets a partition that another member owned
+  when the join phase completed, unless the partition was assigned elsewhere
+  since. A static member that did not return is exempt.
+- revoked-too-much: before onPartitionsAssigned a member revokes nothing of
+  its new assignment.
+- no-rejoin: without events from outside, at most five generations revoke
+  partitions. Progress of a restoring Streams task is such an event.
+- assignment-refused: no member refuses its assignment (the superset check
+  on KIP-429's page).
+
+``lifecycle`` (owned) judges whether a member revokes before it adds
+partitions.
+
+Source: KIP-429; Kafka's ``ConsumerCoordinator``,
+``CooperativeStickyAssignor``.
 """
 
 from kemu.emulator.checkers.base import Checker
@@ -46,11 +50,11 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.streams import TaskRestored
 
 MOST_REVOKING = 5
-"""A rebalance and four follow-ups: what Kafka's own tests allow ``cooperative-sticky``."""
+"""A rebalance and four follow-ups, as Kafka's own tests allow ``cooperative-sticky``."""
 OUTSIDE = (
     *(FaultApplied, FaultEnded, Healed, HostDown, HostStarted, HostPaused, HostResumed, TopicGrown, MemberFailed),
 )
-"""Events from outside, for every group."""
+"""Types of events from outside that concern every group."""
 Life = tuple[ActorName, int]
 
 
@@ -58,16 +62,16 @@ class _Group:
     def __init__(self) -> None:
         self.generation = -1
         self.claims: dict[TopicPartition, Life] = {}
-        """Partitions that members claimed when they joined, and keep until the follow-up of this generation."""
+        """Partition -> the life that claimed it at the join and keeps it until the follow-up of this generation."""
         self.owner: dict[TopicPartition, Life] = {}
-        """The life that each partition was assigned to last."""
+        """Partition -> the life that it was last assigned to."""
         self.static: dict[MemberId, None] = {}
         self.revoking: dict[int, None] = {}
-        """Generations that took something from somebody since the last event from outside."""
+        """Generations with revoked partitions since the last event from outside."""
 
 
 class Cooperative(Checker):
-    """See the module."""
+    """Judges the cooperative protocol; see the module."""
 
     name = "cooperative"
 
@@ -76,20 +80,20 @@ class Cooperative(Checker):
         self._groups: dict[str, _Group] = {}
         self._joining: dict[Life, MemberId] = {}
         """Members between their JoinGroup and its answer."""
-        self._taking: dict[Life, list[TopicPartition]] = {}
-        """Members that have yet to take over an assignment, and what of it they revoked since it came."""
+        self._adopting: dict[Life, list[TopicPartition]] = {}
+        """Members that have not adopted their assignment yet -> partitions of it that they revoked since."""
         self.on = {
             AssignmentRefused: self._refused,
             JoinPhaseCompleted: self._completed,
             GroupLoaded: self._loaded,
             MemberAdded: self._added,
-            MemberRemoved: self._happens,
+            MemberRemoved: self._removed,
             TaskRestored: self._restored,
             MemberBecame: self._became,
             AssignmentReceived: self._received,
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
-            **dict.fromkeys(OUTSIDE, self._outside),
+            **dict.fromkeys(OUTSIDE, self._event_from_outside),
         }
 
     def _group(self, name: str) -> _Group:
@@ -97,11 +101,11 @@ class Cooperative(Checker):
 
     # --- events from outside -----------------------------------------------------------------------------------
 
-    def _outside(self, seen: Seen, fact: object) -> None:
+    def _event_from_outside(self, seen: Seen, fact: object) -> None:
         for group in self._groups.values():
             group.revoking.clear()
 
-    def _happens(self, seen: Seen, fact: MemberRemoved) -> None:
+    def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         self._group(fact.group).revoking.clear()
 
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
@@ -112,13 +116,13 @@ class Cooperative(Checker):
 
     def _loaded(self, seen: Seen, fact: GroupLoaded) -> None:
         group = self._group(fact.group)
-        group.generation = -1  # until the next join phase: numbers may come again
+        group.generation = -1  # numbers may be used again until the next join phase
         group.revoking.clear()
 
     def _restored(self, seen: Seen, fact: TaskRestored) -> None:
         self._group(fact.application).revoking.clear()
 
-    # --- who joins with what -----------------------------------------------------------------------------------
+    # --- claims of joining members ---------------------------------------------------------------------------------
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         self._joining.pop((seen.actor, seen.life), None)
@@ -140,34 +144,36 @@ class Cooperative(Checker):
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group, life = self._group(fact.group), (seen.actor, seen.life)
-        self._taking[life] = []
+        self._adopting[life] = []
         claims = group.claims if fact.generation == group.generation else {}
         for at in fact.partitions:
             claimant = claims.get(at, life)
             holding = self.panel.holdings.get(claimant[0])
             if claimant != life and holding is not None and holding.life == claimant[1]:
                 name, actor = f"{at[0]}-{at[1]}", claimant[0]
-                text = f"was given to {seen.actor} in generation {fact.generation}, which {actor} joined with it"
+                text = f"was assigned to {seen.actor} in generation {fact.generation}, but {actor} joined with it"
                 self._say(seen, "handed-over-too-soon", f"{name} {text}", name, actor)
             group.owner[at] = life
 
-    # --- what comes of it --------------------------------------------------------------------------------------
+    # --- revocations -----------------------------------------------------------------------------------------------
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         received, revoking = self.panel.holding(seen).received, self._group(fact.group).revoking
-        if (seen.actor, seen.life) in self._taking and received is not None:
-            self._taking[seen.actor, seen.life] += sorted(received.intersection(fact.revoked))
+        if (seen.actor, seen.life) in self._adopting and received is not None:
+            self._adopting[seen.actor, seen.life] += sorted(received.intersection(fact.revoked))
         if received is not None and fact.revoked and received.isdisjoint(fact.revoked):
             revoking[fact.generation] = None
             if len(revoking) > MOST_REVOKING:
-                text = f"group {fact.group} moves partitions in {len(revoking)} rebalances, and nothing has happened"
+                text = (
+                    f"group {fact.group} moved partitions in {len(revoking)} rebalances without an event from outside"
+                )
                 self._say(seen, "no-rejoin", text, liveness=True)
                 revoking.clear()
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
-        names = ", ".join(f"{topic}-{number}" for topic, number in self._taking.pop((seen.actor, seen.life), []))
+        names = ", ".join(f"{topic}-{number}" for topic, number in self._adopting.pop((seen.actor, seen.life), []))
         if names:
-            self._say(seen, "revoked-too-much", f"{seen.actor} revoked {names}, which its assignment leaves with it")
+            self._say(seen, "revoked-too-much", f"{seen.actor} revoked {names}, which its new assignment contains")
 
     def _refused(self, seen: Seen, fact: AssignmentRefused) -> None:
         self._say(seen, "assignment-refused", f"{seen.actor} refuses its assignment: {fact.why}")

@@ -1,4 +1,4 @@
-"""A duty of ``duties``, and what its parts have in common."""
+"""A duty of the checker ``duties``, and the common part of its sources."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -9,26 +9,26 @@ from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import STORE
 
 ORDER_US = 5_000_000
-"""How long a controller may take to notice, decide, write and tell, with a queue of other work before it."""
+"""Longest time for a controller to notice, decide, write and send an order, with other work queued before, in us."""
 TICK_US = 3_000_000
-"""How much later than its timeout the store may end a session."""
+"""Longest time by which the store may end a session late, in us."""
 SETTLE_US = 15_000_000
-"""How long a change that a leader or an admin wrote may take to reach everybody."""
+"""Longest time for a leader's or admin's change to reach all brokers, in us."""
 ISR_US = 10_000_000
-"""How long a leader may take to have its ISR changed."""
+"""Longest time for a leader's ISR change, in us."""
 
 
 class Duty(NamedTuple):
     """A condition that must end.
 
     Args:
-        kind: of ``KINDS``.
-        about: the entities.
+        kind: one of ``KINDS``.
+        about: its entities.
         parties: hosts that must be undisturbed.
-        state: while it stays equal, nothing changes.
-        bound_us: how long it may last.
-        text: what is wrong.
-        not_before_us: the clock does not run before this time.
+        state: any change restarts the clock.
+        bound_us: its longest duration.
+        text: the condition in words.
+        not_before_us: earliest start of the clock.
     """
 
     kind: str
@@ -41,11 +41,11 @@ class Duty(NamedTuple):
 
 
 class Duties:
-    """A part of ``duties``: it takes facts after the panel, and says what is owed now."""
+    """A source of duties: takes facts after the panel does."""
 
     panel: Panel
     violation: Callable[..., None]
-    """The checker's: what must not happen at all is said at once."""
+    """The checker's method, for rules that no time excuses."""
 
     def __init__(self, plane: ControlPlane, create_us: int = 0) -> None:
         self.plane = plane
@@ -53,16 +53,16 @@ class Duties:
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {}
 
     def owed(self) -> Iterator[Duty]:
-        """The conditions that are there now."""
+        """The duties that are open now."""
         raise NotImplementedError
 
     @property
     def orders_us(self) -> int:
-        """How long orders of a controller may take; a LeaderAndIsr may ask for all logs to be created."""
+        """Longest time of a controller's order, in us. A LeaderAndIsr may create all logs."""
         return ORDER_US + self._create_us * len(self.panel.states)
 
     def order(self, kind: str, about: tuple[str, ...], host: str, state: object, bound_us: int, text: str) -> Duty:
-        """A duty of the controller: an order that a broker lacks."""
+        """A duty of the controller to send a broker an order that it lacks."""
         plane = self.plane
         of = (state, plane.epoch, plane.registration(host))
         return Duty(kind, about, (STORE, plane.controller, host), of, bound_us, text, plane.decides_from_us)

@@ -1,26 +1,26 @@
-"""What requests and answers say, field by field: a table of where the right value comes from.
+"""The fields of requests and answers have the right values.
 
-====================================  ==================================================================================
-message                               right
-====================================  ==================================================================================
-JoinGroup                             timeouts and instance id as set; the member id that was handed out last
-Heartbeat, SyncGroup, OffsetCommit    member id and generation of the last JoinGroup answer, instance id as set
-Fetch of a consumer                   max wait, min and max bytes as set
-Fetch, ListOffsets, epochs of a       its own id; waits and sizes as set; the leader epoch that it follows in, and
-follower                              its log's end
-Produce                               acks and timeout as set
-FindCoordinator                       the member's group
-AlterIsr                              the broker's id and registration; no later leader epoch than it leads in
-LeaderAndIsr, StopReplica,            the sender's id and controller epoch, the receiver's registration; leader, epoch
-UpdateMetadata                        and ISR as the store had them in that version
-OpenSession, Ping, StoreOps           timeout as set; the session of that connection
-Metadata (answer)                     leaders and epochs as the controller told that broker
-OffsetFetch (answer)                  what is committed, or what a new leader has beyond that
-DescribeGroups (answer)               the protocol type that members joined with
-reassignments (answer)                no unknown partition where the store has one
-====================================  ==================================================================================
+- JoinGroup: timeouts and instance id as configured; the last assigned
+  member id.
+- Heartbeat, SyncGroup, OffsetCommit: member id and generation of the last
+  JoinGroup answer.
+- Fetch, Produce, FindCoordinator: waits, sizes, acks and keys as
+  configured.
+- Requests of a follower: its id, leader epoch and log end.
+- AlterIsr: the broker's id and registration; no later leader epoch than it
+  leads in.
+- LeaderAndIsr, StopReplica, UpdateMetadata: the controller's id and epoch;
+  leader, epoch and ISR as the store had them in that version.
+- OpenSession, Ping, StoreOps: the configured timeout; the connection's
+  session.
+- Answers: Metadata as the controller sent it to the broker; OffsetFetch at
+  least the committed offset; DescribeGroups the members' protocol type; no
+  unknown partition that the store has.
 
-A value that nothing tells is not judged. Source: Kafka 3.4, the schemas of these requests and who builds them.
+A value without a known right value is not judged.
+
+Source: Kafka 3.4, the schemas of these requests and the classes that build
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,18 +68,18 @@ from kemu.protocol.nodes import (
 from kemu.protocol.notes.groups import GroupBecame, OffsetCommitted
 from kemu.protocol.notes.replication import MetadataCached, NodeWritten
 
-ANY: object = object()
-"""Nothing tells what is right."""
+UNKNOWN: object = object()
+"""The right value is unknown."""
 Wired: TypeAlias = Send | Received
 FORGETS_ITS_MEMBER_ID = (2, 6)
-"""In this release a member joins without an id again if a join failed (``AbstractCoordinator.joinGroupIfNeeded`` 2.6.3:
-``resetStateAndRejoin``; gone in 2.7.2)."""
+"""The release in which a member joins without its id after a failed join (``AbstractCoordinator.joinGroupIfNeeded``
+2.6.3: ``resetStateAndRejoin``; removed in 2.7.2)."""
 KEPT_VERSIONS = 20
-"""How many states of a partition are remembered: a request waits in a channel while more are written."""
+"""Number of states kept for a partition: more may be written while a request waits in a channel."""
 
 
 class JoinedAs(NamedTuple):
-    """The identity that the last JoinGroup answer gave a member."""
+    """The identity in a member's last JoinGroup answer."""
 
     member_id: str
     generation: int
@@ -87,15 +87,15 @@ class JoinedAs(NamedTuple):
 
 
 class FieldRow(NamedTuple):
-    """A field, and what it must be; ``ANY``: nothing tells."""
+    """A field and the source of its right value; ``UNKNOWN``: unknown."""
 
     name: str
-    said: Callable[[Any], object]
+    sent_value: Callable[[Any], object]
     right: Callable[["Fields", Seen, Any], object]
 
 
-def _set(key: str, unset: object = ANY) -> Callable[["Fields", Seen, Any], object]:
-    """As a member's setting is."""
+def _set(key: str, unset: object = UNKNOWN) -> Callable[["Fields", Seen, Any], object]:
+    """The value of a member's setting."""
 
     def right(fields: "Fields", seen: Seen, message: Any) -> object:
         config = fields.settings.consumer(seen.actor) if role_of(seen.actor) == "member" else None
@@ -110,7 +110,7 @@ def _of_replicas(key: str) -> Callable[["Fields", Seen, Any], object]:
 
 def _instance(fields: "Fields", seen: Seen, message: Any) -> object:
     if fields.settings.is_streams(seen.actor) or getattr(message, "member_id", "") == "":
-        return ANY
+        return UNKNOWN
     return _set("group_instance_id")(fields, seen, message)
 
 
@@ -118,13 +118,13 @@ def _member(place: int) -> Callable[["Fields", Seen, Any], object]:
     def right(fields: "Fields", seen: Seen, message: Any) -> object:
         known = fields.memberships.get(seen.actor)
         outside = role_of(seen.actor) != "member" or getattr(message, "generation", 0) < 0
-        return ANY if known is None or outside else known[place]
+        return UNKNOWN if known is None or outside else known[place]
 
     return right
 
 
-def _handed_out(fields: "Fields", seen: Seen, message: JoinGroup) -> object:
-    return fields.handed_out.get(seen.actor, ANY)
+def _assigned_id(fields: "Fields", seen: Seen, message: JoinGroup) -> object:
+    return fields.assigned_ids.get(seen.actor, UNKNOWN)
 
 
 def _own_id(fields: "Fields", seen: Seen, message: Any) -> object:
@@ -132,13 +132,13 @@ def _own_id(fields: "Fields", seen: Seen, message: Any) -> object:
 
 
 def _own_registration(fields: "Fields", seen: Seen, message: Any) -> object:
-    """A broker that was cut off learns late of its next registration."""
+    """A broker that was isolated learns late of its next registration."""
     known = fields.registrations.get(host_of(seen.actor), {})
     return message.broker_epoch if message.broker_epoch in known or not known else next(reversed(known))
 
 
 def _led_in(fields: "Fields", seen: Seen, message: AlterIsr) -> object:
-    """A request of an earlier epoch may have waited in the broker until now (``unsentIsrUpdates``)."""
+    """The leader epochs of a request. One of an earlier epoch may have waited in the broker (``unsentIsrUpdates``)."""
     found = []
     for row in message.partitions:
         epoch, leads = fields.panel.roles.get((seen.actor, (row.topic_name, row.partition_index)), (-1, False))
@@ -147,11 +147,11 @@ def _led_in(fields: "Fields", seen: Seen, message: AlterIsr) -> object:
 
 
 def _epoch(fields: "Fields", seen: Seen, message: Any) -> object:
-    return fields.controller_epochs.get(host_of(seen.actor), ANY)
+    return fields.controller_epochs.get(host_of(seen.actor), UNKNOWN)
 
 
 def _session(fields: "Fields", seen: Seen, message: Any) -> object:
-    return fields.sessions.get(seen.actor, ANY)
+    return fields.sessions.get(seen.actor, UNKNOWN)
 
 
 _AS_A_MEMBER = (
@@ -167,7 +167,7 @@ SENT: Mapping[type, tuple[FieldRow, ...]] = {
     JoinGroup: (
         FieldRow("session timeout", lambda m: m.session_timeout_ms, _set("session_timeout_ms")),
         FieldRow("rebalance timeout", lambda m: m.rebalance_timeout_ms, _set("max_poll_interval_ms")),
-        FieldRow("member id", lambda m: m.member_id, _handed_out),
+        FieldRow("member id", lambda m: m.member_id, _assigned_id),
         FieldRow("instance id", lambda m: m.instance_id, _instance),
     ),
     Heartbeat: _AS_A_MEMBER,
@@ -178,13 +178,13 @@ SENT: Mapping[type, tuple[FieldRow, ...]] = {
         FieldRow(
             "acks",
             lambda m: m.acks,
-            lambda fields, seen, m: fields.settings.producer.acks if role_of(seen.actor) == "producer" else ANY,
+            lambda fields, seen, m: fields.settings.producer.acks if role_of(seen.actor) == "producer" else UNKNOWN,
         ),
         FieldRow(
             "timeout",
             lambda m: m.timeout_ms,
             lambda fields, seen, m: (
-                fields.settings.producer.request_timeout_ms if role_of(seen.actor) == "producer" else ANY
+                fields.settings.producer.request_timeout_ms if role_of(seen.actor) == "producer" else UNKNOWN
             ),
         ),
     ),
@@ -208,16 +208,18 @@ SENT: Mapping[type, tuple[FieldRow, ...]] = {
     Ping: (FieldRow("session", lambda m: m.session_id, _session),),
     StoreOps: (FieldRow("session", lambda m: m.session_id, _session),),
 }
-"""By request, as it is sent."""
+"""Request -> its judged fields."""
 OFTEN: Mapping[type, Callable[[Any], tuple[object, ...]]] = {
     Heartbeat: attrgetter("member_id", "generation", "instance_id"),
     OffsetCommit: attrgetter("member_id", "generation", "instance_id"),
     Produce: attrgetter("acks", "timeout_ms"),
     Fetch: attrgetter("max_wait_ms", "min_bytes", "max_bytes", "replica_id"),
 }
-"""Requests that are sent often -> what their rows read: right once is right until the sender joins, leaves or ends."""
+"""Frequent requests -> their judged fields. Equal fields are not judged again until the sender joins, leaves or ends.
+"""
 ALL_ROWS_EACH = 64
-"""Of so many fetches of a follower one is looked at whole, the others where they differ from the one before."""
+"""One of so many fetches of a follower is judged whole; the others are judged where they differ from the fetch before.
+"""
 _BY_A_FOLLOWER = (
     FieldRow("max wait", lambda m: m.max_wait_ms, _of_replicas("replica_fetch_wait_max_ms")),
     FieldRow("min bytes", lambda m: m.min_bytes, _of_replicas("replica_fetch_min_bytes")),
@@ -232,11 +234,11 @@ _BY_A_CONSUMER = (
 )
 
 
-_says_of_fetch = OFTEN[Fetch]
+_fields_of_fetch = OFTEN[Fetch]
 
 
 def _other_rows(rows: tuple[FetchPartition, ...], before: tuple[FetchPartition, ...]) -> tuple[FetchPartition, ...]:
-    """Those that say something else of a partition than the row in the same place did."""
+    """The rows that differ from the row at the same place."""
     return tuple(
         [
             row
@@ -253,7 +255,11 @@ def _other_rows(rows: tuple[FetchPartition, ...], before: tuple[FetchPartition, 
 
 
 class Fields(Checker):
-    """See the module. ``settings``: those in force; None: it is shown nothing."""
+    """Judges fields of requests and answers; see the module.
+
+    Args:
+        settings: the settings in force; without them nothing is judged.
+    """
 
     name = "fields"
     settings: Settings
@@ -261,8 +267,8 @@ class Fields(Checker):
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self.memberships: dict[ActorName, JoinedAs] = {}
-        self.handed_out: dict[ActorName, str] = {}
-        """Member id that a member must join with: it was told it, and nothing took it since."""
+        self.assigned_ids: dict[ActorName, str] = {}
+        """Member -> the assigned member id that it must join with."""
         self.registrations: dict[str, dict[int, None]] = {}
         """Broker -> zxids of its registrations."""
         self.controller_epochs: dict[str, int] = {}
@@ -270,22 +276,22 @@ class Fields(Checker):
         self.sessions: dict[ActorName, int] = {}
         """Client of the store -> its session."""
         self._versions: dict[TopicPartition, dict[int, PartitionState]] = {}
-        """What the store had of a partition, by version of its node."""
+        """Partition -> version of its node -> its state in the store."""
         self._deleted: dict[str, None] = {}
-        """Topics that anybody ever wanted deleted."""
+        """Topics with a deletion request at any time."""
         self._last_fetch: dict[tuple[ActorName, ActorName], tuple[Fetch, int]] = {}
-        """Follower and leader -> the last Fetch, and how many there were; at rest the same is sent again and again."""
+        """(follower, leader) -> (last Fetch, number of fetches). At rest the same Fetch is repeated."""
         self._right: dict[type, dict[ActorName, tuple[object, ...]]] = {kind: {} for kind in OFTEN}
-        """By request of ``OFTEN``: what its sender said last that was right."""
+        """Request type of ``OFTEN`` -> sender -> its last right values."""
         self._cached: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
-        """Broker -> partition -> leader and epoch, as it was told."""
+        """Broker -> partition -> (leader, epoch) in its metadata."""
         self._questions: dict[tuple[ActorName, int, int], str] = {}
-        """(coordinator, connection, request id) -> the group whose offsets are asked for."""
+        """(coordinator, connection, request id) -> the group of the OffsetFetch."""
         self._since_deleted: dict[str, dict[TopicPartition, None]] = {}
-        """Group that a coordinator began to delete -> partitions with a commit since. The records of the deletion may
-        be in the log although their coordinator died before it could tell."""
+        """Group that a coordinator began to delete -> partitions with a commit since. The deletion may be in the log
+        even if the coordinator stopped before it reported the deletion."""
         self._types: dict[str, str] = {}
-        """Group -> the protocol type that its last member joined with."""
+        """Group -> the protocol type of its last JoinGroup."""
         if settings is None:
             return
         self.settings = settings
@@ -296,11 +302,11 @@ class Fields(Checker):
             (received(JoinGroup), self._joins),
             (received(JoinGroupReply), self._joined),
             (received(OpenSessionReply), self._session_opened),
-            (received(LeaderAndIsr), self._told),
-            (received(UpdateMetadata), self._told),
-            (sent(MetadataReply), self._tells_leaders),
+            (received(LeaderAndIsr), self._ordered),
+            (received(UpdateMetadata), self._ordered),
+            (sent(MetadataReply), self._metadata_answered),
             (received(OffsetFetch), self._asked_for_offsets),
-            (sent(OffsetFetchReply), self._tells_offsets),
+            (sent(OffsetFetchReply), self._offsets_answered),
             (sent(DescribeGroupsReply), self._describes),
             (sent(AlterPartitionReassignmentsReply), self._knows_partitions),
             (sent(ElectLeadersReply), self._knows_partitions),
@@ -327,26 +333,26 @@ class Fields(Checker):
             return compare_all
 
         def compare(seen: Seen, fact: Send) -> None:
-            said = says(fact[4])
-            if before.get(seen[2]) != said and self._compare(seen, fact, rows):
-                before[seen.actor] = said
+            sent_value = says(fact[4])
+            if before.get(seen[2]) != sent_value and self._compare(seen, fact, rows):
+                before[seen.actor] = sent_value
 
         return compare
 
     def _compare(self, seen: Seen, fact: Send, rows: tuple[FieldRow, ...]) -> bool:
         message, is_right = fact.message, True
         for row in rows:
-            said, right = row.said(message), row.right(self, seen, message)
-            if right is not ANY and said != right:
-                self._say(seen, fact, row.name, said, right)
+            sent_value, right = row.sent_value(message), row.right(self, seen, message)
+            if right is not UNKNOWN and sent_value != right:
+                self._say(seen, fact, row.name, sent_value, right)
                 is_right = False
         return is_right
 
-    def _say(self, seen: Seen, fact: Wired, field: str, said: object, right: object) -> None:
+    def _say(self, seen: Seen, fact: Wired, field: str, sent_value: object, right: object) -> None:
         api = type(fact.message).__name__
         to = fact.to if isinstance(fact, Send) else seen.actor
         by = seen.actor if isinstance(fact, Send) else fact.peer
-        text = f"{by} sent {to} a {api} whose {field} is {said}, instead of {right}"
+        text = f"{by} sent {to} a {api} whose {field} is {sent_value}, instead of {right}"
         self.violation(seen, "wrong", (by, api, field), text)
 
     # --- members -----------------------------------------------------------------------------------------------
@@ -356,21 +362,21 @@ class Fields(Checker):
 
     def _joined(self, seen: Seen, fact: Received) -> None:
         reply: JoinGroupReply = fact.message
-        self.handed_out.pop(seen.actor, None)
+        self.assigned_ids.pop(seen.actor, None)
         self._member_changed(seen.actor)
         if reply.error is ErrorCode.NONE:
             self.memberships[seen.actor] = JoinedAs(reply.member_id, reply.generation, reply.protocol_name)
         elif reply.error is ErrorCode.MEMBER_ID_REQUIRED:
-            self.handed_out[seen.actor] = reply.member_id
+            self.assigned_ids[seen.actor] = reply.member_id
 
     def _leaves(self, seen: Seen, fact: Send) -> None:
-        self.handed_out.pop(seen.actor, None)
+        self.assigned_ids.pop(seen.actor, None)
         self.memberships.pop(seen.actor, None)
         self._member_changed(seen.actor)
 
     def _lost_connection(self, seen: Seen, fact: Hangup | LinkDown) -> None:
-        if seen.actor in self.handed_out and self.settings.profile(seen.actor).release == FORGETS_ITS_MEMBER_ID:
-            del self.handed_out[seen.actor]
+        if seen.actor in self.assigned_ids and self.settings.profile(seen.actor).release == FORGETS_ITS_MEMBER_ID:
+            del self.assigned_ids[seen.actor]
 
     def _member_changed(self, actor: ActorName) -> None:
         for kind in (Heartbeat, OffsetCommit):
@@ -380,11 +386,11 @@ class Fields(Checker):
 
     def _fetches(self, seen: Seen, fact: Send) -> None:
         request: Fetch = fact[4]
-        said, before = _says_of_fetch(request), self._right[Fetch]
-        if before.get(seen[2]) != said:
+        sent_value, before = _fields_of_fetch(request), self._right[Fetch]
+        if before.get(seen[2]) != sent_value:
             rows = _BY_A_FOLLOWER if role_of(seen.actor) == "broker" else _BY_A_CONSUMER
             if self._compare(seen, fact, rows):
-                before[seen.actor] = said
+                before[seen.actor] = sent_value
         if request.replica_id >= 0:
             self._fetches_to_copy(seen, fact, request)
 
@@ -408,16 +414,16 @@ class Fields(Checker):
 
     # --- controllers -------------------------------------------------------------------------------------------
 
-    def _told(self, seen: Seen, fact: Received) -> None:
-        """What a controller says of partitions is what the store had in the version that it names."""
+    def _ordered(self, seen: Seen, fact: Received) -> None:
+        """Judge that a controller sends the store's state of the version it names."""
         for row in fact.message.partition_states:
             at = (row.topic_name, row.partition_index)
             state = self._versions.get(at, {}).get(row.zk_version)
             if state is None or row.leader < -1 or row.leader_epoch != state.leader_epoch:
                 continue
-            said, right = (row.leader, row.isr), (state.leader, state.isr)
-            if said != right:
-                self._say(seen, fact, f"leader and ISR of {at[0]}-{at[1]}", said, right)
+            sent_value, right = (row.leader, row.isr), (state.leader, state.isr)
+            if sent_value != right:
+                self._say(seen, fact, f"leader and ISR of {at[0]}-{at[1]}", sent_value, right)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         deleted = fact.what == "deleted"
@@ -454,7 +460,7 @@ class Fields(Checker):
         for at in fact.gone:
             cache.pop(at, None)
 
-    def _tells_leaders(self, seen: Seen, fact: Send) -> None:
+    def _metadata_answered(self, seen: Seen, fact: Send) -> None:
         cache = self._cached.get(seen.actor)
         if cache is None:
             return
@@ -468,7 +474,7 @@ class Fields(Checker):
     def _asked_for_offsets(self, seen: Seen, fact: Received) -> None:
         self._questions[seen.actor, fact.connection, fact.request_id] = fact.message.group
 
-    def _tells_offsets(self, seen: Seen, fact: Send) -> None:
+    def _offsets_answered(self, seen: Seen, fact: Send) -> None:
         group = self._questions.pop((seen.actor, fact.connection, fact.request_id), "")
         known = self.panel.groups.get(group)
         if known is None or known.coordinator != seen.actor:
@@ -505,7 +511,7 @@ class Fields(Checker):
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        tables: tuple[dict[ActorName, Any], ...] = (self.memberships, self.handed_out, self.sessions)
+        tables: tuple[dict[ActorName, Any], ...] = (self.memberships, self.assigned_ids, self.sessions)
         for known in (*tables, *self._right.values()):
             for actor in [actor for actor in known if host_of(actor) == fact.host]:
                 del known[actor]

@@ -1,36 +1,25 @@
-"""Groups and their members do what they must in time: during faults, too, where no fault hits those who are needed.
+"""Groups and members do their duties in time, even during faults.
 
-Each obligation has a bound from the settings in force. Its clock runs while all hosts that it needs are up, and no
-fault hits them or the links between them. "Log" stands for the leader and the ISR of the group's log, which has
-``min.insync.replicas``.
+A duty's clock runs while its hosts are up, and no fault hits them or their
+links. The bounds come from the settings:
 
-===================  =======================================================  =====================================
-kind                 obligation                                               needs; bound
-===================  =======================================================  =====================================
-member-kept          the id of a process that is down, closed, cut off or      coordinator; session timeout, after
-                     without polls leaves a group that waits for no joins      polls max.poll.interval.ms more
-join-unfinished      a JoinGroup that the coordinator read is answered: when   coordinator (for a record: log);
-                     all joined, an id that was handed out has expired, or     nothing, the session timeout, the
-                     a record is written; else with the join phase             request timeout; rebalance timeout
-closed-early         who closes awaits its coordinator's answers               coordinator; 30 s, request timeout
-sync-unfinished      a generation gets its leader's assignment, or ends       coordinator, log, leader; request
-                                                                              timeout, work
-not-rejoined         a member that the coordinator does not have joins        coordinator, log, member; request
-                                                                              timeout twice; after a lost join
-                                                                              the rebalance timeout more
-not-taken            a Stable member takes the partitions that it is given    member; max.poll.interval.ms
-no-position          it gets its position in those that it owns                as for records-unread; request timeout
-                                                                              twice
-records-unread       a Stable member reads on in partitions that it owns      coordinator, member, the partition's
-                                                                              ISR; request timeout, work: two
-                                                                              polls' of a member that does none
-offsets-uncommitted  a Stable member with enable.auto.commit commits          coordinator, log, member; interval,
-                                                                              request timeout, work
-===================  =======================================================  =====================================
+- member-kept: the id of a dead, isolated or silent member leaves its group
+  (session timeout).
+- join-unfinished: a JoinGroup is answered (rebalance timeout).
+- closed-early: a closing member waits for its coordinator's answers.
+- sync-unfinished: a generation gets its leader's assignment, or ends.
+- not-rejoined: a member without a place in the group rejoins.
+- not-taken: a Stable member adopts its assignment
+  (``max.poll.interval.ms``).
+- no-position: it gets its positions.
+- records-unread: it reads on.
+- offsets-uncommitted: with ``enable.auto.commit`` it commits.
 
-Exempt from not-rejoined: Streams; from offsets-uncommitted: Streams and KIP-333's members, which have
-``max.poll.interval.ms`` more for records-unread, too; from that: paused partitions. Source: Kafka 3.4
-``GroupCoordinator``, ``AbstractCoordinator``, ``ConsumerCoordinator``.
+Exempt from not-rejoined: Streams. From offsets-uncommitted: Streams, and
+members in KIP-333's mode. From records-unread: paused partitions.
+
+Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
+``ConsumerCoordinator``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -64,16 +53,16 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_US = 4_000_000
 MARGIN_US = 30_000_000
-"""Reconnects, retries, elections of the group's log and the draws of a calm machine."""
+"""Time for reconnects, retries, elections of the group's log and the draws of a calm host, in us."""
 POLLS_OF_A_FETCH = 20
-"""How many polls one partition's part of a fetch may take."""
+"""Number of polls for one partition's part of a fetch."""
 EARLY = 0.99
 CLOSE_US = 30_000_000
-"""How long close() takes at most, whatever is unanswered."""
+"""Longest time of close(), in us."""
 GRACE_US = 5_000_000
-"""How late a coordinator's timers and clock may be."""
-CUTS = ("isolate", "split")
-"""Faults under which nothing passes a link."""
+"""Longest delay of a coordinator's timers and clock, in us."""
+ISOLATING = ("isolate", "split")
+"""Faults under which a link delivers nothing."""
 SILENT = "stop-polling"
 """A fault under which an application does not poll."""
 _DRAWS = (
@@ -92,12 +81,11 @@ _US = 1_000
 
 @frozen(kw_only=True)
 class GroupTimes:
-    """What a group's settings allow its members, the longest of them: in microseconds.
+    """The longest times that a group's settings allow its members, in us.
 
-    ``poll_us``, ``records_us``: what the application does between two polls, and how much of that it does for the
-    records alone. ``calls_us``: one call of each callback, and what else a rebalance waits for. ``commits``: by host,
-    whether it commits by interval; "" stands for members that come later. ``reads``: whether they read and
-    commit alone: not in Streams, nor with KIP-333.
+    ``poll_us``, ``records_us``: the application's work between two polls, and its part for records. ``calls_us``: one
+    call of each callback, and other waits of a rebalance. ``commits``: by host, whether it commits by interval; ""
+    stands for later members. ``reads``: whether members read and commit alone: not in Streams, nor with KIP-333.
     """
 
     session_us: int = 45_000_000
@@ -122,7 +110,11 @@ _KEYS = {
 
 
 class GroupDuties(Checker):
-    """See the module. ``times``: by group; a group without has Kafka's defaults."""
+    """Judges the duties of groups and members; see the module.
+
+    Args:
+        times: group -> its times; other groups have Kafka's defaults.
+    """
 
     name = "group-progress"
 
@@ -130,32 +122,32 @@ class GroupDuties(Checker):
         super().__init__()
         self._times = dict(times or {})
         self._faults: dict[int, tuple[int, FaultApplied]] = {}
-        """Entry of the plan that lasts -> since when, and what it is."""
+        """Lasting plan entries -> (start in us, the fault)."""
         self._changed_us: dict[TopicPartition, int] = {}
-        """When the store last changed a partition, or somebody began to lead it."""
+        """Time at which the store last changed a partition, or a broker became its leader, in us."""
         self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
-        """Where the last member that read a partition stands, and since when."""
+        """(group, partition) -> (position of its last reader, time of its last progress in us)."""
         self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
-        """Since when records are behind that, at the latest."""
+        """Time since which records wait after that position, at the latest, in us."""
         self._worked_us: dict[ActorName, int] = {}
-        """When a member last ended work on records."""
-        self._owed: dict[tuple[ActorName, TopicPartition], tuple[int, int, int]] = {}
-        """Work that is not committed: since when, up to which offset then, and now."""
+        """Time at which a member last finished work on records, in us."""
+        self._uncommitted: dict[tuple[ActorName, TopicPartition], tuple[int, int, int]] = {}
+        """Uncommitted work: (start in us, end offset at the start, end offset now)."""
         self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
-        """Members that their coordinator does not have -> which, in which life of theirs, and since when."""
+        """Members unknown to their coordinator -> (coordinator, the member's life, start in us)."""
         self._lost_join_us: dict[ActorName, int] = {}
-        """When a member was last seen waiting for the answer to a join that may be lost."""
+        """Time at which a member last waited for the answer to a join that may be lost, in us."""
         self._closed_us: dict[str, tuple[int, int]] = {}
-        """When a host that was asked to close had closed, and how long that took."""
+        """Host that was asked to close -> (time at which it had closed, duration), in us."""
         self._idle: dict[tuple[GroupId, TopicPartition], None] = {}
-        """Where records waited at the last disturbance after ``Healed``, and nobody moved on since."""
+        """Partitions with waiting records at the last disturbance after ``Healed``, and without progress since."""
         self._disturbed_us: int | None = None
         self._judges_us: dict[GroupId, int] = {}
-        """When work on records of ``_idle`` is overdue at the latest."""
-        self._said: dict[tuple[str, str, str], None] = {}
-        """What is overdue and was said."""
+        """Latest time at which the work on ``_idle`` is overdue, in us."""
+        self._reported: dict[tuple[str, str, str], None] = {}
+        """Overdue duties that were reported."""
         self._overdue: dict[tuple[str, str, str], None] = {}
-        """What is overdue at this look."""
+        """Overdue duties at this look."""
         self.looks_us = 0
         self.on = {
             FaultApplied: self._applied,
@@ -184,14 +176,14 @@ class GroupDuties(Checker):
         self._faults.pop(fact.index, None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        for key in [key for key in self._owed if host_of(key[0]) == fact.host]:
-            del self._owed[key]
+        for key in [key for key in self._uncommitted if host_of(key[0]) == fact.host]:
+            del self._uncommitted[key]
 
     def _closed(self, seen: Seen, fact: HostClosed) -> None:
         self._closed_us[fact.host] = seen.at_us, fact.took_us
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
-        """A closing member awaits the answers that its coordinator owes, until its timeout is over."""
+        """Judge closing members: each awaits its coordinator's answers until its timeout."""
         host, coordinator, request_us = host_of(fact.client), host_of(seen.actor), self._of(fact.group).request_us
         closed_us, took_us = self._closed_us.get(host, (0, CLOSE_US))
         if not self.panel.is_down(host) or took_us >= min(CLOSE_US, request_us) * EARLY:
@@ -205,7 +197,7 @@ class GroupDuties(Checker):
             self.violation(seen, "closed-early", (fact.group, fact.client), text)
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
-        """The slower of what was and what is counts."""
+        """The slower of the old and the new setting counts."""
         group = self.panel.memberships.group_of.get(fact.host, "")
         times = self._of(group)
         for setting in fact.settings:
@@ -229,12 +221,12 @@ class GroupDuties(Checker):
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in self.panel.gained:
-            self._owed.pop((seen.actor, at), None)
+            self._uncommitted.pop((seen.actor, at), None)
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         at = (fact.topic, fact.partition)
-        self._owed.pop((seen.actor, at), None)
-        if fact.offset > self._reached.get((fact.group, at), (0, 0))[0]:  # a reset that skips what waited
+        self._uncommitted.pop((seen.actor, at), None)
+        if fact.offset > self._reached.get((fact.group, at), (0, 0))[0]:  # a reset may skip the waiting records
             self._idle.pop((fact.group, at), None)
         self._reached[fact.group, at] = fact.offset, seen.at_us
 
@@ -243,28 +235,30 @@ class GroupDuties(Checker):
         self._reached[fact.group, at] = fact.last, seen.at_us
         self._idle.pop((fact.group, at), None)
         self._worked_us[seen.actor] = seen.at_us
-        owed = self._owed.get((seen.actor, at))
-        self._owed[seen.actor, at] = (seen.at_us, fact.last, fact.last) if owed is None else (*owed[:2], fact.last)
+        uncommitted = self._uncommitted.get((seen.actor, at))
+        self._uncommitted[seen.actor, at] = (
+            (seen.at_us, fact.last, fact.last) if uncommitted is None else (*uncommitted[:2], fact.last)
+        )
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         at = (fact.topic, fact.partition)
         for holding in self.panel.holdings.values():
             if holding.member_id == fact.member_id:
-                owed = self._owed.get((holding.actor, at))
-                if owed is not None and fact.offset >= owed[2]:
-                    del self._owed[holding.actor, at]
-                elif owed is not None and fact.offset >= owed[1]:
-                    self._owed[holding.actor, at] = seen.at_us, owed[2], owed[2]
+                uncommitted = self._uncommitted.get((holding.actor, at))
+                if uncommitted is not None and fact.offset >= uncommitted[2]:
+                    del self._uncommitted[holding.actor, at]
+                elif uncommitted is not None and fact.offset >= uncommitted[1]:
+                    self._uncommitted[holding.actor, at] = seen.at_us, uncommitted[2], uncommitted[2]
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
         at = (fact.topic, fact.partition)
-        for key in [key for key in self._owed if key[1] == at]:
-            del self._owed[key]
+        for key in [key for key in self._uncommitted if key[1] == at]:
+            del self._uncommitted[key]
 
     # --- after the faults ----------------------------------------------------------------------------------------
 
     def _disturbed(self, seen: Seen, fact: object) -> None:
-        """From now on it is seen whether groups go on where records wait."""
+        """From now on each group must make progress where records wait."""
         if (self._disturbed_us is None and type(fact) is not Healed) or not disturbs(fact):
             return
         self._disturbed_us, self._judges_us = seen.at_us, {}
@@ -276,26 +270,26 @@ class GroupDuties(Checker):
         return self._reached.get(key, (0, 0))[0] < self.panel.logs.of(key[1]).records.end
 
     def _waited_for(self) -> list[tuple[GroupId, TopicPartition]]:
-        """Where a group has yet to go on, or to begin."""
-        there = [each for each in self.panel.holdings.values() if host_of(each.actor) not in self.panel.away]
-        owned = [(each.group, at) for each in there for at in each.owned]
+        """Partitions where a group has yet to make or begin progress."""
+        running = [each for each in self.panel.holdings.values() if host_of(each.actor) not in self.panel.away]
+        owned = [(each.group, at) for each in running for at in each.owned]
         new = [key for key in owned if key not in self._reached]
         return [key for key in (*self._idle, *new) if self._lags(key) and self.panel.running_members(key[0])]
 
     @property
     def satisfied(self) -> bool:
-        """Whether each group has gone on, since the last disturbance, where records waited; never before ``Healed``."""
+        """Whether each group made progress since the last disturbance where records waited; False before ``Healed``."""
         return self._disturbed_us is not None and not self._waited_for()
 
     @property
     def judges_at_us(self) -> int | None:
-        """When the last of these is overdue; members too slow for ``max.poll.interval.ms`` may rebalance for ever."""
+        """Latest time at which these are overdue. Members slower than ``max.poll.interval.ms`` never settle."""
         return max([self._judges_us.get(name, 0) for name, _ in self._waited_for()], default=None)
 
-    # --- looking -----------------------------------------------------------------------------------------------
+    # --- judging -----------------------------------------------------------------------------------------------------
 
     def finish(self, at_us: int) -> None:
-        """Look once more."""
+        """Judge the duties that are still open."""
         if self.panel.now is not None:
             self.look(self.panel.now._replace(at_us=at_us))
 
@@ -303,7 +297,7 @@ class GroupDuties(Checker):
         return self._times.get(group) or GroupTimes()
 
     def look(self, seen: Seen) -> None:
-        """Judge whom nothing disturbs."""
+        """Judge the groups whose coordinator is undisturbed."""
         self.looks_us = seen.at_us + LOOK_EVERY_US
         self._overdue = {}
         for name, watched in self.panel.groups.items():
@@ -321,63 +315,65 @@ class GroupDuties(Checker):
                 self._look_at_waits(seen, name, host_of(coordinator), times)
             for actor in self.panel.running_members(name):
                 self._look_at_member(seen, name, group, actor, times)
-        self._said = {key: None for key in self._said if key in self._overdue}
+        self._reported = {key: None for key in self._reported if key in self._overdue}
 
     def _is_over(
         self, seen: Seen, kind: str, who: tuple[str, str], since_us: Iterable[int], bound_us: int, text: str
     ) -> None:
-        """Say so if all that an obligation needs has been there for longer than its bound."""
+        """Report a duty whose hosts have all been undisturbed for longer than its bound."""
         begun_us = max(since_us)
         if seen.at_us <= begun_us + bound_us:
             return
         key = (kind, *who)
         self._overdue[key] = None
-        if key not in self._said:
-            self._said[key] = None
+        if key not in self._reported:
+            self._reported[key] = None
             names = tuple(name for name in who if name)
-            told = f"{text} for more than {bound_us / 1e6:g} s, though nothing hindered it since {begun_us / 1e6:g} s"
-            self.violation(seen, kind, names, told, liveness=True)
+            more = f"{text} for more than {bound_us / 1e6:g} s, though nothing hindered it since {begun_us / 1e6:g} s"
+            self.violation(seen, kind, names, more, liveness=True)
 
     def _undisturbed_us(self, *hosts: str) -> int | None:
         return self.panel.disturbances.undisturbed_since_us(hosts)
 
     def _log_us(self, group: GroupId, *hosts: str) -> int | None:
-        """Since when these hosts and the group's log work undisturbed, and records of it are committed."""
+        """Time since which these hosts work undisturbed and the group's log commits records, in us."""
         log = self.panel.log_of(group)
         return self._undisturbed_us(*hosts) if log is None else self._writable_us(log, *hosts)
 
     def _writable_us(self, at: TopicPartition, *hosts: str) -> int | None:
-        """Since when a replicated partition is led and has enough in sync, all undisturbed with these hosts."""
+        """Time since which a replicated partition has a leader and enough replicas in sync, all undisturbed, in us."""
         state = self.panel.states.get(at)
         leader = self.panel.leaders.get(at)
-        if state is None or leader is None or len(state.isr) < self.panel.min_insync.of(at) or self._is_unheard(at):
+        if state is None or leader is None or len(state.isr) < self.panel.min_insync.of(at) or self._is_unknown_isr(at):
             return None
         since_us = self._undisturbed_us(*hosts, host_of(leader), *[broker_host(broker) for broker in state.isr])
         return None if since_us is None else max(since_us, self._changed_us.get(at, 0))
 
-    def _is_unheard(self, at: TopicPartition) -> bool:
-        """Whether the leader waits for an ISR that the store has already: see ``unheard_isrs``."""
-        unheard = self.panel.unheard.of(at)
-        return unheard is not None and unheard.leader_waits
+    def _is_unknown_isr(self, at: TopicPartition) -> bool:
+        """Whether the leader waits for an ISR that is in the store already; see ``unknown_isrs``."""
+        unknown = self.panel.unknown_isrs.of(at)
+        return unknown is not None and unknown.leader_waits
 
     # --- rules -------------------------------------------------------------------------------------------------
 
     def _look_at_members(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        """Whether the coordinator keeps ids of processes that are not there any more."""
+        """Judge whether the coordinator keeps ids of dead processes."""
         coordinator = host_of(group.speaker[0])
         able_us = self._undisturbed_us(coordinator)
         if able_us is None or group.state not in ("Stable", "CompletingRebalance"):
             return
         for member_id, entry in group.entries.items():
-            gone_us = self._gone_us(entry, coordinator, times)
-            if gone_us is not None:
-                since_us = (gone_us, entry.since_us, group.since_us, able_us)
-                text = f"{coordinator} kept {member_id} in group {name}, whose process is gone or silent,"
+            silent_us = self._silent_us(entry, coordinator, times)
+            if silent_us is not None:
+                since_us = (silent_us, entry.since_us, group.since_us, able_us)
+                text = f"{coordinator} kept {member_id} in group {name}, whose process is dead or silent,"
                 bound_us = times.session_us + times.session_us // 10 + GRACE_US
                 self._is_over(seen, "member-kept", (name, member_id), since_us, bound_us, text)
 
-    def _gone_us(self, entry: MemberEntry, coordinator: str, times: GroupTimes) -> int | None:
-        """Since when no heartbeat of the process can come to the coordinator; None: it can, or nothing is known."""
+    def _silent_us(self, entry: MemberEntry, coordinator: str, times: GroupTimes) -> int | None:
+        """Time since which no heartbeat of the process reaches the coordinator, in us; None: one may, or nothing is
+        known.
+        """
         if not entry.actor:
             return None
         host = host_of(entry.actor)
@@ -385,12 +381,12 @@ class GroupDuties(Checker):
         if ended_us is not None:
             slowed_us = self.panel.disturbances.links_free_since_us((host, coordinator))
             return None if slowed_us is None else max(ended_us, slowed_us)
-        ways = [at_us for at_us, fault in self._faults.values() if _cuts(fault, host, coordinator)]
+        ways = [at_us for at_us, fault in self._faults.values() if _isolates(fault, host, coordinator)]
         silent = [at_us for at_us, each in self._faults.values() if (each.kind, each.links) == (SILENT, ((host, ""),))]
         return min([*ways, *[at_us + times.rebalance_us for at_us in silent]], default=None)
 
     def _look_at_joins(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        """Whether joins wait for their answer longer than a join phase, or the write of a record, may last."""
+        """Judge whether a join waits longer than a join phase, or the write of a record, may last."""
         coordinator = host_of(group.speaker[0])
         joins = {
             join.member_id: max(join.since_us, group.since_us)
@@ -418,7 +414,9 @@ class GroupDuties(Checker):
         self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us + GRACE_US, text)
 
     def _look_at_sync(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        """The leader waits in COMPLETING_REBALANCE for nobody; while the group does, it waits for the leader."""
+        """Judge the sync phase: the leader in COMPLETING_REBALANCE waits for no member, and the group waits for the
+        leader.
+        """
         entry = group.entries.get(group.leader)
         progress = None if entry is None else self.panel.memberships.members.get(entry.actor)
         coordinator = host_of(group.speaker[0])
@@ -434,7 +432,7 @@ class GroupDuties(Checker):
             self._is_over(seen, "sync-unfinished", (name, ""), (able_us, begun_us), bound_us, text)
 
     def _look_at_waits(self, seen: Seen, name: GroupId, coordinator: str, times: GroupTimes) -> None:
-        """Whether owners take what they are given, and get a position there."""
+        """Judge whether owners adopt their partitions and get a position."""
         interruptions = self.panel.interruptions
         for key in [key for key in interruptions.services if key[0] == name]:
             (cause, actor), at = interruptions.now(key), key[1]
@@ -459,14 +457,14 @@ class GroupDuties(Checker):
             return
         if not self.panel.memberships.has(name, actor):
             if not times.streams:
-                self._look_at_ousted(seen, name, group, actor, times)
+                self._look_at_removed(seen, name, group, actor, times)
             return
         self._not_in.pop(actor, None)
         holding = self.panel.holdings.get(actor)
-        if group.state == "Stable" and progress.state == MEMBER and holding is not None and not holding.gone:
+        if group.state == "Stable" and progress.state == MEMBER and holding is not None and not holding.has_left:
             self._look_at_work(seen, name, group, holding, times, max(group.since_us, progress.since_us))
 
-    def _look_at_ousted(
+    def _look_at_removed(
         self, seen: Seen, name: GroupId, group: CoordinatorsGroup, actor: ActorName, times: GroupTimes
     ) -> None:
         coordinator, progress = host_of(group.speaker[0]), self.panel.memberships.members[actor]
@@ -485,7 +483,7 @@ class GroupDuties(Checker):
             self._lost_join_us[actor] = seen.at_us
         else:
             since_us = max(since_us, self._lost_join_us.get(actor, 0))
-        text = f"{actor} did not join group {name} again at {coordinator}"
+        text = f"{actor} did not rejoin group {name} at {coordinator}"
         self._is_over(seen, "not-rejoined", (name, actor), (since_us,), bound_us, text)
 
     def _leads(self, host: str, log: TopicPartition) -> bool:
@@ -497,16 +495,17 @@ class GroupDuties(Checker):
         coordinator, host = host_of(group.speaker[0]), host_of(holding.actor)
         commits = times.reads and times.commits.get(host, times.commits.get("", True))
         able_us = self._log_us(name, coordinator, host) if commits else None
-        busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # or it leaves the group
+        busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # or the member leaves the group
         batches_us = busy_us + len(holding.owned) * POLLS_OF_A_FETCH * times.records_us
-        elsewhere_us = 0 if times.reads else times.rebalance_us  # restores, buffers, ranges of other members
+        # restoring tasks, buffered records, ranges of other members
+        elsewhere_us = 0 if times.reads else times.rebalance_us
         for at in holding.owned:
             where = f"{at[0]}-{at[1]}"
-            owed = self._owed.get((holding.actor, at))
-            if able_us is not None and owed is not None:
-                text = f"{holding.actor} did not commit offset {owed[1]} of {where}"
+            uncommitted = self._uncommitted.get((holding.actor, at))
+            if able_us is not None and uncommitted is not None:
+                text = f"{holding.actor} did not commit offset {uncommitted[1]} of {where}"
                 bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US
-                begun_us = (owed[0], able_us, since_us)
+                begun_us = (uncommitted[0], able_us, since_us)
                 self._is_over(seen, "offsets-uncommitted", (name, where), begun_us, bound_us, text)
             key = name, at
             serves = key in self._reached and (not times.streams or self.panel.interruptions.is_well(key))
@@ -528,13 +527,13 @@ class GroupDuties(Checker):
                 self._judges_us[name] = min(latest_us, max(idle_us) + bound_us + 1)
 
     def _is_paused(self, host: str) -> bool:
-        """Whether the plan pauses partitions of this member, or of one that is named by its role."""
+        """Whether the plan pauses partitions of this member, or of a member named by its role."""
         pauses = [fault.text for _, fault in self._faults.values() if fault.kind == "pause-partitions"]
         paused = [words.partition(" pauses ")[0] for words in pauses]
         return any(who == host or " " in who for who in paused)
 
     def _readable_us(self, at: TopicPartition, *hosts: str) -> int | None:
-        """Since when records of a partition are committed and can be fetched by one of these hosts."""
+        """Time since which records of a partition are committed and readable by one of these hosts, in us."""
         if at in self.panel.states:
             return self._writable_us(at, *hosts)
         history = self.panel.interruptions.leaders.get(at)
@@ -545,7 +544,7 @@ class GroupDuties(Checker):
 
 
 def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
-    """What the settings of a scenario's groups and their members allow."""
+    """The times that the settings of a scenario's groups allow."""
     delay_ms = configured(BrokerConfig(), scenario.brokers.config).group_initial_rebalance_delay_ms
     drawn = [how.most for name in _DRAWS if (how := scenario.draws.of(name)) is not None]
     poll_us = getattr(scenario.draws.of(DrawName.POLL_WORK), "most", 0)
@@ -578,9 +577,9 @@ def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
     return found
 
 
-def _cuts(fault: FaultApplied, one: str, other: str) -> bool:
-    """Whether nothing passes between these two hosts."""
-    if fault.kind not in CUTS or "hears nothing of" in fault.text:  # (one side is heard)
+def _isolates(fault: FaultApplied, one: str, other: str) -> bool:
+    """Whether a fault stops all packets between these two hosts."""
+    if fault.kind not in ISOLATING or "hears nothing of" in fault.text:  # packets pass in one direction
         return False
     ends = {one, other}
     return any({first, second} == ends or (first in ends and not second) for first, second in fault.links)

@@ -1,8 +1,11 @@
-"""An idempotent producer's batch is in a log once, however often it was sent.
+"""An idempotent producer's batch is in a log once (KIP-98).
 
-Theory (KIP-98). A batch carries the producer's id, its epoch and the sequence number of its first record. A leader that
-finds it among the producer's last five batches does not append it again. So a leader never appends a batch while its
-log has that batch: records of the term and at the offsets that it was appended with.
+A batch carries the producer's id, its epoch and the sequence number of its
+first record. A leader that finds the batch among the producer's last five
+does not append it again. So no leader appends a batch that its log
+contains: records of the same term at the same offsets.
+
+Kind: appended-twice. Source: KIP-98; Kafka's ``ProducerStateManager``.
 """
 
 from kemu.emulator.checkers.base import Checker
@@ -13,23 +16,23 @@ from kemu.protocol.notes.groups import RecordsAppended
 from kemu.protocol.notes.replication import NodeWritten
 
 KEPT = 64
-"""Batches per producer that are remembered; more than any client has in flight."""
+"""Number of batches kept for a producer; more than any client has in flight."""
 
 
 class Idempotence(Checker):
-    """No batch of an idempotent producer is appended twice."""
+    """Judges appends of idempotent producers; see the module."""
 
     name = "idempotence"
 
     def __init__(self) -> None:
         super().__init__()
         self._batches: dict[TopicPartition, dict[tuple[int, int], dict[int, Run]]] = {}
-        """Partition -> (producer id, epoch) -> sequence of the first record -> the batch."""
+        """Partition -> (producer id, epoch) -> sequence number of the first record -> the batch."""
         self.on = {RecordsAppended: self._appended, NodeWritten: self._written}
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if fact.producer_id < 0 or not self.panel.logs.counts:
-            return  # it is deposed and does not know it, or its topic is deleted
+        if fact.producer_id < 0 or not self.panel.logs.appended_to_log:
+            return  # The leader is deposed and does not know it, or its topic is deleted.
         at, log, end = (fact.topic, fact.partition), self.panel.logs.appended_to.records, fact.base_offset + fact.count
         batches = self._batches.setdefault(at, {}).setdefault((fact.producer_id, fact.producer_epoch), {})
         before = batches.pop(fact.sequence, None)
@@ -37,7 +40,7 @@ class Idempotence(Checker):
             name = f"{fact.topic}-{fact.partition}"
             text = (
                 f"{seen.actor} appended a batch of producer {fact.producer_id} (sequence {fact.sequence}) to {name} at "
-                f"{fact.base_offset}, which is there at {before[0]} already"
+                f"{fact.base_offset}; the log has it at {before[0]} already"
             )
             self.violation(seen, "appended-twice", (name, seen.actor), text)
         batches[fact.sequence] = (fact.base_offset, end, log.term_at(fact.base_offset))

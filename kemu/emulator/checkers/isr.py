@@ -1,19 +1,18 @@
-"""Who counts as in sync, who closes, and what counts as committed: what must never be.
+"""The ISR, controlled shutdown, and the meaning of "committed".
 
-=======================  =========================================================================================
-kind                     rule
-=======================  =========================================================================================
-acknowledged-by-too-few  what a producer with acks=all was told of was appended while its leader had at least
-                         ``min.insync.replicas`` members in the ISR, as the leader knew it
-shrunk-in-sync           a member that has everything, as a high watermark at the log's end says, stays in the ISR,
-                         however long ago it asked (KAFKA-7152)
-joined-while-closing     a broker that closes, and from which the controller took a leadership for that, does not join
-                         the ISR of its successor before its next start
-leadership-kept          a broker that closes leads nothing that another broker could lead at each answer to it
-watermark-at-start       a broker that restarts takes no more for committed than any leader ever did
-=======================  =========================================================================================
+- acknowledged-by-too-few: records acknowledged with acks=all were appended
+  while the leader's ISR had ``min.insync.replicas`` members.
+- shrunk-in-sync: a replica that has every record (the high watermark is at
+  the log's end) stays in the ISR, however long ago it fetched (KAFKA-7152).
+- joined-while-closing: a closing broker that transferred a leadership does
+  not join its successor's ISR before its next start.
+- leadership-kept: a closing broker leads no partition that another broker
+  could lead at each answer to it.
+- watermark-at-start: a restarted broker has no higher watermark than any
+  leader ever had.
 
-Source: Kafka 3.4 ``Partition.maybeShrinkIsr``, ``ReplicaManager.makeFollowers`` (no fetcher is added during shutdown),
+Source: Kafka 3.4 ``Partition.maybeShrinkIsr``,
+``ReplicaManager.makeFollowers`` (no fetcher is added during shutdown),
 ``KafkaController.doControlledShutdown``, ``LogManager`` (checkpoints).
 """
 
@@ -37,36 +36,37 @@ from kemu.protocol.notes.replication import (
 ALL = -1
 
 
-class _Office:
-    """A leader of a partition: its log's end, and its ISR as it knows it."""
+class _Leadership:
+    """The end of a leader's log, and the ISR that the leader knows."""
 
-    __slots__ = ("end", "is_whole", "members")
+    __slots__ = ("end", "is_replicated", "members")
 
     def __init__(self, members: tuple[int, ...], end: int) -> None:
         self.members = members
         self.end = end
-        self.is_whole = False
-        """Its high watermark reached its log's end, and nothing was appended since: it knows that all have all."""
+        self.is_replicated = False
+        """Whether the high watermark reached the log's end, and nothing was appended since: every replica has every
+        record."""
 
 
 class Isr(Checker):
-    """See the module."""
+    """Judges leaders and closing brokers; see the module."""
 
     name = "isr"
 
     def __init__(self) -> None:
         super().__init__()
-        self._offices: dict[tuple[ActorName, TopicPartition], _Office] = {}
-        self._asked_less: dict[ActorName, None] = {}
-        """Producers that do not ask for all in-sync replicas."""
-        self._thin: dict[TopicPartition, list[tuple[int, int, int, int]]] = {}
-        """Appended with too few in the ISR: (first offset, last + 1, how many there were, how many were asked for)."""
+        self._leaderships: dict[tuple[ActorName, TopicPartition], _Leadership] = {}
+        self._weak_acks: dict[ActorName, None] = {}
+        """Producers with acks other than all."""
+        self._under_replicated: dict[TopicPartition, list[tuple[int, int, int, int]]] = {}
+        """Partition -> appends with too few in the ISR: (first offset, last + 1, ISR members, required members)."""
         self._closing: dict[int, tuple[int, dict[TopicPartition, None]]] = {}
-        """Broker that the controller lets stop -> since when, and what it led at every answer, though another could."""
-        self._handed_on: dict[tuple[int, TopicPartition], int] = {}
-        """(former leader, partition) -> the leader epoch that began without it as leader and in the ISR."""
+        """Closing broker -> (start in us, partitions that it led at every answer although another broker could)."""
+        self._transferred: dict[tuple[int, TopicPartition], int] = {}
+        """(former leader, partition) -> leader epoch that began without it as leader and in the ISR."""
         self._committed: dict[TopicPartition, int] = {}
-        """The highest watermark that any leader ever had, deleted topics of the same name included."""
+        """The highest watermark of any leader, including deleted topics of this name."""
         self.on = {
             TopicFilled: self._filled,
             ProducerStarted: self._produces,
@@ -86,70 +86,74 @@ class Isr(Checker):
 
     # --- leaders -----------------------------------------------------------------------------------------------
 
-    def _office(self, seen: Seen) -> _Office | None:
-        """Of the broker that speaks; None: it does not lead the partition."""
+    def _leadership(self, seen: Seen) -> _Leadership | None:
+        """The leadership of the broker of this fact; None: it does not lead the partition."""
         key = (seen.actor, (seen.fact.topic, seen.fact.partition))
-        return self._offices.get(key) if self.panel.roles.get(key, (-1, False))[1] else None
+        return self._leaderships.get(key) if self.panel.roles.get(key, (-1, False))[1] else None
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
-        self._offices[seen.actor, at] = _Office(fact.isr, fact.end_offset)
+        self._leaderships[seen.actor, at] = _Leadership(fact.isr, fact.end_offset)
         self._committed[at] = max(self._committed.get(at, 0), fact.high_watermark)
-        self._thin[at] = [each for each in self._thin.get(at, ()) if each[1] <= fact.end_offset]
+        self._under_replicated[at] = [each for each in self._under_replicated.get(at, ()) if each[1] <= fact.end_offset]
 
     def _follows(self, seen: Seen, fact: BecameFollower) -> None:
-        """A follower that lost its log does not have everything any more."""
-        office = self._offices.get((broker_host(fact.leader), (fact.topic, fact.partition)))
-        if office is not None and fact.end_offset < office.end:
-            office.is_whole = False
+        """A follower that lost records no longer has every record."""
+        leadership = self._leaderships.get((broker_host(fact.leader), (fact.topic, fact.partition)))
+        if leadership is not None and fact.end_offset < leadership.end:
+            leadership.is_replicated = False
 
     def _proposed(self, seen: Seen, fact: IsrProposed) -> None:
-        office = self._office(seen)
-        if office is None:
+        leadership = self._leadership(seen)
+        if leadership is None:
             return
-        self._joins(seen, fact, [member for member in fact.isr if member not in office.members])
-        leaving = [broker_host(member) for member in office.members if member not in fact.isr]
-        if leaving and office.is_whole:
+        self._joins(seen, fact, [member for member in fact.isr if member not in leadership.members])
+        leaving = [broker_host(member) for member in leadership.members if member not in fact.isr]
+        if leaving and leadership.is_replicated:
             name = f"{fact.topic}-{fact.partition}"
-            text = f"{seen.actor} takes {', '.join(leaving)} out of the ISR of {name}, and knows that it has everything"
+            text = f"{seen.actor} removes {', '.join(leaving)} from the ISR of {name}, although it has every record"
             self.violation(seen, "shrunk-in-sync", (name, seen.actor, *leaving), text)
 
     def _advanced(self, seen: Seen, fact: HighWatermarkAdvanced) -> None:
         at = (fact.topic, fact.partition)
         self._committed[at] = max(self._committed.get(at, 0), fact.high_watermark)
-        office = self._office(seen)
-        if office is not None:
-            office.is_whole = fact.high_watermark == office.end
+        leadership = self._leadership(seen)
+        if leadership is not None:
+            leadership.is_replicated = fact.high_watermark == leadership.end
 
     def _changed(self, seen: Seen, fact: IsrChanged) -> None:
-        office = self._office(seen)
-        if office is not None:
-            office.members = fact.isr
+        leadership = self._leadership(seen)
+        if leadership is not None:
+            leadership.members = fact.isr
 
     # --- records -----------------------------------------------------------------------------------------------
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        office = self._office(seen)
-        if office is None:
+        leadership = self._leadership(seen)
+        if leadership is None:
             return
         at = (fact.topic, fact.partition)
-        office.end, office.is_whole = fact.base_offset + fact.count, False
-        if self.panel.min_insync.is_below(at, len(office.members)):
+        leadership.end, leadership.is_replicated = fact.base_offset + fact.count, False
+        if self.panel.min_insync.is_below(at, len(leadership.members)):
             least = self.panel.min_insync.least_of(at)
-            self._thin.setdefault(at, []).append((fact.base_offset, office.end, len(office.members), least))
+            self._under_replicated.setdefault(at, []).append(
+                (fact.base_offset, leadership.end, len(leadership.members), least)
+            )
 
     def _produces(self, seen: Seen, fact: ProducerStarted) -> None:
-        self._asked_less.pop(seen.actor, None)
+        self._weak_acks.pop(seen.actor, None)
         if fact.acks != ALL:
-            self._asked_less[seen.actor] = None
+            self._weak_acks[seen.actor] = None
 
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         at, end = (fact.topic, fact.partition), fact.base_offset + fact.count
-        thin = [] if seen.actor in self._asked_less else self._thin.get(at, [])
-        for first, last, members, least in thin:
+        under_replicated = [] if seen.actor in self._weak_acks else self._under_replicated.get(at, [])
+        for first, last, members, least in under_replicated:
             if first < end and fact.base_offset < last:
                 name = f"{at[0]}-{at[1]}"
-                text = f"{seen.actor} was told that all have {name} from {max(first, fact.base_offset)} on, appended"
+                text = (
+                    f"{seen.actor} got an acknowledgement for {name} from {max(first, fact.base_offset)} on, appended"
+                )
                 text += f" with {members} in the ISR; min.insync.replicas is {least}"
                 self.violation(seen, "acknowledged-by-too-few", (name, seen.actor), text)
                 return
@@ -166,7 +170,7 @@ class Isr(Checker):
                 seen, "watermark-at-start", (name, seen.actor), f"{text}; no leader ever had more than {committed}"
             )
 
-    # --- who closes --------------------------------------------------------------------------------------------
+    # --- closing brokers -------------------------------------------------------------------------------------------
 
     def _answered(self, seen: Seen, fact: ControlledShutdownAnswered) -> None:
         if fact.error is not ErrorCode.NONE:
@@ -192,21 +196,21 @@ class Isr(Checker):
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         self._closing = {broker: each for broker, each in self._closing.items() if broker_host(broker) != fact.host}
-        self._handed_on = {key: each for key, each in self._handed_on.items() if broker_host(key[0]) != fact.host}
+        self._transferred = {key: each for key, each in self._transferred.items() if broker_host(key[0]) != fact.host}
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         at, before = self.panel.written, self.panel.state_before
         if at is not None and before is not None and self.panel.was_elected:
             state = self.panel.states[at]
-            self._handed_on.pop((before.leader, at), None)
+            self._transferred.pop((before.leader, at), None)
             if before.leader not in (state.leader, *state.isr):
-                self._handed_on[before.leader, at] = state.leader_epoch
+                self._transferred[before.leader, at] = state.leader_epoch
 
     def _joins(self, seen: Seen, fact: IsrProposed, joining: list[int]) -> None:
         name = f"{fact.topic}-{fact.partition}"
         for broker in joining:
-            handed_on = self._handed_on.get((broker, (fact.topic, fact.partition)))
-            if broker in self._closing and handed_on == fact.leader_epoch:
+            transferred = self._transferred.get((broker, (fact.topic, fact.partition)))
+            if broker in self._closing and transferred == fact.leader_epoch:
                 host = broker_host(broker)
-                text = f"{seen.actor} takes {host} into the ISR of {name}, which is in controlled shutdown"
+                text = f"{seen.actor} adds {host} to the ISR of {name}, which is in controlled shutdown"
                 self.violation(seen, "joined-while-closing", (name, host), text)

@@ -1,18 +1,16 @@
-"""Logs of replicas that their brokers have lost (a part of ``duties``).
+"""Logs of replicas that their brokers no longer have (part of ``duties``).
 
-================  =================================================  ==================  ==========================
-kind              what must end                                      parties             bound
-================  =================================================  ==================  ==========================
-replica-kept      a broker has the log of a replica it lost          controller, broker  ``ORDER_US``, log creation
-                  a disk brings back a log that it had deleted                           at once
-================  =================================================  ==================  ==========================
+- replica-kept: a broker deletes the log of a replica that it lost (bound: a
+  controller's order), and no disk restores a deleted log.
 
-The order to delete a log (StopReplica) goes to brokers that live for the controller, and is lost with the controller or
-with the broker's registration: no controller waits for the answer, and nothing in the store reminds the next one. Such
-a log is left over for good. So is one that comes back because power was cut before its deletion was on the disk, or
-because the disk lost its end.
+The order to delete a log (StopReplica) goes to live brokers. The order is
+lost with its controller or with the broker's registration: no controller
+waits for the answer, and nothing in the store reminds the next controller.
+Such a log stays. So does a log whose deletion was not on the disk when
+power was cut, or that a disk restored.
 
-Source: Kafka 3.4 ``ControllerChannelManager.removeBroker``, ``KafkaController.onPartitionReassignment``.
+Source: Kafka 3.4 ``ControllerChannelManager.removeBroker``,
+``KafkaController.onPartitionReassignment``.
 """
 
 from collections.abc import Iterator
@@ -35,31 +33,31 @@ from kemu.protocol.notes.replication import (
 
 Kept = tuple[str, TopicPartition]
 """(host, partition)."""
-_FOR_GOOD, _PERHAPS = 0, -1
-"""Whether a deleted log is on the disk after its host went down."""
+_GONE, _PERHAPS = 0, -1
+"""States of a deleted log after its host went down: gone, or perhaps on the disk."""
 
 
 class _Lost(NamedTuple):
-    """A broker lost a replica: under which controller and registration, and in which leader epoch."""
+    """A lost replica: the controller, the broker's registration and the leader epoch then."""
 
     controller: int
     registration: int
     epoch: int
 
 
-_BY_NOBODY = _Lost(0, -1, -1)
-"""Nobody is to send the order to delete it."""
+_WITHOUT_ORDER = _Lost(0, -1, -1)
+"""No controller is to send the order to delete the log."""
 
 
 class KeptLogs(Duties):
-    """See the module."""
+    """Duties about logs that a broker must delete; see the module."""
 
     def __init__(self, plane: ControlPlane, create_us: int) -> None:
         super().__init__(plane, create_us)
-        self._there: dict[Kept, None] = {}
+        self._on_disk: dict[Kept, None] = {}
         self._lost: dict[Kept, _Lost] = {}
         self._deleted: dict[Kept, int] = {}
-        """Deleted logs -> the life of the process that did it, or what its disk has of that."""
+        """Deleted logs -> life of the process that deleted it, or one of the states above."""
         self.on = {
             BecameLeader: self._takes_part,
             BecameFollower: self._takes_part,
@@ -73,15 +71,15 @@ class KeptLogs(Duties):
         }
 
     def owed(self) -> Iterator[Duty]:
-        """Logs that a broker must delete because a controller took their replicas away."""
+        """Logs that a broker must delete because a controller removed the replica."""
         for (host, at), lost in self._lost.items():
             if self.plane.controller and self._is_owed(host, lost):
                 name = f"{at[0]}-{at[1]}"
-                text = f"{host} keeps its log of {name}, of which it has no replica any more"
+                text = f"{host} keeps its log of {name}, of which it no longer has a replica"
                 yield self.order("replica-kept", (name, host), host, None, self.orders_us, text)
 
     def left_over(self) -> Iterator[Kept]:
-        """Logs that nobody will delete."""
+        """Logs that no broker will delete."""
         for (host, at), lost in self._lost.items():
             if host not in self.panel.away and not self._is_owed(host, lost):
                 yield host, at
@@ -97,7 +95,7 @@ class KeptLogs(Duties):
 
     def _takes_part(self, seen: Seen, fact: BecameLeader | BecameFollower) -> None:
         key = (seen.actor, (fact.topic, fact.partition))
-        self._there[key] = None
+        self._on_disk[key] = None
         self._deleted.pop(key, None)
         if self._is_replica(key):
             self._lost.pop(key, None)
@@ -107,32 +105,32 @@ class KeptLogs(Duties):
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         if fact.deleted:
             key = (seen.actor, (fact.topic, fact.partition))
-            self._there.pop(key, None)
+            self._on_disk.pop(key, None)
             self._lost.pop(key, None)
             self._deleted[key] = seen.life
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
         key = (seen.actor, (fact.topic, fact.partition))
-        self._there[key] = None
+        self._on_disk[key] = None
         deleted = self._deleted.pop(key, None)
-        if deleted == _FOR_GOOD:
+        if deleted == _GONE:
             name = f"{fact.topic}-{fact.partition}"
-            text = f"the disk of {seen.actor} brings back the log of {name}, which was deleted"
+            text = f"the disk of {seen.actor} restores the log of {name}, which was deleted"
             self.violation(seen, "replica-kept", (name, seen.actor), text)
         if deleted is not None and not self._is_replica(key):
-            self._lost[key] = _BY_NOBODY
+            self._lost[key] = _WITHOUT_ORDER
 
     def _brokers_changed(self, seen: Seen, fact: BrokersChanged) -> None:
-        """Until now these got no orders from the controller."""
+        """These brokers got no orders from the controller before."""
         news = [broker_host(broker) for broker in (*fact.new, *fact.bounced)]
-        self._lost.update([(key, _BY_NOBODY) for key in self._lost if key[0] in news])
+        self._lost.update([(key, _WITHOUT_ORDER) for key in self._lost if key[0] in news])
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
         panel, plane = self.panel, self.plane
         deleted_topic = panel.written_topic if fact.what == "deleted" else ""
         if not deleted_topic and not panel.replicas_changed:
             return
-        for host, at in self._there:
+        for host, at in self._on_disk:
             if self._is_replica((host, at)):
                 self._lost.pop((host, at), None)
             elif at in panel.replicas_changed or at[0] == deleted_topic:
@@ -140,13 +138,13 @@ class KeptLogs(Duties):
                 sends = was_there and host_of(fact.client) == plane.controller and plane.registration(host) >= 0
                 state = panel.states.get(at)
                 lost = _Lost(plane.epoch, plane.registration(host), state.leader_epoch if state is not None else -1)
-                self._lost.setdefault((host, at), lost if sends else _BY_NOBODY)
+                self._lost.setdefault((host, at), lost if sends else _WITHOUT_ORDER)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        """A deletion is on its way to the disk until power is cut; what is not back after the next start is gone."""
+        """A deletion may not reach the disk before power is cut. A log that the next start does not find is gone."""
         for key, life in self._deleted.items():
             if key[0] == fact.host:
-                self._deleted[key] = _PERHAPS if fact.how == "power" and life == fact.life else _FOR_GOOD
+                self._deleted[key] = _PERHAPS if fact.how == "power" and life == fact.life else _GONE
 
     def _tail_lost(self, seen: Seen, fact: DiskTailLost) -> None:
         for key in self._deleted:
@@ -155,6 +153,6 @@ class KeptLogs(Duties):
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         if not fact.kept_disk:
-            for known in (self._there, self._lost, self._deleted):
+            for known in (self._on_disk, self._lost, self._deleted):
                 for key in [key for key in known if key[0] == fact.host]:
                     del known[key]

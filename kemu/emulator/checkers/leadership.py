@@ -1,15 +1,18 @@
-"""Leaders and controllers: one per epoch, and only from those who may. The order of the store's writes is the truth.
+"""One leader per leader epoch, one controller per controller epoch.
 
-=======  ==========================================================================================================
-I1       a leader epoch has one leader; it rises by one with each write of a controller, and stays with an ISR that the
-         leader writes, or that the controller writes as the leader asked last (KIP-497)
-I2       controller epochs rise; only the newest controller writes what controllers write
-I3, I12  the leader is in the ISR, the ISR is not empty, and all of it is assigned; but the last member of an ISR stays
-         in it, and nobody leads then (KAFKA-14424; ``ReplicaStateMachine.doRemoveReplicasFromIsr`` 3.4)
-I9       whom the leader of the store's epoch counts for its high watermark (its ISR, and those of a change that is
-         undecided) includes the ISR of the store
-I10      a broker obeys nothing of an older leader, controller or broker epoch than it obeyed before in its life
-=======  ==========================================================================================================
+- two-leaders: a leader epoch has one leader.
+- state-written: a controller's write raises the leader epoch by one, unless
+  it writes the ISR that the leader requested (KIP-497). The leader is in
+  the ISR; the ISR is not empty and within the replicas. The last member
+  stays in an ISR without a leader (KAFKA-14424).
+- controller-epoch: controller epochs rise.
+- deposed-controller-writes: only the newest controller writes.
+- isr-not-counted: the leader's high watermark waits for the store's ISR.
+- old-epoch-obeyed: a broker obeys no older leader, controller or broker
+  epoch than it obeyed before in its life.
+
+Source: Kafka 3.4 ``KafkaController``,
+``ReplicaStateMachine.doRemoveReplicasFromIsr``, ``ReplicaManager``.
 """
 
 from typing import NamedTuple
@@ -40,13 +43,13 @@ from kemu.protocol.notes.replication import (
 OF_CONTROLLERS = (f"{TOPICS}/", f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION)
 """Paths that only the newest controller writes, besides leaders and admins.
 
-Configs are none of them: any broker that is asked writes them, whatever the controller epoch
+Configs are not among them: any broker that gets the request writes them, whatever the controller epoch
 (``ZkAdminManager.alterConfigs``, ``KafkaZkClient.setOrCreateEntityConfigs`` 3.4).
 """
 
 
 class Counted(NamedTuple):
-    """Whom a leader counts in its epoch: now, and once nothing is undecided."""
+    """The replicas that a leader waits for in its epoch: now, and without an undecided ISR change."""
 
     epoch: int
     now: tuple[int, ...]
@@ -54,35 +57,36 @@ class Counted(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """When a broker took part in a partition last: in which leader epoch, and in which life of its."""
+    """A broker's last role in a partition: leader epoch and the broker's life."""
 
     epoch: int
     life: int
     left_over: bool = False
-    """The topic was deleted, and its log was not."""
+    """Whether the topic was deleted and its log was not."""
 
 
 class LeadershipChecker(Checker):
-    """One leader per epoch, one controller per epoch, from those who may."""
+    """Judges leaders, controllers and the store's writes; see the module."""
 
     name = "leadership"
 
     def __init__(self) -> None:
         super().__init__()
         self._leader_of: dict[tuple[TopicPartition, int], str] = {}
-        """(partition, leader epoch) -> who acted as its leader."""
+        """(partition, leader epoch) -> the broker that acted as its leader."""
         self._parts: dict[tuple[str, TopicPartition], _Part] = {}
-        """(broker, partition) -> when it took part in it last."""
+        """(broker, partition) -> its last role."""
         self._counted: dict[tuple[str, TopicPartition], Counted] = {}
-        """(leader, partition) -> whom it counts for its high watermark."""
+        """(leader, partition) -> the replicas that its high watermark waits for."""
         self._obeyed: dict[str, tuple[int, int]] = {}
-        """Broker -> controller epoch and broker epoch of the last control request it obeyed."""
+        """Broker -> (controller epoch, broker epoch) of the last control request it obeyed."""
         self._asked_for: dict[tuple[TopicPartition, int], tuple[int, ...]] = {}
-        """(partition, leader epoch) -> the ISR that its leader asked for last; a deposed one may ask, too."""
+        """(partition, leader epoch) -> the ISR that its leader last requested. A deposed leader may request one, too.
+        """
         self._assigned_by: dict[TopicPartition, ActorName] = {}
-        """Who wrote the replicas that a partition has, and ..."""
-        self._dropped: dict[TopicPartition, set[int]] = {}
-        """... who was taken out of them since the present leader epoch began."""
+        """Partition -> the client that wrote its replicas."""
+        self._removed: dict[TopicPartition, set[int]] = {}
+        """Partition -> replicas that were removed since its leader epoch began."""
         self._controller_epoch = 0
         self._controller = ""
         self.on = {
@@ -100,11 +104,11 @@ class LeadershipChecker(Checker):
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         if self.panel.former.has(seen.actor, at):
-            return  # nobody else hears of that epoch any more
+            return  # no other broker learns of that epoch
         first = self._leader_of.setdefault((at, fact.leader_epoch), seen.actor)
         if first != seen.actor:
             name = f"{fact.topic}-{fact.partition}"
-            text = f"{seen.actor} leads {name} in epoch {fact.leader_epoch}, in which {first} led it (I1)"
+            text = f"{seen.actor} leads {name} in epoch {fact.leader_epoch}, in which {first} led it"
             self.violation(seen, "two-leaders", (name, seen.actor, first), text)
         self._takes_part(seen, at, fact.leader_epoch)
         self._counts(seen, at, Counted(fact.leader_epoch, fact.isr, fact.isr))
@@ -115,14 +119,14 @@ class LeadershipChecker(Checker):
         self._counted.pop((seen.actor, at), None)
 
     def _takes_part(self, seen: Seen, at: TopicPartition, epoch: int) -> None:
-        """I10. A log that was left over of a deleted topic has no epoch for a later life of its broker."""
+        """Judge the epoch. A log left over of a deleted topic has no epoch for a later life of its broker."""
         last = self._parts.get((seen.actor, at))
         if last is not None and epoch < last.epoch and not (last.left_over and seen.life > last.life):
-            self._obeys_old(seen, f"takes part in epoch {epoch} of {at[0]}-{at[1]} after epoch {last.epoch}")
+            self._obeys_old(seen, f"joins epoch {epoch} of {at[0]}-{at[1]} after epoch {last.epoch}")
         self._parts[seen.actor, at] = _Part(epoch, seen.life)
 
     def _obeys_old(self, seen: Seen, what: str) -> None:
-        self.violation(seen, "old-epoch-obeyed", (seen.actor,), f"{seen.actor} {what} (I10)")
+        self.violation(seen, "old-epoch-obeyed", (seen.actor,), f"{seen.actor} {what}")
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         at = (fact.topic, fact.partition)
@@ -149,7 +153,7 @@ class LeadershipChecker(Checker):
         for key in [key for key in self._counted if key[0] == fact.host]:
             del self._counted[key]
 
-    # --- whom a leader counts ----------------------------------------------------------------------------------
+    # --- replicas that a leader waits for --------------------------------------------------------------------------
 
     def _counts(self, seen: Seen, at: TopicPartition, counted: "Counted") -> None:
         self._counted[seen.actor, at] = counted
@@ -177,11 +181,11 @@ class LeadershipChecker(Checker):
         if counted is None or state is None:
             return
         if counted.epoch != state.leader_epoch or leader != broker_host(state.leader):
-            return  # stale: the store has another leader or epoch, and it will be told
+            return  # the store has another leader or epoch, and the broker will learn of it
         missing = [member for member in state.isr if member not in counted.now]
         if missing:
             name = f"{at[0]}-{at[1]}"
-            text = f"{leader} leads {name} and counts {counted.now}; in the store's ISR is {missing}, too (I9)"
+            text = f"{leader} leads {name} and waits for {counted.now}; the store's ISR also has {missing}"
             self.violation(seen, "isr-not-counted", (name, leader), text)
 
     # --- the store ---------------------------------------------------------------------------------------------
@@ -196,12 +200,12 @@ class LeadershipChecker(Checker):
             self._topic_deleted(self.panel.written_topic)
         for changed, before in self.panel.replicas_changed.items():
             dropped = set(before) - set(self.panel.assigned[changed].replicas)
-            self._dropped[changed] = self._dropped.get(changed, set()) | dropped
+            self._removed[changed] = self._removed.get(changed, set()) | dropped
             self._assigned_by[changed] = fact.client
         if at is None and fact.client != self._controller and fact.path.startswith(OF_CONTROLLERS):
             if not is_controller(fact.client):
                 return
-            text = f"{fact.client} has {fact.what} {fact.path}; {self._controller} is the controller (I2)"
+            text = f"{fact.client} has {fact.what} {fact.path}; {self._controller} is the controller"
             self.violation(seen, "deposed-controller-writes", (fact.client, fact.path), text)
 
     def _topic_deleted(self, topic: str) -> None:
@@ -214,7 +218,7 @@ class LeadershipChecker(Checker):
     def _epoch_written(self, seen: Seen, fact: NodeWritten) -> None:
         epoch = read_epoch(fact.data)
         if epoch <= self._controller_epoch and fact.what == "set":
-            text = f"{fact.client} made the controller epoch {epoch} after {self._controller_epoch} (I2)"
+            text = f"{fact.client} made the controller epoch {epoch} after {self._controller_epoch}"
             self.violation(seen, "controller-epoch", (fact.client,), text)
         self._controller_epoch = epoch
         if fact.client:
@@ -230,22 +234,22 @@ class LeadershipChecker(Checker):
         asked = altered or not controls
         wrong = []
         if controls and fact.client != self._controller:
-            wrong.append(f"{self._controller} is the controller (I2)")
+            wrong.append(f"{self._controller} is the controller")
         if altered and self._asked_for.get((at, state.leader_epoch)) != state.isr:
-            wrong.append(f"it left the leader epoch at {state.leader_epoch}, and no leader asked for {state.isr} (I1)")
+            wrong.append(f"it left the leader epoch at {state.leader_epoch}, and no leader requested {state.isr}")
         elif before is not None and not altered and state.leader_epoch != before.leader_epoch + controls:
-            wrong.append(f"the leader epoch went from {before.leader_epoch} to {state.leader_epoch} (I1)")
+            wrong.append(f"the leader epoch went from {before.leader_epoch} to {state.leader_epoch}")
         if before is not None and asked and state.leader != before.leader:
-            wrong.append(f"it changed the leader from {before.leader} to {state.leader} (I3)")
+            wrong.append(f"it changed the leader from {before.leader} to {state.leader}")
         if state.leader >= 0 and state.leader not in state.isr:
-            wrong.append(f"leader {state.leader} is not in the ISR {state.isr} (I3)")
+            wrong.append(f"leader {state.leader} is not in the ISR {state.isr}")
         if not state.isr:
-            wrong.append("the ISR is empty (I3)")
+            wrong.append("the ISR is empty")
         assigned = self.panel.assigned.get(at)
         if assigned is not None and not self._may_be_in_sync(at, state, before, assigned.replicas, asked):
-            wrong.append(f"the ISR {state.isr} is not within the replicas {assigned.replicas} (I3)")
+            wrong.append(f"the ISR {state.isr} is not within the replicas {assigned.replicas}")
         if not asked:
-            self._dropped.pop(at, None)
+            self._removed.pop(at, None)
         for each in wrong:
             text = f"{fact.client} wrote the state of {name}: {each}"
             self.violation(seen, "state-written", (name, fact.client), text)
@@ -259,17 +263,17 @@ class LeadershipChecker(Checker):
         replicas: tuple[int, ...],
         asked: bool,
     ) -> bool:
-        """Whether an ISR is within the replicas, or Kafka has nobody yet who would take out what is not.
+        """Whether an ISR is within the replicas, or may still have removed replicas.
 
-        Who is called back or overridden is taken out of the list first, then out of the ISR, one after the other
-        (``updateCurrentReassignment``, ``stopRemovedReplicasOfReassignedPartition``). If its controller dies between
-        both, the next one's writes leave them there, and a leader, which knows the list of its epoch, may ask for them
-        (``asked``). The last of an ISR stays in it.
+        A cancelled or overridden reassignment removes replicas first from the assignment, then from the ISR, one by
+        one (``updateCurrentReassignment``, ``stopRemovedReplicasOfReassignedPartition``). If the controller stops in
+        between, the next controller's writes leave them in the ISR. A leader, which knows the assignment of its epoch,
+        may request them (``asked``). The last member of an ISR stays in it.
         """
         others = set(state.isr) - set(replicas)
-        there = set(before.isr) - set(replicas) if before is not None else set()
+        before_outside = set(before.isr) - set(replicas) if before is not None else set()
         if not others or asked:
-            return others <= there | self._dropped.get(at, set())
+            return others <= before_outside | self._removed.get(at, set())
         is_last = state.leader < 0 and before is not None and state.isr == before.isr and len(state.isr) == 1
         left_by_another = self._assigned_by.get(at) != self._controller
-        return others <= there and (is_last or others < there or left_by_another)
+        return others <= before_outside and (is_last or others < before_outside or left_by_another)

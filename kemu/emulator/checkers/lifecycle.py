@@ -1,23 +1,26 @@
-"""Rules for one member alone: a dead one is silent, callbacks pair up, work is on owned partitions and in order.
+"""One member alone: silent when stopped, callbacks match, work in order.
 
-======================  =============================================================================================
-kind                    rule
-======================  =============================================================================================
-works-when-down         after ``HostDown`` no actor of the host reports anything in that life, nor while it is paused
-works-when-closed       a consumer that closed reports nothing more
-works-when-failed       one that failed for good may be closed by its application, but takes and processes nothing
-callback                onPartitionsAssigned names only what the member did not own, onPartitionsRevoked only what it
-                        owned, of a cooperative member something; onPartitionsLost all that it owned
-owned                   what a callback says is owned is the sum of them; after a rebalance that is the assignment
-not-owned               a member processes what it owns by its callbacks, and what its assignment gave it
-out-of-order            work begins where the position was set, and goes on without a gap or a repetition
-left-in-time            a member that goes on in the same life left its group only if its application unsubscribed,
-                        or had not polled for ``max.poll.interval.ms`` (KIP-62, ``AbstractCoordinator`` 3.4). Between
-                        two pieces of work on one partition lies a poll
-======================  =============================================================================================
+- works-when-down: a stopped or paused host reports nothing.
+- works-when-closed: a closed consumer reports nothing.
+- works-when-failed: a failed consumer takes and processes nothing; its
+  application may close it.
+- started-twice: a host starts only when it is down.
+- callback: onPartitionsAssigned names new partitions, onPartitionsRevoked
+  owned ones, onPartitionsLost all owned ones.
+- owned: the owned partitions are the sum of the callbacks; after a
+  rebalance they are the assignment.
+- not-owned: a member processes only owned and assigned partitions.
+- out-of-order: work begins at the position and continues without a gap or a
+  repetition.
+- left-in-time: a member leaves its group only if its application
+  unsubscribed, closed, or did not poll for ``max.poll.interval.ms``
+  (KIP-62).
 
-A zombie (paused, cut off, or busy) goes on with what it owned until it polls and learns, while another member may own
-and process the same partition. Fencing stops its commits, not its work; the figure ``zombie_records`` counts it.
+A zombie (paused, isolated or busy) continues with its partitions until it
+polls. Fencing stops its commits, not its work; the figure
+``zombie_records`` counts that work.
+
+Source: Kafka 3.4 ``ConsumerCoordinator``, ``AbstractCoordinator``.
 """
 
 from collections.abc import Collection, Mapping
@@ -47,37 +50,37 @@ from kemu.protocol.notes.ranges import RangeProcessed
 from kemu.protocol.notes.streams import ThreadReplaced
 
 WORK = (AssignmentReceived, PartitionsAssigned, PositionSet, Processed, RangeProcessed)
-"""What a failed consumer does no more."""
+"""Facts that a failed consumer never reports."""
 AS_SHIPPED = (2, 4)
-"""The release of KIP-429; on its page a listener hears of each rebalance."""
+"""The release that shipped KIP-429. On the KIP's page a listener is called at each rebalance."""
 Life = tuple[ActorName, int]
 
 
 class _Work:
-    """The actions of one life of a member."""
+    """The work of one life of a member."""
 
     __slots__ = ("done_us", "left", "polled_us", "positions")
 
     def __init__(self) -> None:
         self.positions: dict[TopicPartition, int] = {}
-        """The next record to be processed."""
+        """Partition -> the next record to be processed."""
         self.done_us: dict[TopicPartition, int] = {}
-        """When it was last done with work on each partition."""
+        """Partition -> time at which its last work ended, in us."""
         self.polled_us = -1
-        """It polled after this time; -1: it is not known to have polled."""
+        """A time after which the member polled, in us; -1: no poll is known."""
         self.left = ""
-        """It left its group so long after a poll; "": it did not, or was late."""
+        """Time between its last poll and its leave, in words; "": it did not leave, or was late."""
 
 
 class Lifecycle(Checker):
-    """See the module."""
+    """Judges each member alone; see the module."""
 
     name = "lifecycle"
 
     def __init__(
         self, poll_us: Mapping[GroupId | ActorName, int] | None = None, settings: Settings | None = None
     ) -> None:
-        """A checker of one run; ``poll_us``: ``max.poll.interval.ms`` by group, and by host where it is another."""
+        """Create a checker of one run. ``poll_us``: ``max.poll.interval.ms`` by group, and by host if different."""
         super().__init__()
         self._poll_us = dict(poll_us or {})
         self._settings = settings
@@ -85,14 +88,14 @@ class Lifecycle(Checker):
         self._unsubscribed: dict[str, None] = {}
         """Hosts that ever unsubscribed."""
         self._reset: dict[MemberId, tuple[Life, str]] = {}
-        """Ids that a member gave up although it had polled in time: who, and how long before."""
+        """Member ids that were given up although the member had polled in time -> (life, the time in words)."""
         self._cooperates: dict[ActorName, bool] = {}
-        """Whether a member joined with cooperative assignors alone."""
+        """Whether a member joined with cooperative assignors only."""
         self._closed: dict[ActorName, tuple[int, int]] = {}
         """Actor -> (life, step) in which its consumer closed."""
         self._failed: dict[ActorName, tuple[int, int]] = {}
-        self._free: dict[ActorName, int] = {}
-        """Actor -> its life, if nothing forbids it to speak: the common case, answered by one look-up."""
+        self._may_report: dict[ActorName, int] = {}
+        """Actor -> its life, if the life may report anything: the common case, decided by one look-up."""
         self.on = {
             HostStarted: self._started,
             HostDown: self._stopped,
@@ -102,15 +105,15 @@ class Lifecycle(Checker):
             ThreadReplaced: self._thread_replaced,
             PartitionsAssigned: self._assigned,
             PartitionsRevoked: self._revoked,
-            PartitionsLost: self._lost,
+            PartitionsLost: self._partitions_lost,
             PositionSet: self._positioned,
             Processed: self._processed,
             GroupRequestRead: self._requested,
-            AssignmentReceived: self._goes_on,
+            AssignmentReceived: self._rejoined,
             FaultApplied: self._fault,
             MemberReconfigured: self._reconfigured,
         }
-        self.every = self._speaks
+        self.every = self._reports
 
     def _say(self, seen: Seen, kind: str, text: str) -> None:
         self.violation(seen, kind, (seen.actor,), f"{seen.actor} {text}")
@@ -120,9 +123,9 @@ class Lifecycle(Checker):
 
     # --- lives -------------------------------------------------------------------------------------------------
 
-    def _speaks(self, seen: Seen, _: Any) -> None:
+    def _reports(self, seen: Seen, _: Any) -> None:
         actor = seen.actor
-        if actor and self._free.get(actor) != seen.life:
+        if actor and self._may_report.get(actor) != seen.life:
             self._is_allowed(seen)
 
     def _is_allowed(self, seen: Seen) -> None:
@@ -133,43 +136,43 @@ class Lifecycle(Checker):
             now = f"life {life} runs" if life else "it is down"
             self._say(seen, "works-when-down", f"{reported} in life {seen.life}; {now}")
         if known is not None and known.paused:
-            self._say(seen, "works-when-down", f"{reported} while it stood still")
+            self._say(seen, "works-when-down", f"{reported} while it was paused")
         closed, failed = self._closed.get(seen.actor), self._failed.get(seen.actor)
         if closed is not None and closed[0] == seen.life and closed[1] != seen.seq:
             self._say(seen, "works-when-closed", f"{reported} after it had closed")
         if failed is not None and failed[0] == seen.life and failed[1] != seen.seq and type(seen.fact) in WORK:
             self._say(seen, "works-when-failed", f"{reported} after it had failed for good")
         if len(self.violations) + self.suppressed == before and closed is None and failed is None:
-            self._free[seen.actor] = seen.life
+            self._may_report[seen.actor] = seen.life
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
-        self._free.clear()
-        if self.panel.ran_already:
+        self._may_report.clear()
+        if self.panel.was_running:
             self.violation(seen, "started-twice", (fact.host,), f"{fact.host} started while it ran")
         for ended in (self._closed, self._failed):
             for actor in [actor for actor in ended if host_of(actor) == fact.host]:
                 del ended[actor]
 
     def _stopped(self, seen: Seen, fact: HostDown | HostPaused) -> None:
-        self._free.clear()
+        self._may_report.clear()
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
         if fact.new == "CLOSED":
             self._closed[seen.actor] = (seen.life, seen.seq)
-            self._free.pop(seen.actor, None)
+            self._may_report.pop(seen.actor, None)
         elif fact.new == "FAILED":
             self._failed[seen.actor] = (seen.life, seen.seq)
-            self._free.pop(seen.actor, None)
+            self._may_report.pop(seen.actor, None)
         elif fact.new == UNJOINED:
             self._resets(seen, fact)
 
     def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
-        """Another of the same name is not the one that failed."""
+        """The new thread of this name is not the failed one."""
         self._failed.pop(part_on(fact.instance, fact.thread), None)
 
     def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:
         self._failed.setdefault(seen.actor, (seen.life, seen.seq))
-        self._free.pop(seen.actor, None)
+        self._may_report.pop(seen.actor, None)
 
     # --- polls -------------------------------------------------------------------------------------------------
 
@@ -189,7 +192,7 @@ class Lifecycle(Checker):
             if text and life[0] == fact.client:
                 self._work[life].left = text
 
-    def _goes_on(self, seen: Seen, fact: AssignmentReceived) -> None:
+    def _rejoined(self, seen: Seen, fact: AssignmentReceived) -> None:
         work = self._work_of(seen)
         if work.left and host_of(seen.actor) not in self._unsubscribed:
             self._say(seen, "left-in-time", f"left its group {work.left}")
@@ -222,7 +225,7 @@ class Lifecycle(Checker):
         elif position != fact.first:
             why = f"but its position was {position}"
         elif fact.last <= fact.first:
-            why = "which is no range"
+            why = "which is an empty range"
         if why:
             self._say(seen, kind, f"processed records {fact.first} to {fact.last - 1} of {_names([at])}, {why}")
         if kind == "out-of-order":
@@ -232,13 +235,13 @@ class Lifecycle(Checker):
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         holding, gained = self.panel.holding(seen), frozenset(self.panel.gained)
-        again = [partition for partition in fact.added if partition not in gained]
-        if again:
-            self._say(seen, "callback", f"onPartitionsAssigned named {_names(again)}, which it owned already")
+        repeated = [partition for partition in fact.added if partition not in gained]
+        if repeated:
+            self._say(seen, "callback", f"onPartitionsAssigned named {_names(repeated)}, which it owned already")
         self._owns(seen, holding, fact.owned)
         if holding.assignment is not None and holding.owned.keys() != holding.assignment:
             wrong = _names(holding.owned.keys() ^ holding.assignment)
-            self._say(seen, "owned", f"what it owns after the rebalance is not its assignment; they differ in {wrong}")
+            self._say(seen, "owned", f"its owned partitions after the rebalance differ from its assignment in {wrong}")
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         given_up = frozenset(self.panel.given_up)
@@ -246,17 +249,17 @@ class Lifecycle(Checker):
         if foreign:
             self._say(seen, "callback", f"onPartitionsRevoked named {_names(foreign)}, which it did not own")
         elif not fact.revoked and self._cooperates.get(seen.actor) and self._release(seen.actor) >= AS_SHIPPED:
-            self._say(seen, "callback", "was called back by onPartitionsRevoked for no partition")
+            self._say(seen, "callback", "got onPartitionsRevoked without a partition")
         self._owns(seen, self.panel.holding(seen), fact.owned)
         self._forget(seen, fact.revoked)
 
     def _release(self, actor: ActorName) -> tuple[int, int]:
         return AS_SHIPPED if self._settings is None else self._settings.profile(actor).release
 
-    def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
+    def _partitions_lost(self, seen: Seen, fact: PartitionsLost) -> None:
         wrong = set(self.panel.given_up) ^ set(fact.lost)
         if wrong:
-            text = f"onPartitionsLost did not name exactly what it owned; they differ in {_names(wrong)}"
+            text = f"onPartitionsLost and its owned partitions differ in {_names(wrong)}"
             self._say(seen, "callback", text)
         self._forget(seen, fact.lost)
 
@@ -267,7 +270,7 @@ class Lifecycle(Checker):
     def _owns(self, seen: Seen, holding: Holding, owned: Collection[TopicPartition]) -> None:
         wrong = holding.owned.keys() ^ set(owned)
         if wrong:
-            text = f"{type(seen.fact).__name__} says it owns something else than its callbacks do: {_names(wrong)}"
+            text = f"{type(seen.fact).__name__} and its callbacks differ in the owned partitions: {_names(wrong)}"
             self._say(seen, "owned", text)
 
 

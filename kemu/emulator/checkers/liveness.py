@@ -1,19 +1,20 @@
-"""After the faults end, every group comes to rest within a bound; no member fails for good.
+"""After the faults every group comes to rest; no member fails for good.
 
-===================  =================================================================================================
-kind                 obligation, from ``Healed`` on
-===================  =================================================================================================
-not-at-rest          at some moment the group is Stable, and running members own each partition of their topics once
-member-failed        no member fails for good, at any time; an error that the plan injected excuses one failure by it
-forgotten-instance   not-at-rest or member-failed in a way of Kafka's own: see ``findings.STANDS_STILL``
-to untold-coordinator
-===================  =================================================================================================
+- not-at-rest: from ``Healed`` on, at some moment the group is Stable, and
+  running members own each partition of their topics once.
+- member-failed: no member ever fails for good. An error injected by the
+  plan excuses one failure.
+- forgotten-instance, forgotten-rebalance, unheard-isr, untold-coordinator:
+  one of these two, for a reason of Kafka's own
+  (``findings.STAYS_BLOCKED``).
 
-Whatever disturbs a group starts its bound again. Where nobody assigned a partition yet, it has ``metadata.max.age.ms``
-more: the group's leader may hear of it that late. "At some moment": members slower than
-``max.poll.interval.ms`` rebalance for ever. After ``CoreHealed`` the members of the core alone count.
+Every disturbance starts the bound again. A group has
+``metadata.max.age.ms`` more if its leader may not know a partition yet. "At
+some moment", because members slower than ``max.poll.interval.ms`` rebalance
+for ever. After ``CoreHealed`` only the members of the core count.
+``group-progress`` judges duties during faults.
 
-What a group owes during faults, and how fast, is for ``group-progress``.
+Source: Kafka 3.4 ``GroupCoordinator``, ``ConsumerCoordinator``.
 """
 
 from collections import Counter
@@ -66,43 +67,43 @@ REFUSED_BY: Mapping[ErrorCode, str] = {
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: "its partition.assignment.strategy has nothing in common with the group's, "
     "or its protocol type is another (stream.rebalancing.mode)",
 }
-"""Errors by which members learn that a setting is refused, and which one that is."""
+"""Errors that reject a member's setting -> the setting."""
 DEFAULT_BOUND_US = 45_000_000 + 300_000_000 + 60_000_000
-"""Kafka 3.9's session.timeout.ms and max.poll.interval.ms, and a minute for everything else."""
+"""Kafka 3.9's session.timeout.ms and max.poll.interval.ms, plus one minute, in us."""
 SUBSCRIBE, _SUBSCRIBES_TO, _MATCHING = "subscribe", " subscribes to ", "all that matches "
-"""The entry of a plan by which an application subscribes, and its words."""
+"""The plan entry that subscribes an application, and its words."""
 DISTURBING = (
     *(Healed, CoreHealed, FaultApplied, HostStarted, HostDown, HostPaused, HostResumed, TopicGrown),
     *(MemberBecame, MemberFailed),
 )
-"""Types of facts after which groups may have all their time again."""
+"""Types of facts that may start the bound again."""
 Subscription = tuple[str, ...] | TopicPattern
 _NOTHING: Subscription = ()
 
 
 def disturbs(fact: object) -> bool:
-    """Whether a fact of one of the types ``DISTURBING`` gives groups all their time again."""
+    """Whether a fact of a type in ``DISTURBING`` starts the bound again."""
     return not isinstance(fact, MemberBecame) or fact.new in ("CLOSED", "FAILED")
 
 
 class _Group:
-    """The state of one group's obligation since the last disturbance."""
+    """One group since the last disturbance."""
 
     def __init__(self) -> None:
         self.generation = -1
         self.assigned: dict[TopicPartition, None] = {}
         """Partitions of the newest generation's assignments that members received."""
         self.due_us = 0
-        self.wrong = ""
-        """The reason why the group has not been at rest yet; "" if it has been, or if no member runs."""
+        self.why_not_at_rest = ""
+        """Why the group has not been at rest yet; "" if it has been, or if no member runs."""
         self.judged = False
 
 
 class Liveness(Checker):
-    """See the module.
+    """Judges groups after the faults; see the module.
 
-    ``topics``: by group, the topics it is subscribed to, or their pattern, for those who know. ``max_age_us``: how old
-    the metadata of a group's leader may get; 0: no leader is waited for.
+    ``topics``: subscribed topics, or their pattern, by group. ``max_age_us``: the largest age of a leader's metadata;
+    0: no group waits for its leader's metadata.
     """
 
     name = "liveness"
@@ -121,15 +122,15 @@ class Liveness(Checker):
             group: names if isinstance(names, TopicPattern) else tuple(names) for group, names in (topics or {}).items()
         }
         self._chosen: dict[str, Subscription] = {}
-        """Host -> what the plan had its application subscribe to, until the host starts again."""
+        """Host -> the subscription that the plan gave its application, until the host starts again."""
         self._groups: dict[GroupId, _Group] = {}
         self._disturbed_us: int | None = None
-        """When something was disturbed last; None before ``Healed``."""
-        self._told_of: dict[str, None] = {}
-        """Topics that grew, or that a broker was told of: a leader may hear late of their partitions."""
+        """Time of the last disturbance, in us; None before ``Healed``."""
+        self._new_topics: dict[str, None] = {}
+        """Topics that grew or that a broker learned of: a leader may learn late of their partitions."""
         self._answered: dict[tuple[ActorName, ErrorCode], None] = {}
-        """Errors that a plan had servers answer to members, until a member fails by one or its host goes down."""
-        self._killed: dict[GroupId, str] = {}
+        """Errors injected by the plan, until a member fails by one or its host goes down."""
+        self._failed_by_plan: dict[GroupId, str] = {}
         """Group -> the last failure of a member that the plan caused."""
         self.on = {
             **dict.fromkeys((GroupBecame, GroupLoaded, GroupUnloaded), self._group_changed),
@@ -140,8 +141,9 @@ class Liveness(Checker):
             AnswerInjected: self._injected,
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
-        self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._told))
-        self.shown_to({FaultApplied: self._subscribes, HostStarted: self._starts})  # before it counts as a disturbance
+        self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._topic_learned))
+        # before the fact counts as a disturbance
+        self.shown_to({FaultApplied: self._subscribes, HostStarted: self._starts})
 
     def attach(self, panel: Panel) -> None:
         """Read this panel."""
@@ -149,29 +151,29 @@ class Liveness(Checker):
         self._static_ids = StaticIds(panel)
         self.shown_to(self._static_ids.on)
 
-    # --- when it is judged ---------------------------------------------------------------------------------------
+    # --- the bound ---------------------------------------------------------------------------------------------------
 
     @property
     def satisfied(self) -> bool:
-        """Whether all that is demanded has come about since the last disturbance; never before ``Healed``."""
-        return self._disturbed_us is not None and not self._owing()
+        """Whether every group came to rest since the last disturbance; False before ``Healed``."""
+        return self._disturbed_us is not None and not self._unsettled()
 
     @property
     def judges_at_us(self) -> int | None:
-        """The bound after the last disturbance, such as the start of a host that was down when all was healed."""
+        """End of the bound after the last disturbance, in us; None: nothing is left to judge."""
         if self._disturbed_us is None or all(group.judged for group in self._groups.values()):
             return None
-        return max([self._disturbed_us + self.bound_us, *[group.due_us for group in self._owing()]])
+        return max([self._disturbed_us + self.bound_us, *[group.due_us for group in self._unsettled()]])
 
-    def _owing(self) -> list[_Group]:
-        return [group for group in self._groups.values() if group.wrong and not group.judged]
+    def _unsettled(self) -> list[_Group]:
+        return [group for group in self._groups.values() if group.why_not_at_rest and not group.judged]
 
     def look(self, seen: Seen) -> None:
-        """The first fact behind the bound brings the judgement."""
+        """Judge groups whose bound is over."""
         self._judge(seen, seen.at_us)
 
     def finish(self, at_us: int) -> None:
-        """A run that lasted beyond the bound is judged; one that ended before is not."""
+        """Judge groups whose bound ended before the run did."""
         if self._disturbed_us is not None and self.panel.now is not None:
             self._judge(self.panel.now._replace(at_us=at_us), at_us + 1)
 
@@ -183,18 +185,18 @@ class Liveness(Checker):
         self.look_at(judges_us + 1)
         for name in self.panel.groups:
             group = self._group(name)
-            group.wrong = self._wrong(name)
-            waits = group.generation >= 0 and not self.panel.unrecoverable and self._is_unheard(name, group)
+            group.why_not_at_rest = self._why_not_at_rest(name)
+            waits = group.generation >= 0 and not self.panel.unrecoverable and self._is_unknown_to_leader(name, group)
             group.due_us = judges_us + (self._max_age_us if waits else 0)
 
-    def _is_unheard(self, name: GroupId, group: _Group) -> bool:
-        """Whether the newest generation lacks partitions of which its leader may not have heard."""
+    def _is_unknown_to_leader(self, name: GroupId, group: _Group) -> bool:
+        """Whether the newest generation lacks partitions that its leader may not know."""
         lacking = [at for at in self._partitions_of(name) if at not in group.assigned]
-        return any(at[0] in self._told_of for at in lacking)
+        return any(at[0] in self._new_topics for at in lacking)
 
-    def _told(self, seen: Seen, fact: TopicGrown | MetadataCached) -> None:
+    def _topic_learned(self, seen: Seen, fact: TopicGrown | MetadataCached) -> None:
         topics = (fact.topic,) if isinstance(fact, TopicGrown) else [each.topic for each in fact.topics]
-        self._told_of.update(dict.fromkeys(topics))
+        self._new_topics.update(dict.fromkeys(topics))
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._answered = {key: None for key in self._answered if host_of(key[0]) != fact.host}
@@ -214,12 +216,12 @@ class Liveness(Checker):
         self._chosen.pop(fact.host, None)
 
     def _subscribed(self, name: GroupId) -> list[ActorName]:
-        """Running members whose application did not unsubscribe from everything."""
+        """Running members whose application is subscribed to anything."""
         running = self.panel.running_members(name)
         return [each for each in running if self._chosen.get(host_of(each)) != _NOTHING] if self._chosen else running
 
     def _subscriptions(self, name: GroupId) -> list[Subscription]:
-        """What running members are subscribed to."""
+        """The subscriptions of running members."""
         given = self._given.get(name)
         if given is None:
             return [tuple(dict.fromkeys(at[0] for at in self._group(name).assigned))]
@@ -241,26 +243,26 @@ class Liveness(Checker):
 
     def _group_changed(self, seen: Seen, fact: Any) -> None:
         group = self._groups.get(fact.group)
-        if group is not None and group.wrong:
-            group.wrong = self._wrong(fact.group)
+        if group is not None and group.why_not_at_rest:
+            group.why_not_at_rest = self._why_not_at_rest(fact.group)
 
     def _partitions_of(self, name: GroupId) -> list[TopicPartition]:
-        there = self.panel.topics_there()
+        holdings = self.panel.topics_there()
         topics = [
             topic
             for each in self._subscriptions(name)
-            for topic in (each.among(there) if isinstance(each, TopicPattern) else each)
+            for topic in (each.among(holdings) if isinstance(each, TopicPattern) else each)
         ]
         counts = {topic: self.panel.topics.get(topic, 0) for topic in topics}
         return [(topic, number) for topic, count in counts.items() for number in range(count)]
 
     def _owners(self, name: GroupId) -> Counter[TopicPartition]:
-        """How many members that run and do not stay away own each partition."""
-        there = [each for each in self.panel.holdings.values() if each.group == name and not each.gone]
-        return Counter(at for each in there if host_of(each.actor) not in self.panel.away for at in each.owned)
+        """Partition -> number of running members that own it, without hosts that are away for good."""
+        holdings = [each for each in self.panel.holdings.values() if each.group == name and not each.has_left]
+        return Counter(at for each in holdings if host_of(each.actor) not in self.panel.away for at in each.owned)
 
-    def _wrong(self, name: GroupId) -> str:
-        """The reason why the group is not at rest; "" if it is."""
+    def _why_not_at_rest(self, name: GroupId) -> str:
+        """Why the group is not at rest; "" if it is."""
         if not self._subscribed(name):
             return ""
         watched, owners, wanted = self.panel.groups[name], self._owners(name), len(self._partitions_of(name))
@@ -270,11 +272,12 @@ class Liveness(Checker):
         shared = sum(count > 1 for count in owners.values())
         if shared:
             return f"{shared} partitions have more than one owner"
-        needed = min(not isinstance(each, TopicPattern) for each in self._subscriptions(name))  # it may match nothing
+        # a pattern may match nothing
+        needed = min(not isinstance(each, TopicPattern) for each in self._subscriptions(name))
         return "" if len(owners) >= max(wanted, needed) else f"{len(owners)} of {wanted} partitions are owned"
 
     def idle(self) -> Iterator[tuple[GroupId, int]]:
-        """Groups with members that never processed anything, and how many records there were for them."""
+        """Groups with members that processed nothing, and the number of records that waited for them."""
         worked = {name for name, _, progress in self.panel.progress if progress.done.by_term}
         for name, watched in self.panel.groups.items():
             waiting = sum([self.panel.logs.of(at).records.end for at in self._partitions_of(name)])
@@ -287,55 +290,57 @@ class Liveness(Checker):
         self._answered[fact.sender, fact.error] = None
 
     def _failed(self, seen: Seen, fact: MemberFailed) -> None:
-        said = (fact.error.name, fact.why, REFUSED_BY.get(fact.error, ""))
-        why = "; ".join(dict.fromkeys(part for part in said if part))
+        parts = (fact.error.name, fact.why, REFUSED_BY.get(fact.error, ""))
+        why = "; ".join(dict.fromkeys(part for part in parts if part))
         text = f"{seen.actor} of group {fact.group} failed for good: {why}"
         if (seen.actor, fact.error) in self._answered:
             del self._answered[seen.actor, fact.error]
-            self._killed[fact.group] = f"{text}, as the plan asked"
+            self._failed_by_plan[fact.group] = f"{text}, as the plan asked"
         else:
             kind = FORGOTTEN_INSTANCE if self._is_forgotten(seen.actor, fact) else MEMBER_FAILED
             self.violation(seen, kind, (fact.group, seen.actor), text, liveness=True)
 
     def _is_forgotten(self, actor: ActorName, fact: MemberFailed) -> bool:
-        """Whether a member is fenced for an id that no record of the group's log has, by another coordinator."""
+        """Whether a coordinator fences a member for an id that the group's log does not contain."""
         holding = self.panel.holdings.get(actor)
         ids = (fact.member_id, fact.member_id if holding is None else holding.member_id)
         fenced = fact.error is ErrorCode.FENCED_INSTANCE_ID
         return fenced and any(self._static_ids.is_forgotten(fact.group, each) for each in ids)
 
     def killed(self) -> Iterator[tuple[GroupId, str]]:
-        """Groups without a running member, and the failure by the plan that left the group so."""
-        return ((group, text) for group, text in self._killed.items() if not self.panel.running_members(group))
+        """Groups without a running member, and the injected failure that caused this."""
+        return ((group, text) for group, text in self._failed_by_plan.items() if not self.panel.running_members(group))
 
     # --- judging -----------------------------------------------------------------------------------------------
 
     def _judge(self, seen: Seen, now_us: int) -> None:
-        """Each group is judged once, at the end of its bound."""
+        """Judge each group once, at the end of its bound."""
         waiting = [(name, group) for name, group in self._groups.items() if not group.judged]
         for name, group in waiting:
-            group.judged = group.due_us < now_us or not group.wrong
-            if group.judged and group.wrong:
+            group.judged = group.due_us < now_us or not group.why_not_at_rest
+            if group.judged and group.why_not_at_rest:
                 self._judge_group(seen, name, group)
         self.look_at(min([group.due_us + 1 for _, group in waiting if not group.judged], default=NEVER_US))
 
     def _judge_group(self, seen: Seen, name: GroupId, group: _Group) -> None:
-        kind, why = self._kafkas_own(name)
-        text = f"group {name} did not come to rest within {self.bound_us / 1e6:g} s: {group.wrong}"
+        kind, why = self._kafka_reason(name)
+        text = f"group {name} did not come to rest within {self.bound_us / 1e6:g} s: {group.why_not_at_rest}"
         self.violation(seen, kind, (name,), f"{text}; {why}" if why else text, liveness=True)
 
-    def _kafkas_own(self, name: GroupId) -> tuple[str, str]:
-        """The way in which a group that is not at rest stands still, and why if that is Kafka's own."""
-        if why := self._untold_coordinator(name):
+    def _kafka_reason(self, name: GroupId) -> tuple[str, str]:
+        """(kind, reason) of a group that is not at rest; the reason is "" unless Kafka itself leaves the group so."""
+        if why := self._removed_coordinator(name):
             return UNTOLD_COORDINATOR, why
-        if why := self._unheard_isr(name):
+        if why := self._unknown_isr(name):
             return UNHEARD_ISR, why
         if why := self._forgotten_rebalance(name):
             return FORGOTTEN_REBALANCE, why
         return "not-at-rest", ""
 
     def _forgotten_rebalance(self, name: GroupId) -> str:
-        """Who came back before it was given out what nobody has, if that is all that is wrong; "" if it is not."""
+        """Explain partitions without an owner: their static owner rejoined before the follow-up rebalance. "" if
+        anything else is wrong.
+        """
         owners, generation = self._owners(name), self._group(name).generation
         if self.panel.groups[name].state != "Stable" or any(count > 1 for count in owners.values()):
             return ""
@@ -344,10 +349,10 @@ class Liveness(Checker):
         if not unowned or any(at not in forgotten for at in unowned):
             return ""
         who = ", ".join(dict.fromkeys(forgotten[at] for at in unowned))
-        return f"{who} gave up or did not know them in generation {generation}, and came back before the next one"
+        return f"{who} revoked or did not know them in generation {generation}, and rejoined before the next one"
 
-    def _untold_coordinator(self, name: GroupId) -> str:
-        """Whose members' coordinator leads a replica that was taken from its broker; "" if nobody's."""
+    def _removed_coordinator(self, name: GroupId) -> str:
+        """Explain a group whose members ask a coordinator that lost its replica of the group's log; else ""."""
         at = self.panel.log_of(name)
         state, assigned = (None, None) if at is None else (self.panel.states.get(at), self.panel.assigned.get(at))
         if at is None or state is None or assigned is None:
@@ -356,22 +361,22 @@ class Liveness(Checker):
         for host in dict.fromkeys(host_of(each) for each in asked if each):
             epoch, leads = self.panel.roles.get((host, at), (-1, False))
             if leads and broker_of(host) not in assigned.replicas:
-                now = f"the store has {broker_host(state.leader)} in {state.leader_epoch}"
-                return f"{host} leads {at[0]}-{at[1]} in epoch {epoch}, {now}"
+                now = f"the store has {broker_host(state.leader)} in epoch {state.leader_epoch}"
+                return f"{host} leads {at[0]}-{at[1]} in epoch {epoch}, but {now}"
         return ""
 
-    def _unheard_isr(self, name: GroupId) -> str:
-        """Why the rebalance of a group cannot be written until its log is led in another epoch; "" if it can."""
+    def _unknown_isr(self, name: GroupId) -> str:
+        """Explain a rebalance that cannot be written before the group's log has another leader epoch; "" if it can."""
         at, watched = self.panel.log_of(name), self.panel.groups[name]
         if at is None or watched.state not in ("PreparingRebalance", "CompletingRebalance"):
             return ""
-        unheard, state = self.panel.unheard.of(at), self.panel.states.get(at)
-        if unheard is None or not unheard.leader_waits or state is None:
+        unknown, state = self.panel.unknown_isrs.of(at), self.panel.states.get(at)
+        if unknown is None or not unknown.leader_waits or state is None:
             return ""
         leader, least = broker_host(state.leader), self.panel.min_insync.of(at)
-        if host_of(watched.coordinator) != leader or len(unheard.told) >= least:
+        if host_of(watched.coordinator) != leader or len(unknown.believed_isr) >= least:
             return ""
         return (
-            f"{leader} leads {at[0]}-{at[1]} with {list(unheard.told)} as the ISR, of which min.insync.replicas asks"
-            f" {least}, and waits for another leader epoch; the store has {list(state.isr)}"
+            f"{leader} leads {at[0]}-{at[1]} with the ISR {list(unknown.believed_isr)}, below min.insync.replicas"
+            f" ({least}), and waits for another leader epoch; the store has {list(state.isr)}"
         )

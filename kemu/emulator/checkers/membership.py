@@ -1,35 +1,27 @@
-"""A reference of each coordinator: what it may answer its members, whom it may remove, why it may rebalance.
+"""A coordinator's answers and rebalances agree with a model of the group.
 
-Theory. ``watching/shadow_groups.py`` follows each coordinator's copy of a group from the requests that it read, not
-from its reasons. A copy without told requests is not judged.
+``watching/shadow_groups.py`` builds the model from the requests that the
+coordinator read.
 
-=============  ==========================================================================================
-kind           rule
-=============  ==========================================================================================
-evicted        a member is removed if it left, was replaced, was refused by a full group, or missed a timeout:
-               its session, the join phase or, no later than that, the sync phase
-refused        an answer with FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or
-               REBALANCE_IN_PROGRESS is true of the copy when the request was read or when it is answered
-accepted       an answer without an error is, too; a sync is answered when the assignment is in the log, and an id
-               that was handed out joins within its session timeout (KIP-394)
-no-cause       a join phase begins after a join that changes something, a leave, a removal, a failed write, a
-               sync phase in which an id of the generation sent no sync, or when a group is loaded
-join-phase     a join phase ends when it waits for nobody, or when its time is over, and no later: the longest
-               rebalance timeout; of an Empty group ``group.initial.rebalance.delay.ms`` in which nobody came
-join-answer    a join is answered the generation in force; its leader, alone, is told all members
-protocol       every member of a generation supports its protocol
-assignment     a member is given what the leader sent for it
-not-revoked    a member joins with partitions of topics only that it subscribes to
-unbalanced ..  what the leader sent keeps the promises of its assignor: ``assignments.py``
-transition     the state changes along ``MAY_FOLLOW`` only, from the state that the group was in
-generation     it rises by 1 with each completed join phase, and does not repeat one that became Stable
-members        who leaves is gone; a generation has members of the group only, its leader among them; a group
-               without members is Empty
-loaded         a loaded group is Empty or Stable, with the last Stable generation or a later completed one
-=============  ==========================================================================================
+- evicted: a removed member left, was replaced or refused, or missed a
+  timeout.
+- refused, accepted: an error, or its absence, was true at the read or at
+  the answer.
+- no-cause, join-phase: a join phase has a cause, and ends when no member is
+  awaited or at its timeout.
+- join-answer: a join gets the present generation; only the leader gets the
+  members.
+- protocol, assignment: each member supports the protocol, and gets what the
+  leader sent.
+- not-revoked: a member's owned partitions belong to its topics.
+- left-out, not-divided, not-ranged, not-sticky, off-rack, unbalanced: the
+  assignor's promises (``assignments.py``).
+- transition, generation, members, loaded: states follow ``GroupMetadata``;
+  generations rise by 1; a generation has members of the group; a loaded
+  group is Empty or Stable.
 
-Source: Kafka 3.4 ``GroupCoordinator`` (validateHeartbeat, doSyncGroup, doCommitOffsets, doJoinGroup,
-onExpireHeartbeat); tests/data/raw-requests has recorded answers.
+Source: Kafka 3.4 ``GroupCoordinator``, ``GroupMetadata``; answers recorded
+in tests/data/raw-requests.
 """
 
 from collections.abc import Mapping
@@ -76,11 +68,11 @@ JUDGED = (
     _E.ILLEGAL_GENERATION,
     _E.REBALANCE_IN_PROGRESS,
 )
-"""Answers that say something about the group; others are about its log, its broker or the request."""
+"""Errors about the group. Others are about its log, its broker or the request."""
 LATE = 1.01
-"""A clock may be wrong by less than a per cent."""
+"""A host's clock may be wrong by less than one per cent."""
 SLACK_US = 1_000_000
-"""A coordinator does at once what is due."""
+"""Longest delay of a coordinator's due action, in us."""
 
 MAY_FOLLOW: Mapping[str, tuple[str, ...]] = {
     PREPARING: (EMPTY, COMPLETING, STABLE),
@@ -89,49 +81,52 @@ MAY_FOLLOW: Mapping[str, tuple[str, ...]] = {
     EMPTY: (PREPARING,),
     DEAD: (EMPTY, PREPARING, COMPLETING, STABLE, DEAD),
 }
-"""New state: the states it may follow. Source: ``GroupMetadata.validPreviousStates``."""
+"""New state -> the states it may follow. Source: ``GroupMetadata.validPreviousStates``."""
 
 
 class _Step:
-    """What a coordinator did in one step, as far as it is judged at its end."""
+    """A coordinator's actions in one step that are judged at its end."""
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
         self.causes: set[GroupId] = set()
-        """Groups that have a reason to begin a join phase."""
+        """Groups with a cause for a join phase."""
         self.removed: list[tuple[Seen, ShadowGroup, ShadowMember]] = []
-        """Members that went without a cause that was there before."""
-        self.went: dict[GroupId, None] = {}
+        """Removed members without an earlier cause."""
+        self.shrunk: dict[GroupId, None] = {}
         """Groups that lost a member."""
         self.added: dict[MemberId, None] = {}
         self.left: dict[tuple[GroupId, str], None] = {}
-        """Ids (of members or instances) that a LeaveGroup named, and instances that joined without an id."""
-        self.turned_away: dict[MemberId, None] = {}
+        """Member and instance ids in a LeaveGroup, and instances that joined without a member id."""
+        self.refused: dict[MemberId, None] = {}
         self.answers: list[tuple[Seen, GroupRequest, ShadowGroup, ErrorCode]] = []
         """Answers that were not true before."""
 
 
 class MembershipRules(Checker):
-    """See the module."""
+    """Judges coordinators; see the module."""
 
     name = "membership"
 
     def __init__(self, initial_delay_us: int = 0, settings: Settings | None = None) -> None:
-        """A checker of one run. ``initial_delay_us``: ``group.initial.rebalance.delay.ms``; ``settings``: in force."""
+        """Create a checker of one run.
+
+        ``initial_delay_us``: ``group.initial.rebalance.delay.ms``. ``settings``: the settings in force.
+        """
         super().__init__()
         self._settings = settings
         self._initial_delay_us = initial_delay_us
         self._shadows = ShadowGroups()
         self._step: _Step | None = None
         self._wrong_clocks: dict[str, None] = {}
-        """Hosts whose clock was wrong by a per cent in their present life."""
+        """Hosts whose clock was wrong by one per cent or more in their present life."""
         self._durable: dict[GroupId, int] = {}
-        """The last generation that became Stable at a coordinator without a successor, or was loaded."""
+        """Group -> the last generation that became Stable at a coordinator without a successor, or was loaded."""
         self._completed_last: dict[GroupId, int] = {}
-        self._told: dict[ActorName, MetadataReply] = {}
-        """Member -> the last Metadata answer that it received."""
+        self._metadata: dict[ActorName, MetadataReply] = {}
+        """Member -> its last Metadata answer."""
         self._led_with: dict[ActorName, MetadataReply] = {}
-        """Leader -> the last Metadata answer that it had received as it sent an assignment."""
+        """Leader -> the last Metadata answer before it sent an assignment."""
         own = {
             GroupRequestRead: self._read,
             GroupRequestAnswered: self._answered,
@@ -149,7 +144,7 @@ class MembershipRules(Checker):
             FaultApplied: self._fault,
             DiskTailLost: self._lost_tail,
             BecameLeader: self._led,
-            received(MetadataReply): self._told_of_cluster,
+            received(MetadataReply): self._metadata_received,
             sent(SyncGroup): self._assigns,
         }
         if settings is not None:
@@ -165,7 +160,7 @@ class MembershipRules(Checker):
     def _say(self, seen: Seen, kind: str, group: GroupId, text: str) -> None:
         self.violation(seen, kind, (group, seen.actor), f"group {group} at {seen.actor}: {text}")
 
-    # --- what is told ------------------------------------------------------------------------------------------
+    # --- facts -----------------------------------------------------------------------------------------------------
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._end_step()
@@ -203,12 +198,12 @@ class MembershipRules(Checker):
             for text in owned_unsubscribed(fact.rows):
                 self._say(seen, "not-revoked", fact.group, f"{fact.client} joins and {text}")
 
-    def _told_of_cluster(self, seen: Seen, fact: Received) -> None:
-        self._told[seen[2]] = fact[4]
+    def _metadata_received(self, seen: Seen, fact: Received) -> None:
+        self._metadata[seen[2]] = fact[4]
 
     def _assigns(self, seen: Seen, fact: Send) -> None:
-        if fact.message.assignments and seen.actor in self._told:
-            self._led_with[seen.actor] = self._told[seen.actor]
+        if fact.message.assignments and seen.actor in self._metadata:
+            self._led_with[seen.actor] = self._metadata[seen.actor]
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:
         step = self._at(seen)
@@ -216,7 +211,7 @@ class MembershipRules(Checker):
         if request is None:
             return
         if fact.error is _E.GROUP_MAX_SIZE_REACHED:
-            step.turned_away[request.member_id] = None
+            step.refused[request.member_id] = None
         group = self._shadows.group(seen.actor, request.group)
         if group is not None and fact.error in JUDGED and fact.error not in request.permitted:
             step.answers.append((seen, request, group, fact.error))
@@ -225,23 +220,25 @@ class MembershipRules(Checker):
 
     def _content(self, seen: Seen, group: ShadowGroup, request: GroupRequest, fact: GroupRequestAnswered) -> None:
         for member_id in [each for each in request.leaves if each in group.members]:
-            self._say(seen, "members", group.name, f"the leave of {member_id} is answered, and it is still a member")
+            self._say(seen, "members", group.name, f"the leave of {member_id} is answered, but it is still a member")
         if request.api == "SyncGroup":
-            given = [each[request.member_id] for each in group.given if request.member_id in each]
-            if group.given and fact.assignment not in (given or [b""]):
-                text = f"{request.member_id} is given {len(fact.assignment)} bytes that the leader did not send for it"
+            sent_for_member = [each[request.member_id] for each in group.assignments if request.member_id in each]
+            if group.assignments and fact.assignment not in (sent_for_member or [b""]):
+                text = f"{request.member_id} gets {len(fact.assignment)} bytes that the leader did not send for it"
                 self._say(seen, "assignment", group.name, text)
         elif request.api == "JoinGroup":
-            told = f"{fact.member_id} is told generation {fact.generation}"
+            answer = f"{fact.member_id} gets generation {fact.generation}"
             if fact.generation != group.generation:
-                self._say(seen, "join-answer", group.name, f"{told}, in {group.generation}")
+                self._say(seen, "join-answer", group.name, f"{answer} in generation {group.generation}")
             if fact.members and group.leader not in ("", fact.member_id):
-                self._say(seen, "join-answer", group.name, f"{told} and all members, but {group.leader} leads")
+                self._say(
+                    seen, "join-answer", group.name, f"{answer} and all members, but {group.leader} is the leader"
+                )
             if fact.members and set(fact.members) != set(group.members):
-                listed, there = ", ".join(sorted(fact.members)), ", ".join(sorted(group.members))
-                self._say(seen, "join-answer", group.name, f"{told} with members {listed}; there are {there}")
+                listed, present = ", ".join(sorted(fact.members)), ", ".join(sorted(group.members))
+                self._say(seen, "join-answer", group.name, f"{answer} with members {listed}, instead of {present}")
             if group.completed_seq == seen.seq and fact.member_id == group.leader and not fact.members:
-                self._say(seen, "join-answer", group.name, f"{told}, which it leads, and no members")
+                self._say(seen, "join-answer", group.name, f"{answer} as its leader, and no members")
 
     def _written(self, seen: Seen, fact: GroupRecordWritten) -> None:
         step = self._at(seen)
@@ -267,7 +264,7 @@ class MembershipRules(Checker):
 
     def _removed(self, seen: Seen, fact: MemberRemoved) -> None:
         step = self._at(seen)
-        step.went[fact.group] = None
+        step.shrunk[fact.group] = None
         step.causes.add(fact.group)
         group = self._shadows.of(seen, fact.group)
         member = group.members.get(fact.member_id)
@@ -275,11 +272,11 @@ class MembershipRules(Checker):
             self._say(seen, "members", fact.group, f"{fact.member_id} was removed, but is no member ({fact.why})")
         else:
             named = (fact.group, fact.member_id) in step.left or (fact.group, member.instance or " ") in step.left
-            if group.wired and not named and not self._timed_out(seen, group, member):
+            if group.has_requests and not named and not self._timed_out(seen, group, member):
                 step.removed.append((seen, group, member))
             elif not named and group.state in (COMPLETING, STABLE) and self._syncs_late(seen, group, member):
                 text = f"{fact.member_id} was removed {(seen.at_us - group.began_us) / 1e6:.1f} s after its generation"
-                self._say(seen, "evicted", fact.group, f"{text} began; it had sent no SyncGroup (KAFKA-12890)")
+                self._say(seen, "evicted", fact.group, f"{text} began, without a SyncGroup of it (KAFKA-12890)")
         self._shadows.removed(seen, fact)
 
     def _timed_out(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:
@@ -292,17 +289,17 @@ class MembershipRules(Checker):
         return not member.synced and self._over(seen, group.began_us, group.rebalance_us)
 
     def _syncs_late(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:
-        """Whether a member whose session is not over goes, because it sent no sync, later than the sync phase ends."""
+        """Whether a live member is removed for a missing SyncGroup after the end of the sync phase."""
         lives = not self._over(seen, member.sign_us, member.session_us)
-        waits = member.member_id in group.unsynced  # not so of a static member that came back in this generation
+        waits = member.member_id in group.unsynced  # not a static member that rejoined in this generation
         return lives and waits and self._is_late(seen, group.began_us, group.rebalance_us)
 
     def _over(self, seen: Seen, since_us: int, timeout_us: int) -> bool:
-        """Whether a coordinator's timer may have fired; a clock that is wrong by a per cent measures nothing."""
+        """Whether a coordinator's timer may have fired. A clock that is wrong by one per cent measures nothing."""
         return seen.at_us - since_us >= timeout_us * EARLY or host_of(seen.actor) in self._wrong_clocks
 
     def _is_late(self, seen: Seen, since_us: int, timeout_us: int) -> bool:
-        """Whether a coordinator's timer was to fire before; one that is disturbed meanwhile may be late."""
+        """Whether a coordinator's timer should have fired before. A disturbed coordinator may be late."""
         if seen.at_us - since_us <= timeout_us * LATE + SLACK_US:
             return False
         free_us = self.panel.disturbances.undisturbed_since_us([host_of(seen.actor)])
@@ -313,7 +310,7 @@ class MembershipRules(Checker):
         group = self._shadows.of(seen, fact.group)
         self._judge_generation(seen, fact, group)
         self._shadows.completed(seen, fact)
-        if not group.wired:
+        if not group.has_requests:
             return
         for member_id, member in group.members.items():
             if member.protocols and fact.protocol not in [name for name, _ in member.protocols]:
@@ -323,11 +320,11 @@ class MembershipRules(Checker):
         step = self._at(seen)
         group = self._shadows.of(seen, fact.group)
         self._judge_transition(seen, fact, group)
-        if fact.old == PREPARING and fact.new != DEAD and group.wired:
+        if fact.old == PREPARING and fact.new != DEAD and group.has_requests:
             self._judge_phase(seen, group, step)
         if group.unsynced and self._over(seen, group.began_us, group.rebalance_us):
             step.causes.add(fact.group)
-        if fact.new == PREPARING and group.wired and fact.group not in step.causes:
+        if fact.new == PREPARING and group.has_requests and fact.group not in step.causes:
             self._say(seen, "no-cause", fact.group, f"a join phase begins in {fact.old} without a cause ({fact.why})")
         if fact.new == PREPARING:
             step.causes.discard(fact.group)
@@ -341,7 +338,7 @@ class MembershipRules(Checker):
             self._say(seen, "transition", fact.group, f"{became}, but it was {group.state}")
         if fact.old not in MAY_FOLLOW.get(fact.new, ()):
             self._say(seen, "transition", fact.group, f"{became}, which is no legal transition ({fact.why})")
-        rises = fact.new in (COMPLETING, EMPTY) and not group.begun
+        rises = fact.new in (COMPLETING, EMPTY) and not group.has_begun
         if not group.generation and fact.generation == group.former_generation + rises:
             group.generation = group.former_generation
         if fact.generation != group.generation + rises:
@@ -356,14 +353,15 @@ class MembershipRules(Checker):
             self._completed_last.pop(fact.group, None)
 
     def _judge_phase(self, seen: Seen, group: ShadowGroup, step: _Step) -> None:
-        """A join phase ends when nobody is waited for, or when its time is over; then it does end.
+        """Judge the end of a join phase: no member is awaited, or its time is over, and it is not late.
 
-        Source: ``GroupCoordinator``, ``DelayedJoin``, ``InitialDelayedJoin`` (KIP-134), ``addPendingMember`` (KIP-394).
+        Source: ``GroupCoordinator``, ``DelayedJoin``, ``InitialDelayedJoin`` (KIP-134), ``addPendingMember``
+        (KIP-394).
         """
         awaited, lasted = group.awaited(seen.at_us), f"{(seen.at_us - group.preparing_us) / 1e6:.1f} s"
         longest_us, initial_us = max(group.rebalance_us, group.timeout_us()), self._initial_delay_us
         if group.was_empty:
-            over = self._over(seen, group.preparing_us, initial_us) or group.name in step.went
+            over = self._over(seen, group.preparing_us, initial_us) or group.name in step.shrunk
             awaited = awaited or ["more members"]
         else:
             over = self._over(seen, group.preparing_us, group.rebalance_us)
@@ -371,11 +369,12 @@ class MembershipRules(Checker):
             text = f"a join phase ends after {lasted} although it waits for {', '.join(awaited)}"
             self._say(seen, "join-phase", group.name, text)
         if any(not member.rebalance_us for member in group.members.values()):
-            return  # what a member told another coordinator is not always known
+            return  # A member's timeout in a join to another coordinator may be unknown.
         expiries_us = [since_us + session_us for since_us, session_us in group.pending.values()]
         ready_us = max([group.changed_us, *[us for us in expiries_us if us <= seen.at_us]])
-        kept = not awaited and self._is_late(seen, ready_us, 0) and not self._overlooks(seen, group)
-        if group.was_empty and awaited == ["more members"]:  # who comes in a delay begins another one (KIP-134)
+        kept = not awaited and self._is_late(seen, ready_us, 0) and not self._is_overlooked(seen, group)
+        # A member that joins in a delay begins another delay (KIP-134).
+        if group.was_empty and awaited == ["more members"]:
             came_us, delays = group.added_us - group.preparing_us, 1
             if group.added_seq > group.prepared_seq:
                 delays = int(came_us * LATE) // max(1, initial_us) + 2
@@ -384,10 +383,10 @@ class MembershipRules(Checker):
             whom = "nobody" if kept else ", ".join(awaited)
             self._say(seen, "join-phase", group.name, f"a join phase lasts {lasted}, and waits for {whom}")
 
-    def _overlooks(self, seen: Seen, group: ShadowGroup) -> bool:
-        """Whether its coordinator, of 4.0's module, has not looked since a full group turned a member away."""
-        told = self.panel.memberships.groups.get(group.name)
-        if told is None or told.speaker[0] != seen.actor or self._settings is None or not told.overlooked:
+    def _is_overlooked(self, seen: Seen, group: ShadowGroup) -> bool:
+        """Whether the coordinator (4.0's module) has not checked the phase since a full group refused a member."""
+        answer = self.panel.memberships.groups.get(group.name)
+        if answer is None or answer.speaker[0] != seen.actor or self._settings is None or not answer.overlooked:
             return False
         return self._settings.broker_profile(seen.actor).broker.coordinator_kind == "java"
 
@@ -403,7 +402,7 @@ class MembershipRules(Checker):
         if self.panel.is_current(seen):
             durable = self._durable.get(fact.group, 0)
             if fact.generation <= durable:
-                self._say(seen, "generation", fact.group, f"{began} although {durable} had been Stable")
+                self._say(seen, "generation", fact.group, f"{began} although {durable} was Stable before")
             self._completed_last[fact.group] = fact.generation
 
     def _judge_loaded(self, seen: Seen, fact: GroupLoaded) -> None:
@@ -412,7 +411,7 @@ class MembershipRules(Checker):
         durable, completed = self._durable.get(fact.group, 0), self._completed_last.get(fact.group)
         loaded = f"it was loaded with generation {fact.generation}"
         if fact.generation < durable:
-            self._say(seen, "loaded", fact.group, f"{loaded}; {durable} had been Stable")
+            self._say(seen, "loaded", fact.group, f"{loaded}; {durable} was Stable before")
         if completed is not None and fact.generation > completed:
             self._say(seen, "loaded", fact.group, f"{loaded}; the last completed was {completed}")
         self._durable[fact.group] = fact.generation
@@ -425,7 +424,7 @@ class MembershipRules(Checker):
                     self._durable[name] = group.remembered[-1][0] if group.remembered else 0
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        """The last generation of each group may be gone; what becomes Stable from now on is not."""
+        """The last generation of each group may be lost; later ones are not."""
         if fact.log.startswith(OFFSETS_TOPIC):
             self._durable.clear()
 
@@ -436,8 +435,8 @@ class MembershipRules(Checker):
         if step is None:
             return
         for seen, group, member in step.removed:
-            if member.member_id in step.turned_away or any(each in member.former for each in step.added):
-                continue  # the group is full; or a replacement was not stored, and the former id returns
+            if member.member_id in step.refused or any(each in member.former for each in step.added):
+                continue  # The group is full, or a replacement was not stored and the former id returns.
             quiet_us = seen.at_us - member.sign_us
             text = (
                 f"{member.member_id} was removed {quiet_us / 1e6:.1f} s after its last sign of life, in {group.state}"
@@ -457,5 +456,5 @@ class MembershipRules(Checker):
             self._say(seen, "refused", group.name, f"{what} is answered {error.name}; {now}")
 
     def finish(self, at_us: int) -> None:
-        """See ``Checker``."""
+        """Judge the last step."""
         self._end_step()

@@ -1,19 +1,21 @@
-"""No record is lost: what a group committed was processed, and what a producer has acknowledged is in the log.
+"""Committed records were processed; acknowledged records are in the log.
 
-======================  =============================================================================================
-kind                    rule
-======================  =============================================================================================
-committed-unprocessed   each record of the log below a group's committed offset was processed or rightly skipped
-processed-unwritten     a member processes records that were in the log
-acknowledged-unwritten  a producer gets an acknowledgement of records that were in the log
-acknowledged-lost       a log that no broker replicates keeps acknowledged records, unless a disk lost them
-append-gap              an append follows the end of the log
-======================  =============================================================================================
+- committed-unprocessed: each record below a committed offset was processed
+  or rightly skipped.
+- processed-unwritten: members process only records of the log.
+- acknowledged-unwritten: producers get acknowledgements only for records of
+  the log.
+- acknowledged-lost: a log without replication keeps acknowledged records,
+  unless a disk lost them.
+- append-gap: an append follows the end of the log.
 
-``watching.progress`` says which records are processed, skipped or read past; the last are expected losses, and so is
-what a disk took. Where brokers replicate, ``replicas`` judges what a log may lose. A run is not over while members may
-still learn that a log lost records; in a core that cannot get well they may never learn it, and are not judged
-(``KafkaConsumer.updateAssignmentMetadataIfNeeded`` 3.4.1).
+``watching.progress`` tells processed, skipped and read-past records apart.
+Read-past records and records lost with a disk are expected losses. Where
+brokers replicate, ``replicas`` judges the logs. A run continues while
+members may still learn of lost records. If the core cannot recover, they
+may never learn of them and are not judged.
+
+Source: Kafka 3.4.1 ``KafkaConsumer.updateAssignmentMetadataIfNeeded``.
 """
 
 from kemu.actors.broker.replica_log import JOURNALS
@@ -29,28 +31,28 @@ from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 
 class _Log:
-    """One partition's records, as its leader reports them."""
+    """One partition's log, as its leader reports it."""
 
     def __init__(self) -> None:
         self.end = 0
         self.longest = 0
-        """The highest end it ever had."""
+        """The highest end that the log ever had."""
         self.acknowledged = 0
-        """Behind the last record a producer got acknowledged."""
+        """The offset after the last acknowledged record."""
 
 
 class NoLostRecord(Checker):
-    """What is committed was processed; what was acknowledged is in the log."""
+    """Judges commits, acknowledgements and logs; see the module."""
 
     name = "no-lost-record"
 
     def __init__(self) -> None:
         super().__init__()
         self._logs: dict[TopicPartition, _Log] = {}
-        self._less: dict[tuple[str, str], tuple[int, str]] = {}
-        """(host, log) -> (what its disk has left of it, why), until its broker has it again."""
+        self._left_on_disk: dict[tuple[str, str], tuple[int, str]] = {}
+        """(host, log) -> (end of the log left on its disk, reason), until its broker has the log again."""
         self._unexplained: dict[TopicPartition, Ranges] = {}
-        """What logs lost without a disk that lost it."""
+        """Records that logs lost without a disk's fault."""
         self.on = {
             Processed: self._processed,
             RecordsAppended: self._appended,
@@ -80,7 +82,7 @@ class NoLostRecord(Checker):
         log, end = self._log(fact.topic, fact.partition), fact.base_offset + fact.count
         if end > log.longest:
             log.longest = end
-        if not self.panel.logs.counts:
+        if not self.panel.logs.appended_to_log:
             return
         if fact.base_offset != log.end:
             name = f"{fact.topic}-{fact.partition}"
@@ -94,7 +96,7 @@ class NoLostRecord(Checker):
         if end > log.longest:
             name = f"{fact.topic}-{fact.partition}"
             text = (
-                f"{seen.actor} has records to {end - 1} of {name} acknowledged; its log never went past {log.longest}"
+                f"{seen.actor} got records to {end - 1} of {name} acknowledged; its log never went past {log.longest}"
             )
             self.violation(seen, "acknowledged-unwritten", (name, seen.actor), text)
         log.acknowledged = max(log.acknowledged, end)
@@ -103,94 +105,94 @@ class NoLostRecord(Checker):
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
-        if self.panel.logs.of(at).leader == seen.actor:  # else it is deposed already
+        if self.panel.logs.of(at).leader == seen.actor:  # else the leader is deposed already
             log = self._log(*at)
             log.end = fact.end_offset
             log.longest = max(log.longest, log.end)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        """A partition is deleted; if its topic is created again its log begins anew."""
+        """A partition is deleted. If its topic is created again, its log begins anew."""
         at = self.panel.written
         if at is not None and at not in self.panel.states:
             self._logs.pop(at, None)
 
     def _hosted(self, seen: Seen, fact: PartitionHosted) -> None:
         log = self._log(fact.topic, fact.partition)
-        less = self._less.pop((host_of(seen.actor), f"{fact.topic}-{fact.partition}"), None)
+        left_on_disk = self._left_on_disk.pop((host_of(seen.actor), f"{fact.topic}-{fact.partition}"), None)
         if fact.end_offset < log.end:
-            at, left = (fact.topic, fact.partition), log.end if less is None else less[0]
+            at, left = (fact.topic, fact.partition), log.end if left_on_disk is None else left_on_disk[0]
             self._unexplained.setdefault(at, Ranges()).add(fact.end_offset, min(left, log.end))
         log.end = fact.end_offset
         log.longest = max(log.longest, log.end)
         if fact.end_offset < log.acknowledged:
             name = f"{fact.topic}-{fact.partition}"
-            if less is not None:
-                self.losses.append(Loss(seen.at_us, name, fact.end_offset, log.acknowledged - 1, less[1]))
+            if left_on_disk is not None:
+                self.losses.append(Loss(seen.at_us, name, fact.end_offset, log.acknowledged - 1, left_on_disk[1]))
             else:
                 lost = f"records {fact.end_offset} to {log.acknowledged - 1} of {name}"
-                text = f"{lost} were acknowledged and are not in the log any more"
+                text = f"{lost} were acknowledged and are no longer in the log"
                 self.violation(seen, "acknowledged-lost", (name, seen.actor), text)
             log.acknowledged = fact.end_offset
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         if not fact.kept_disk:
             for topic, partition in self._logs:
-                self._less[fact.host, f"{topic}-{partition}"] = (0, EMPTY_DISK)
+                self._left_on_disk[fact.host, f"{topic}-{partition}"] = (0, EMPTY_DISK)
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
         self._lost(fact.host, fact.log.removeprefix(JOURNALS), fact.end_offset, LOST_TAIL)
 
     def _lost_unflushed(self, seen: Seen, fact: UnflushedLost) -> None:
         for log, _, end_offset in fact.logs:
-            if log.startswith(JOURNALS):  # others are acknowledged when they are on the disk
+            if log.startswith(JOURNALS):  # other logs acknowledge records only when they are on the disk
                 self._lost(fact.host, log.removeprefix(JOURNALS), end_offset, UNFLUSHED)
 
     def _lost(self, host: str, log: str, left: int, why: str) -> None:
-        before, _ = self._less.get((host, log), (left, why))
-        self._less[host, log] = (min(before, left), why)
+        before, _ = self._left_on_disk.get((host, log), (left, why))
+        self._left_on_disk[host, log] = (min(before, left), why)
 
-    # --- the end -----------------------------------------------------------------------------------------------
+    # --- end of the run --------------------------------------------------------------------------------------------
 
     @property
     def satisfied(self) -> bool:
-        """Whether members know of what logs lost: who waits for the answer of a leader that is away commits on."""
+        """Whether members know of lost records. A member that waits for a stopped leader still commits."""
         return not any(
-            progress.was_cut and self.panel.running_members(group) and self._untold(at, progress).total
+            progress.was_truncated and self.panel.running_members(group) and self._known_unprocessed(at, progress).total
             for group, at, progress in self.panel.progress
         )
 
-    def _untold(self, at: TopicPartition, progress: GroupProgress) -> Ranges:
-        """Unprocessed records that the group was told of, or is still to be told of."""
+    def _known_unprocessed(self, at: TopicPartition, progress: GroupProgress) -> Ranges:
+        """Unprocessed records whose loss the group learned of, or may still learn of."""
         left = Ranges()
         for piece in self.panel.progress.unprocessed(progress, at):
             left.add(*piece[:2])
             for part in self._read_past(at, progress, piece):
-                left.take(*part)
+                left.remove(*part)
         return left
 
     def _read_past(self, at: TopicPartition, progress: GroupProgress, piece: Run) -> list[tuple[int, int]]:
-        """Which of these nobody told the group of, without those whose loss no disk explains."""
+        """The ranges of this run that no leader reported as lost, without those that no disk's fault explains."""
         found = Ranges()
         for part in self.panel.progress.read_past(progress, at, piece):
             found.add(*part)
         for part in self._unexplained.get(at, ()):
-            found.take(*part)
+            found.remove(*part)
         return list(found)
 
     def finish(self, at_us: int) -> None:
-        """Every committed offset must stand on work that was done."""
+        """Judge that each committed offset was processed."""
         for group, at, progress in self.panel.progress:
             seen, name = progress.last_commit or self.panel.now, f"{at[0]}-{at[1]}"
             assert seen is not None, "nothing happened"
             for piece in self.panel.progress.to_be_passed(progress, at):
                 for first, last in self._read_past(at, progress, piece):
                     self.losses.append(Loss(seen.at_us, name, first, last - 1, READ_PAST))
-            if self._still_to_learn(group, progress):
+            if self._may_never_learn(group, progress):
                 continue
-            for first, last in self._untold(at, progress):
-                text = f"group {group} committed {progress.committed} of {name}, but nobody processed records"
+            for first, last in self._known_unprocessed(at, progress):
+                text = f"group {group} committed {progress.committed} of {name} without processing records"
                 self.violation(seen, "committed-unprocessed", (group, name), f"{text} {first} to {last - 1}")
 
-    def _still_to_learn(self, group: GroupId, progress: GroupProgress) -> bool:
-        """Whether nobody may ever tell its members what the log lost."""
-        return bool(self.panel.unrecoverable and progress.was_cut and self.panel.running_members(group))
+    def _may_never_learn(self, group: GroupId, progress: GroupProgress) -> bool:
+        """Whether the group's members may never learn what the log lost."""
+        return bool(self.panel.unrecoverable and progress.was_truncated and self.panel.running_members(group))

@@ -1,18 +1,21 @@
-"""One owner per partition and generation: within one generation no two members take the same partition.
+"""One owner per partition and generation.
 
-Theory. The leader cuts the partitions into disjoint parts, and the coordinator hands each member its part. That it
-hands out nothing else, and nothing that is not in the log, is ``membership``; that nobody is given what another member
-joined with is ``cooperative``.
+The leader divides the partitions into disjoint sets, and the coordinator
+sends each member its set. ``membership`` judges whether the coordinator
+sends anything else; ``cooperative`` whether a partition is still owned by
+another member.
 
-===============  =======================================================================================================
-what is allowed  why
-===============  =======================================================================================================
-a number again   a coordinator that takes over in mid-rebalance does not know the generation that had begun: each begin
-                 has a record of its own, and one that the next log does not know has none
-another id       a static member that restarts takes the same partitions in the same generation; its former id was
-                 removed, or is not in the log that was loaded (KAFKA-10284)
-another record   a coordinator that has a successor, and did not hear of it, begins generations with its last members
-===============  =======================================================================================================
+Allowed:
+
+- A generation number may be used twice: a coordinator that takes over in
+  mid-rebalance does not know the generation that had begun.
+- A static member that restarts takes the same partitions in the same
+  generation under another member id. The coordinator removed its former id,
+  or loaded a log without it (KAFKA-10284).
+- A deposed coordinator that does not know its successor begins generations
+  with the members that still ask it. These are judged apart.
+
+Source: Kafka's ``GroupCoordinator``, ``GroupMetadataManager``.
 """
 
 from kemu.emulator.checkers.base import Checker
@@ -27,22 +30,22 @@ from kemu.protocol.notes.groups import (
 )
 
 KEPT_GENERATIONS = 16
-"""Generations a group's record goes back; a reply that is older than that is not judged."""
+"""Number of generations kept for a group. Older answers are not judged."""
 
 
 class _Group:
     def __init__(self) -> None:
         self.taken: dict[tuple[ActorName, int], dict[TopicPartition, tuple[ActorName, MemberId]]] = {}
-        """("" or a coordinator that has a successor, generation) -> who took each partition in it."""
+        """("" or a deposed coordinator, generation) -> partition -> (actor, member id) that took it."""
         self.perhaps_lost: dict[int, None] = {}
-        """Generations that a disk may have lost with the groups' log, until they begin again."""
+        """Generations that a disk may have lost with the groups' log, until their number is used again."""
         self.removed: dict[MemberId, None] = {}
         self.instances: dict[MemberId, str] = {}
-        """The instance of each id that a static member ever got."""
+        """Member id -> instance id, for every static member."""
 
 
 class OneOwner(Checker):
-    """See the module."""
+    """Judges assignments as members receive them; see the module."""
 
     name = "one-owner"
 
@@ -68,7 +71,8 @@ class OneOwner(Checker):
         lost = generation in self._group(fact.group).perhaps_lost
         lost = lost or generation in self.panel.groups[fact.group].forgotten
         self._group(fact.group).perhaps_lost.pop(generation, None)
-        if not (before and lost and not by):  # else who is told late of the first one would be compared with the second
+        # A late answer of the first generation must not be compared with the second.
+        if not (before and lost and not by):
             taken[by, generation] = {}
         taken.pop((by, generation - KEPT_GENERATIONS), None)
 
@@ -77,9 +81,9 @@ class OneOwner(Checker):
         group.taken.setdefault(("", fact.generation), {})
         for key in [key for key in group.taken if not key[0] and key[1] > fact.generation]:
             del group.taken[key]
-        there = {group.instances.get(member_id) for member_id in fact.members} - {None}
+        instances = {group.instances.get(member_id) for member_id in fact.members} - {None}
         for member_id, instance in group.instances.items():
-            if instance in there:
+            if instance in instances:
                 group.removed[member_id] = None
         for member_id in fact.members:
             group.removed.pop(member_id, None)
@@ -103,13 +107,13 @@ class OneOwner(Checker):
             actor, member_id = taken.get(at, ("", ""))
             if actor and (actor, member_id) != (seen.actor, fact.member_id) and member_id not in group.removed:
                 name = f"{at[0]}-{at[1]}"
-                text = f"{name} in generation {fact.generation}: {fact.member_id} of {seen.actor} takes its assignment"
+                text = f"{name} in generation {fact.generation}: {fact.member_id} of {seen.actor} takes it"
                 entities = (fact.group, name, seen.actor, actor)
-                self.violation(seen, "two-owners", entities, f"{text}, {member_id} of {actor} took it too")
+                self.violation(seen, "two-owners", entities, f"{text}, and so does {member_id} of {actor}")
             taken[at] = seen.actor, fact.member_id
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        """Generations that began before may come again; those that begin from now on are not lost by it."""
+        """Generations that began before may begin again. Later generations are not lost."""
         if fact.log.startswith(OFFSETS_TOPIC):
             for group in self._groups.values():
                 group.perhaps_lost.update(dict.fromkeys(generation for by, generation in group.taken if not by))

@@ -1,25 +1,22 @@
-"""How often requests are sent: a table of who sends which one, how many at a time, and how long after the last.
+"""How often requests are sent, and how soon after a failure.
 
-========================  =====================================  ================================================
-request                   at a time                              from one to the next, after a good answer
-========================  =====================================  ================================================
-Heartbeat                                                        heartbeat.interval.ms, from SyncGroup to JoinGroup
-                                                                 or LeaveGroup; after an error retry.backoff.ms
-Ping (store)                                                     a third of the session timeout
-Fetch of a follower       1 to a leader                          at once, unless orders or errors come between
-JoinGroup, SyncGroup      1 of a member
-OffsetFetch, Metadata     1 of a member, or of a producer
-OffsetCommit                                                     not before auto.commit.interval.ms, of Streams
-                                                                 commit.interval.ms, between two joins
-AlterIsr                  1 of a broker                          after an error 50 ms, after no answer 100 ms
-ControlledShutdown        1 of a broker                          controlled.shutdown.retry.backoff.ms
-orders of a controller    1 to a broker                          100 ms, where a connection broke
-StoreOps, AlterIsr        the same ``STORM`` times in a second
-========================  =====================================  ================================================
+- Heartbeat: each ``heartbeat.interval.ms``, from SyncGroup to JoinGroup or
+  LeaveGroup.
+- Ping (store): each third of the session timeout.
+- OffsetCommit: not before ``auto.commit.interval.ms`` (Streams:
+  ``commit.interval.ms``).
+- Follower's Fetch: one to a leader, the next at once.
+- JoinGroup, SyncGroup, OffsetFetch, Metadata: one of a client at a time.
+- AlterIsr: one of a broker; 50 ms after an error, 100 ms after a lost one.
+- ControlledShutdown: after ``controlled.shutdown.retry.backoff.ms``.
+- Controller's orders: one to a broker; 100 ms after a lost one.
 
-Kinds: ``too-many`` (at a time), ``too-soon``, ``overdue``; ``too-late``, of what is sent again unchanged. Three in a
-row too soon are let go: a host's rhythm is moved once, when hours have passed that are not emulated. Source: Kafka 3.4
-``AbstractCoordinator.HeartbeatThread``, ``Fetcher``, ``AbstractFetcherThread``, ``DefaultMetadataUpdater``,
+Kinds: too-many (also 30 equal StoreOps or AlterIsr within a second),
+too-soon (four in a row: emulated time may skip hours once), overdue,
+too-late (an unchanged retry).
+
+Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``, ``Fetcher``,
+``AbstractFetcherThread``, ``DefaultMetadataUpdater``,
 ``RequestSendThread``; ZooKeeper ``ClientCnxn``.
 """
 
@@ -76,28 +73,29 @@ from kemu.protocol.notes.groups import MemberBecame, MemberFailed
 
 _US = 1_000
 SLACK_US = 1_500_000
-"""How much later than due a request may be: a thread wakes late, the one before it is still written."""
+"""Longest delay of a due request, in us: a thread wakes late, or the request before is still being written."""
 WRITE_US = 5_000_000
-"""A follower writes the records of one fetch within this time."""
-ALTER_AGAIN_US, ALTER_LOST_US = 50_000, 100_000
-"""Source: ``DefaultAlterPartitionManager``, ``BrokerToControllerRequestThread`` (2.7 to 3.9)."""
-ORDER_AGAIN_US = 100_000
-"""Source: ``RequestSendThread.backoff``."""
+"""Longest time for a follower to write the records of one fetch, in us."""
+ALTER_BACKOFF_US, ALTER_LOST_US = 50_000, 100_000
+"""Back-offs of AlterIsr after an error and after a lost answer, in us. Source: ``DefaultAlterPartitionManager``,
+``BrokerToControllerRequestThread`` (2.7 to 3.9)."""
+ORDER_BACKOFF_US = 100_000
+"""Back-off of a controller's order, in us. Source: ``RequestSendThread.backoff``."""
 SHORTEST_US = 1_000_000
-"""Of a shorter ``commit.interval.ms`` no rhythm is seen: each commit waits for a flush."""
+"""Shortest ``commit.interval.ms`` with a visible rhythm: each commit waits for a flush."""
 MAX_IN_FLIGHT = 5
 """``max.in.flight.requests.per.connection``."""
 LOOK_US = 1_000_000
 STORM, STORM_US = 30, 1_000_000
-"""So many equal requests in so long are asked for nothing."""
+"""Number of equal requests, and the time within which they are a storm."""
 WRITES = (StoreOpKind.SET_DATA, StoreOpKind.DELETE)
 EARLY = 4
-"""So many in a row are too soon."""
+"""Number of consecutive requests that are too soon before a violation is reported."""
 _NEVER_US = 1 << 62
 
 
 class Gap(NamedTuple):
-    """How long after the last request the next one comes: not before, and not later than."""
+    """The interval to the next request: least and most, in us."""
 
     least_us: int
     most_us: int
@@ -105,22 +103,21 @@ class Gap(NamedTuple):
 
 @frozen(kw_only=True)
 class PaceRow:
-    """A request whose pace is known.
+    """A request with a known pace.
 
-    ``line``: what is paced, of an actor that sends it and whom it is sent to; None: it is not paced here.
-    ``span``: after a good answer, counted from when the request before was sent; ``again_us``: the least after an
-    answer with an error, ``lost_us``: after a connection broke that owed one, counted from that. ``again_after``: as
-    ``again_us``, by answer. ``exact``: the same request is not sent much later again than that. ``begins``: a reply
-    that starts the rhythm, if it is good; ``ends``: requests that end it, sent or received by the same actor.
+    ``line``: the sender, or sender and receiver, that are paced together; None: not paced. ``span``: the interval
+    after a good answer. ``backoff_us``: the wait after an error; ``lost_us``: after a lost connection;
+    ``backoff_after``: the wait by answer. ``exact``: an unchanged retry is not much later than that. ``begins``: a
+    good reply that starts the rhythm. ``ends``: requests, sent or received, that end it.
     """
 
     replies: type
     line: Callable[[ActorName, ActorName], tuple[str, ...] | None]
     at_a_time: int = 0
     span: Callable[[Settings, ActorName], Gap | None] | None = None
-    again_us: Callable[[Settings, ActorName], int] | None = None
+    backoff_us: Callable[[Settings, ActorName], int] | None = None
     lost_us: Callable[[Settings, ActorName], int] | None = None
-    again_after: Callable[[Any], int] | None = None
+    backoff_after: Callable[[Any], int] | None = None
     exact: bool = False
     begins: type | None = None
     ends: tuple[type, ...] = ()
@@ -142,7 +139,7 @@ def _heartbeats(settings: Settings, actor: ActorName) -> Gap | None:
     return Gap(interval_us, interval_us + max(1, config.retry_backoff_ms) * _US + SLACK_US)
 
 
-def _backoff_us(settings: Settings, actor: ActorName) -> int:
+def _member_backoff_us(settings: Settings, actor: ActorName) -> int:
     config = settings.consumer(actor)
     return 0 if config is None else config.retry_backoff_ms * _US
 
@@ -153,7 +150,9 @@ def _pings(settings: Settings, actor: ActorName) -> Gap:
 
 
 def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
-    """Of a member that commits by interval alone; ``group-progress`` and ``tasks`` say when it must."""
+    """The interval of a member that commits by interval alone. ``group-progress`` and ``tasks`` judge when it must
+    commit.
+    """
     config, streams_us = settings.consumer(actor), settings.streams_commit_us(actor)
     if streams_us >= SHORTEST_US:
         return Gap(streams_us, _NEVER_US)
@@ -165,7 +164,7 @@ def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
 
 
 def _second_commits(settings: Settings, actor: ActorName) -> Gap | None:
-    """Of a second consumer that commits by interval alone; when it must, ``catch-up`` knows."""
+    """The interval of a second consumer that commits by interval alone. ``catch-up`` judges when it must commit."""
     config = settings.consumer(actor)
     if config is None or not config.enable_auto_commit or config.emulated_commit_after_poll:
         return None
@@ -173,23 +172,25 @@ def _second_commits(settings: Settings, actor: ActorName) -> Gap | None:
 
 
 def _follower_fetches(settings: Settings, actor: ActorName) -> Gap:
-    """The next one leaves when what came is written."""
+    """The next fetch is sent when the records are written."""
     return Gap(0, settings.replicas.replica_fetch_wait_max_ms * _US + WRITE_US)
 
 
 def _fetch_backoff_us(settings: Settings, actor: ActorName) -> int:
-    """To 3.0 the thread waits, and then each partition (``AbstractFetcherThread`` 3.0.2, KAFKA-8529)."""
-    twice = settings.broker_profile(actor).waits_twice_for_lost_fetches
-    return settings.replicas.replica_fetch_backoff_ms * _US * (1 + twice)
+    """The back-off of a lost fetch. Up to 3.0 the thread waits, and then each partition (``AbstractFetcherThread``
+    3.0.2, KAFKA-8529).
+    """
+    waits_twice = settings.broker_profile(actor).waits_twice_for_lost_fetches
+    return settings.replicas.replica_fetch_backoff_ms * _US * (1 + waits_twice)
 
 
 def _shutdown_backoff_us(settings: Settings, actor: ActorName) -> int:
     return settings.replicas.controlled_shutdown_retry_backoff_ms * _US
 
 
-def _alter_again_us(reply: AlterIsrReply) -> int:
-    """After NOT_CONTROLLER a broker looks for the controller first."""
-    return ALTER_LOST_US if reply.error_code is ErrorCode.NOT_CONTROLLER else ALTER_AGAIN_US
+def _alter_backoff_us(reply: AlterIsrReply) -> int:
+    """After NOT_CONTROLLER a broker finds the controller first."""
+    return ALTER_LOST_US if reply.error_code is ErrorCode.NOT_CONTROLLER else ALTER_BACKOFF_US
 
 
 def _order(replies: type) -> PaceRow:
@@ -197,7 +198,7 @@ def _order(replies: type) -> PaceRow:
         replies=replies,
         line=_to_peer("controller"),
         at_a_time=1,
-        lost_us=lambda settings, actor: ORDER_AGAIN_US,
+        lost_us=lambda settings, actor: ORDER_BACKOFF_US,
         exact=True,
     )
 
@@ -207,7 +208,7 @@ ROWS: Mapping[type, PaceRow] = {
         replies=HeartbeatReply,
         line=_of_actor("member"),
         span=_heartbeats,
-        again_us=_backoff_us,
+        backoff_us=_member_backoff_us,
         begins=SyncGroupReply,
         ends=(JoinGroup, LeaveGroup),
     ),
@@ -238,16 +239,16 @@ ROWS: Mapping[type, PaceRow] = {
         replies=AlterIsrReply,
         line=_of_actor("broker"),
         at_a_time=1,
-        again_us=lambda settings, actor: ALTER_AGAIN_US,
+        backoff_us=lambda settings, actor: ALTER_BACKOFF_US,
         lost_us=lambda settings, actor: ALTER_LOST_US,
-        again_after=_alter_again_us,
+        backoff_after=_alter_backoff_us,
         exact=True,
     ),
     ControlledShutdown: PaceRow(
         replies=ControlledShutdownReply,
         line=_of_actor("broker"),
         at_a_time=1,
-        again_us=_shutdown_backoff_us,
+        backoff_us=_shutdown_backoff_us,
         lost_us=_shutdown_backoff_us,
         exact=True,
     ),
@@ -277,7 +278,7 @@ def _all_fetched(reply: FetchReply) -> bool:
 
 
 def _is_member(reply: HeartbeatReply | SyncGroupReply) -> bool:
-    """A rebalance is news, no error (``Heartbeat.receiveHeartbeat``)."""
+    """A rebalance is not an error (``Heartbeat.receiveHeartbeat``)."""
     return reply.error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -292,43 +293,47 @@ GOOD: Mapping[type, Callable[[Any], bool]] = {
     HeartbeatReply: _is_member,
     SyncGroupReply: _is_member,
 }
-"""By reply, whether nothing went wrong; all others are good."""
+"""Reply -> whether it is good; all other replies are good."""
 
 
 class _Line:
     """One sender's requests of a kind."""
 
     __slots__ = (
-        *("again_us", "answered_us", "due_us", "early", "failures", "good", "has_least", "in_flight", "is_paced"),
+        *("backoff_us", "answered_us", "due_us", "early", "failures", "good", "has_least", "in_flight", "is_paced"),
         *("last", "lost_us", "sent_us", "span"),
     )
 
     def __init__(self, span: Gap | None, *, fails: bool) -> None:
         self.span = span
         self.is_paced = span is not None or fails
-        """Answers matter, not only that they come."""
+        """Whether the content of answers matters."""
         self.has_least = fails or (span is not None and span.least_us > 0)
-        """A request may come too soon."""
+        """Whether a request may come too soon."""
         self.in_flight: dict[int, str] = {}
-        """Request id -> whom it was sent to."""
+        """Request id -> receiver."""
         self.sent_us = -1
         self.answered_us = -1
         self.lost_us = -1
-        """When the connection broke that owed the last answer."""
+        """Time at which the connection with the last answer broke, in us."""
         self.good = False
         """Whether the last answer was good, or the rhythm has just begun."""
         self.due_us = _NEVER_US
         self.early = 0
-        self.again_us = 0
-        """The least until the next, after an answer with an error."""
+        self.backoff_us = 0
+        """The back-off after an error, in us."""
         self.failures = 0
-        """In a row."""
+        """Consecutive failures."""
         self.last: object = None
-        """The last request, where it may not come too late again."""
+        """The last request, where a retry may come too late."""
 
 
 class Pace(Checker):
-    """See the module. ``settings``: those in force; None: it is shown nothing."""
+    """Judges the intervals between requests; see the module.
+
+    Args:
+        settings: the settings in force; without them nothing is judged.
+    """
 
     name = "pace"
 
@@ -336,19 +341,20 @@ class Pace(Checker):
         super().__init__()
         self._lines: dict[tuple[type, tuple[str, ...]], _Line] = {}
         self._line_of: dict[type, dict[tuple[ActorName, ActorName], _Line | None]] = {kind: {} for kind in ROWS}
-        """Request -> (who sends it, to whom) -> the line that it belongs to."""
+        """Request -> (sender, receiver) -> its line."""
         self._broke = (-1, "", "")
-        """(step, client, peer) of the last connection that broke: what that step asks anew is given up, too."""
+        """(step, client, peer) of the last broken connection. Requests of the same step to that peer are given up,
+        too."""
         self._storms: dict[ActorName, tuple[int, dict[object, int]]] = {}
-        """Sender -> start of the second that is counted, and how often each request was sent in it."""
+        """Sender -> (start of the counted second, number of each request in it)."""
         self._looks_us = 0
         self._last = Seen(0, 0, "", 0, None)
         if settings is None:
             return
         self._settings = settings
         self.on = {
-            Hangup: self._gone,
-            LinkDown: self._gone,
+            Hangup: self._connection_broke,
+            LinkDown: self._connection_broke,
             HostDown: self._down,
             MemberFailed: self._failed,
             MemberBecame: self._became,
@@ -377,7 +383,7 @@ class Pace(Checker):
         if about is not None and line is None:
             row = ROWS[kind]
             span = None if row.span is None else row.span(self._settings, actor)
-            line = self._lines[kind, about] = _Line(span, fails=row.again_us is not None)
+            line = self._lines[kind, about] = _Line(span, fails=row.backoff_us is not None)
         self._line_of[kind][actor, peer] = line
         return line
 
@@ -387,7 +393,7 @@ class Pace(Checker):
 
         def asks(seen: Seen, fact: Send) -> None:
             to, _, request_id, _, request = fact
-            if follows and request.replica_id < 0:  # consumers' are too many to be watched one by one
+            if follows and request.replica_id < 0:  # consumers have too many fetches to watch each
                 return
             if produces and not request.acks:  # never answered
                 return
@@ -399,13 +405,13 @@ class Pace(Checker):
             if at_a_time and len(in_flight) >= at_a_time:
                 self._say(seen, "too-many", seen.actor, kind, f"while {len(in_flight)} sent before have no answer")
             if line.sent_us >= 0:
-                if line.has_least and (not row.exact or request == line.last):  # another one may be sent at once
-                    self._is_due(seen, row, kind, line)
+                if line.has_least and (not row.exact or request == line.last):  # another request may be sent at once
+                    self._judge_interval(seen, row, kind, line)
             elif line.lost_us >= 0 and row.lost_us is not None and request == line.last:
-                self._is_again(seen, kind, seen.at_us - line.lost_us, line.again_us)
+                self._judge_backoff(seen, kind, seen.at_us - line.lost_us, line.backoff_us)
             if row.exact:
                 if line.failures == 1:
-                    self._is_late(seen, kind, line, request)
+                    self._judge_retry(seen, kind, line, request)
                 line.last = request
             if self._broke[0] != seen[0] or self._broke[1:] != key:
                 in_flight[request_id] = to
@@ -413,7 +419,7 @@ class Pace(Checker):
 
         return asks
 
-    def _is_due(self, seen: Seen, row: PaceRow, kind: type, line: _Line) -> None:
+    def _judge_interval(self, seen: Seen, row: PaceRow, kind: type, line: _Line) -> None:
         after_us = seen.at_us - line.sent_us
         if line.good and line.span is not None:
             line.early = line.early + 1 if after_us < line.span.least_us * 9 // 10 else 0
@@ -421,23 +427,23 @@ class Pace(Checker):
                 text = f"{after_us / 1e6:.3f} s after the one before it, instead of {line.span.least_us / 1e6:.3f} s"
                 self._say(seen, "too-soon", seen.actor, kind, text)
                 line.early = 0
-        elif not line.good and line.answered_us >= line.sent_us and row.again_us is not None:
-            self._is_again(seen, kind, seen.at_us - line.answered_us, line.again_us)
+        elif not line.good and line.answered_us >= line.sent_us and row.backoff_us is not None:
+            self._judge_backoff(seen, kind, seen.at_us - line.answered_us, line.backoff_us)
 
-    def _is_again(self, seen: Seen, kind: type, after_us: int, least_us: int) -> None:
+    def _judge_backoff(self, seen: Seen, kind: type, after_us: int, least_us: int) -> None:
         if after_us < least_us * 3 // 4:
-            text = f"{after_us / 1e6:.3f} s after one that failed, instead of {least_us / 1e6:.3f} s"
+            text = f"{after_us / 1e6:.3f} s after a failed one, instead of {least_us / 1e6:.3f} s"
             self._say(seen, "too-soon", seen.actor, kind, text)
 
-    def _is_late(self, seen: Seen, kind: type, line: _Line, request: object) -> None:
-        """The first repetition: after it the connection may have to wait for longer."""
+    def _judge_retry(self, seen: Seen, kind: type, line: _Line, request: object) -> None:
+        """Judge the first retry. After it the connection itself may have to wait longer."""
         failed_us = line.answered_us if line.sent_us >= 0 else line.lost_us
         after_us, host = seen.at_us - failed_us, host_of(seen.actor)
-        if failed_us < 0 or after_us <= line.again_us * 3 // 2 or request != line.last:
+        if failed_us < 0 or after_us <= line.backoff_us * 3 // 2 or request != line.last:
             return
         able_us = self.panel.disturbances.undisturbed_since_us((host,))
         if able_us is not None and able_us < failed_us:
-            text = f"{after_us / 1e6:.3f} s after the same failed, instead of {line.again_us / 1e6:.3f} s"
+            text = f"{after_us / 1e6:.3f} s after the same request failed, instead of {line.backoff_us / 1e6:.3f} s"
             self._say(seen, "too-late", seen.actor, kind, text)
 
     def _answered_as(self, kind: type) -> Callable[[Seen, Received], None]:
@@ -454,13 +460,13 @@ class Pace(Checker):
             if not line.is_paced:
                 return
             at_us = seen.at_us
-            if not line.in_flight:  # else the answer to the last one is yet to come
+            if not line.in_flight:  # else the answer to the last request is outstanding
                 line.answered_us = at_us
                 line.good = line.sent_us >= 0 and (is_good is None or is_good(fact[4]))
-                if not line.good and row.again_us is not None:
+                if not line.good and row.backoff_us is not None:
                     line.failures = 1
-                    after = row.again_after
-                    line.again_us = row.again_us(self._settings, seen.actor) if after is None else after(fact[4])
+                    after = row.backoff_after
+                    line.backoff_us = row.backoff_us(self._settings, seen.actor) if after is None else after(fact[4])
             if line.good and line.span is not None:
                 line.due_us = max(line.sent_us + line.span.most_us, at_us + SLACK_US)
                 if at_us >= self._looks_us:
@@ -487,7 +493,7 @@ class Pace(Checker):
             line.due_us, line.sent_us, line.lost_us, line.early = _NEVER_US, -1, -1, 0
 
     def _commit_answered(self, seen: Seen, fact: Received) -> None:
-        """An error may be the end of a membership."""
+        """An error may end a membership."""
         if any(outcome.error is not ErrorCode.NONE for outcome in fact.message.outcomes):
             self._end(Heartbeat, seen.actor)
 
@@ -495,7 +501,7 @@ class Pace(Checker):
         self._end(Heartbeat, seen.actor)
 
     def _became(self, seen: Seen, fact: MemberBecame) -> None:
-        if fact.new in ("CLOSED", "FAILED", "UNJOINED"):  # a static member that polls too late sends no LeaveGroup
+        if fact.new in ("CLOSED", "FAILED", "UNJOINED"):  # A static member that polls too late sends no LeaveGroup.
             self._end(Heartbeat, seen.actor)
 
     def _storms_by(self, seen: Seen, fact: Send) -> None:
@@ -504,24 +510,24 @@ class Pace(Checker):
             since_us, counts = self._storms[seen.actor] = seen.at_us, {}
         request = fact.message
         if isinstance(request, StoreOps) and any(op.kind in WRITES for each in request.transactions for op in each.ops):
-            counts.clear()  # what it reads again may be another by now
+            counts.clear()  # a repeated read may find another state
         counts[request] = number = counts.get(request, 0) + 1
         if number == STORM:
             self._say(seen, "too-many", seen.actor, type(request), f"{number} times within a second, all equal")
 
     # --- connections and hosts ---------------------------------------------------------------------------------
 
-    def _gone(self, seen: Seen, fact: Hangup | LinkDown) -> None:
+    def _connection_broke(self, seen: Seen, fact: Hangup | LinkDown) -> None:
         self._broke = (seen.seq, seen.actor, fact.peer)
         for (kind, about), line in self._lines.items():
             if about[0] == seen.actor:
-                gone = [number for number, peer in line.in_flight.items() if peer == fact.peer]
-                for number in gone:
+                lost = [number for number, peer in line.in_flight.items() if peer == fact.peer]
+                for number in lost:
                     del line.in_flight[number]
                 line.due_us, line.sent_us = _NEVER_US, -1
                 lost_us = ROWS[kind].lost_us
-                if gone and lost_us is not None:
-                    line.lost_us, line.again_us = seen.at_us, lost_us(self._settings, seen.actor)
+                if lost and lost_us is not None:
+                    line.lost_us, line.backoff_us = seen.at_us, lost_us(self._settings, seen.actor)
                     line.failures += 1
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
@@ -532,7 +538,7 @@ class Pace(Checker):
     # --- time --------------------------------------------------------------------------------------------------
 
     def finish(self, at_us: int) -> None:
-        """Look for the last time."""
+        """Judge the requests that are due."""
         self._look(self._last._replace(at_us=at_us))
 
     def _look(self, seen: Seen) -> None:
@@ -548,7 +554,9 @@ class Pace(Checker):
                     line.due_us = _NEVER_US
 
     def _able_since_us(self, kind: type, host: str) -> int | None:
-        """Since when a host can send this; None: it cannot now. A follower writes first, to a disk that may be slow."""
+        """Time since which a host can send this, in us; None: it cannot now. A follower first writes to a disk that
+        may be slow.
+        """
         disturbances = self.panel.disturbances
         return disturbances.undisturbed_since_us((host,)) if kind is Fetch else disturbances.runs_since_us(host)
 

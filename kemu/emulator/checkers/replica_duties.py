@@ -1,18 +1,19 @@
-"""What leaders, followers and the producers they serve owe each other (a part of ``duties``).
+"""Duties of leaders, followers and producers (part of ``duties``).
 
-================  =================================================  ==================  ==========================
-kind              what must end                                      parties             bound
-================  =================================================  ==================  ==========================
-fetch-stalled     a follower lacks records and gets none             leader, follower    socket timeout, one fetch
-out-of-isr        a follower has all that is committed               controller, leader  ``ISR_US``; requests to former
-                                                                     and follower        processes time out before
-never-shrunk      a member of an ISR does not reach what was at      controller, leader  1.5 times the lag,
-                  the leader's end when it last had all                                  ``ORDER_US``
-watermark-waits   all in sync have records above the high watermark  leader, followers   lag, ``ISR_US``
-unanswered        a producer hears nothing of what is committed      leader, producers   request timeout, ``ISR_US``
-================  =================================================  ==================  ==========================
+A condition must end within its bound while its parties are undisturbed:
 
-Source: Kafka 3.4 ``Partition``, ``AlterPartitionManager``, ``AbstractFetcherThread``, ``DelayedProduce``.
+- fetch-stalled: a follower lacks records and receives none (socket timeout
+  and one fetch).
+- out-of-isr: a follower has every committed record and is not in the ISR.
+- never-shrunk: a member of the ISR does not reach the end that the leader
+  had when the member last had every record (1.5 times the lag).
+- watermark-waits: all in-sync replicas have records above the high
+  watermark (the lag).
+- unanswered: producers get no answer for committed records (request
+  timeout).
+
+Source: Kafka 3.4 ``Partition``, ``AlterPartitionManager``,
+``AbstractFetcherThread``, ``DelayedProduce``.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ from kemu.protocol.notes.replication import (
 
 
 class ReplicaDuties(Duties):
-    """See the module."""
+    """The duties of leaders and followers; see the module."""
 
     def __init__(self, plane: ControlPlane, config: ReplicaConfig, bandwidth: int, request_us: int) -> None:
         super().__init__(plane)
@@ -46,20 +47,20 @@ class ReplicaDuties(Duties):
         fetch_us = config.replica_fetch_response_max_bytes * 1_000_000 // bandwidth if bandwidth else 0
         self._fetch_us = self._socket_us + ISR_US + fetch_us * 8
         self._watermarks: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
-        """(leader, partition) -> its high watermark, and where its log ended when it became leader."""
+        """(leader, partition) -> (high watermark, end of the log when it became leader)."""
         self._proposed: dict[tuple[str, TopicPartition], tuple[int, ...]] = {}
-        """(leader, partition) -> who counts for the high watermark while a change of the ISR is under way."""
-        self._asked_us: dict[str, dict[TopicPartition, int]] = {}
-        """Leader -> partitions whose ISR it asked to change and has no answer for -> when it asked. One request is in
-        flight at a time, so the answer for one partition says nothing of the others."""
+        """(leader, partition) -> replicas that the high watermark waits for during an ISR change."""
+        self._requested_us: dict[str, dict[TopicPartition, int]] = {}
+        """Leader -> partition -> time of its unanswered ISR request, in us. One request is in flight at a time, so the
+        answer for one partition does not concern the others."""
         self._answered_us: dict[str, int] = {}
-        """Leader -> when it had the answer to what it had asked before the newest controller was ready."""
+        """Leader -> time of the answer to a request that it sent before the newest controller was ready, in us."""
         self._marks: dict[tuple[str, TopicPartition], int] = {}
-        """(follower, partition) -> the leader's end when the follower last had everything up to the mark before."""
+        """(follower, partition) -> the leader's end when the follower last reached the mark before."""
         self._producers: dict[str, dict[str, None]] = {}
-        """Topic -> hosts of the producers that want answers."""
+        """Topic -> hosts of producers that want answers."""
         self._undecided: dict[TopicPartition, tuple[str, int]] = {}
-        """(leader, end) of the first append since a producer last heard what became of one."""
+        """(leader, end) of the first append since a producer last got an answer."""
         self._throttled: dict[str, None] = {}
         """Topics with throttled replicas."""
         self.on = {
@@ -77,7 +78,7 @@ class ReplicaDuties(Duties):
         }
 
     def end_and_watermark(self, leader: str, at: TopicPartition) -> tuple[int, int]:
-        """Of a leader's log."""
+        """(end, high watermark) of a leader's log."""
         return self._end(leader, at), self._watermarks.get((leader, at), (0, 0))[0]
 
     def _end(self, host: str, at: TopicPartition) -> int:
@@ -106,27 +107,27 @@ class ReplicaDuties(Duties):
         key = (seen.actor, (fact.topic, fact.partition))
         self._watermarks[key] = (fact.high_watermark, fact.end_offset)
         self._proposed.pop(key, None)
-        self._undecided.pop(key[1], None)  # producers learn by themselves what its former leader did
+        self._undecided.pop(key[1], None)  # producers learn the outcome at the former leader by themselves
 
     def _isr_proposed(self, seen: Seen, fact: IsrProposed) -> None:
         self._proposed[seen.actor, (fact.topic, fact.partition)] = fact.counted
-        self._asked_us.setdefault(seen.actor, {}).setdefault((fact.topic, fact.partition), seen.at_us)
+        self._requested_us.setdefault(seen.actor, {}).setdefault((fact.topic, fact.partition), seen.at_us)
 
     def _isr_changed(self, seen: Seen, fact: IsrChanged) -> None:
         at = (fact.topic, fact.partition)
         self._proposed.pop((seen.actor, at), None)
-        if self._asked_us.get(seen.actor, {}).pop(at, self.plane.decides_from_us) < self.plane.decides_from_us:
+        if self._requested_us.get(seen.actor, {}).pop(at, self.plane.decides_from_us) < self.plane.decides_from_us:
             self._answered_us[seen.actor] = seen.at_us
 
     def _isr_refused(self, seen: Seen, fact: IsrChangeFailed) -> None:
-        """The request before it may still be under way; one that was refused in the step that asked never was."""
-        at, asked_us = (fact.topic, fact.partition), self._asked_us.get(seen.actor, {})
+        """Take a refusal. An earlier request may still be under way; one refused in its own step was never sent."""
+        at, requested_us = (fact.topic, fact.partition), self._requested_us.get(seen.actor, {})
         self._proposed.pop((seen.actor, at), None)
-        if asked_us.get(at) == seen.at_us:
-            del asked_us[at]
+        if requested_us.get(at) == seen.at_us:
+            del requested_us[at]
 
     def _went_down(self, seen: Seen, fact: HostDown) -> None:
-        self._asked_us.pop(fact.host, None)
+        self._requested_us.pop(fact.host, None)
 
     def _node_written(self, seen: Seen, fact: NodeWritten) -> None:
         if fact.path.startswith(f"{TOPIC_CONFIGS}/"):
@@ -136,40 +137,45 @@ class ReplicaDuties(Duties):
             if LEADER_THROTTLED_REPLICAS in rows or FOLLOWER_THROTTLED_REPLICAS in rows:
                 self._throttled[topic] = None
 
-    # --- what is owed ------------------------------------------------------------------------------------------
+    # --- open duties -----------------------------------------------------------------------------------------------
 
     def owed(self) -> Iterator[Duty]:
-        """All that is owed where somebody leads."""
+        """The duties that are open now, in partitions with a leader."""
         panel, plane = self.panel, self.plane
         for at, state in panel.states.items():
-            there, leader = panel.assigned.get(at), broker_host(state.leader)
+            assignment, leader = panel.assigned.get(at), broker_host(state.leader)
             leads = panel.roles.get((leader, at)) == (state.leader_epoch, True) and (leader, at) not in plane.unusable
-            if there is not None and leads and at[0] not in plane.deleting and not self._is_level(at, there, leader):
-                yield from self._of_leader(at, state, there, leader)
+            if (
+                assignment is not None
+                and leads
+                and at[0] not in plane.deleting
+                and not self._is_complete(at, assignment, leader)
+            ):
+                yield from self._of_leader(at, state, assignment, leader)
 
-    def _is_level(self, at: TopicPartition, there: ReplicaAssignment, leader: str) -> bool:
-        """Whether all replicas are in sync and have all that there is, and it is committed: then nothing is owed."""
+    def _is_complete(self, at: TopicPartition, assignment: ReplicaAssignment, leader: str) -> bool:
+        """Whether all replicas are in sync, have every record, and every record is committed: no duty is open."""
         end, watermark = self.end_and_watermark(leader, at)
         if watermark != end or at in self._undecided or (leader, at) in self._proposed:
             return False
         in_sync = self.panel.states[at].isr
-        return all(broker in in_sync and self._end(broker_host(broker), at) == end for broker in there.replicas)
+        return all(broker in in_sync and self._end(broker_host(broker), at) == end for broker in assignment.replicas)
 
     def _of_leader(
-        self, at: TopicPartition, state: PartitionState, there: ReplicaAssignment, leader: str
+        self, at: TopicPartition, state: PartitionState, assignment: ReplicaAssignment, leader: str
     ) -> Iterator[Duty]:
-        """Followers fetch, get into the ISR, and the high watermark rises."""
+        """Followers fetch and join the ISR, and the high watermark rises."""
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
         own, (watermark, epoch_start) = self._end(leader, at), self._watermarks.get((leader, at), (0, 0))
         proposed = self._proposed.get((leader, at), ())
-        for broker in there.replicas:
+        for broker in assignment.replicas:
             host = broker_host(broker)
             follows = broker != state.leader and panel.roles.get((host, at)) == (state.leader_epoch, False)
             if not follows or not plane.runs(host) or (host, at) in plane.unusable:
                 continue
             end = self._end(host, at)
             if end < own and at[0] not in self._throttled:
-                text = f"{host} has {name} up to {end} of {own}, follows {leader}, and gets nothing"
+                text = f"{host} has {name} up to {end} of {own}, follows {leader}, and receives no records"
                 of = (state.leader_epoch, end)
                 yield Duty("fetch-stalled", (name, host), (leader, host), of, self._fetch_us, text)
             if broker not in state.isr and end >= max(watermark, epoch_start):
@@ -177,52 +183,52 @@ class ReplicaDuties(Duties):
         yield from self._leaves(at, state, leader, own)
         by, undecided = self._undecided.get(at, ("", 0))
         if by == leader and undecided <= watermark and len(state.isr) >= panel.min_insync.of(at):
-            text = f"{leader} has committed {name} up to {undecided}, and no producer has heard of it"
+            text = f"{leader} has committed {name} up to {undecided}, and no producer got an answer"
             hosts = (leader, *self._producers[at[0]])
             yield Duty("unanswered", (name,), hosts, (state, undecided), self._request_us + ISR_US, text)
         counted = {*state.isr, *proposed} - {state.leader}
         least = min([own, *[self._end(broker_host(broker), at) for broker in counted]])
-        unheard = panel.unheard.of(at)  # its leader counts the ISR that it knows (KAFKA-15583)
-        known = unheard.told if unheard is not None and unheard.leader_waits else state.isr
+        unknown = panel.unknown_isrs.of(at)  # its leader waits for the ISR that it knows (KAFKA-15583)
+        known = unknown.believed_isr if unknown is not None and unknown.leader_waits else state.isr
         if watermark < least and len(known) >= panel.min_insync.of(at):
-            text = f"{leader} has {watermark} as the high watermark of {name}; all in sync have records to {least}"
+            text = f"{leader} has {watermark} as the high watermark of {name}; all in-sync replicas reach {least}"
             hosts = (leader, *map(broker_host, sorted(counted)))
             yield Duty("watermark-waits", (name,), hosts, (state, proposed, watermark), self._lag_us + ISR_US, text)
 
     def _leaves(self, at: TopicPartition, state: PartitionState, leader: str, own: int) -> Iterator[Duty]:
-        """A member that lags leaves the ISR."""
+        """A lagging member leaves the ISR."""
         plane, name = self.plane, f"{at[0]}-{at[1]}"
         for host in [broker_host(broker) for broker in state.isr if broker != state.leader]:
             end, mark = self._end(host, at), min(self._marks.setdefault((host, at), own), own)
             if end >= mark:
                 mark = self._marks[host, at] = own
             if end < mark and self._can_ask(at):
-                text = f"{leader} keeps {host} in the ISR of {name}, which has not reached {mark}, but {end}"
+                text = f"{leader} keeps {host} in the ISR of {name}, at offset {end} and short of {mark}"
                 parties, from_us = (STORE, plane.controller, leader), self._answered_from_us(leader)
                 bound_us = self._lag_us * 3 // 2 + ORDER_US
                 yield Duty("never-shrunk", (name, host), parties, (state, mark), bound_us, text, from_us)
 
     def _can_ask(self, at: TopicPartition) -> bool:
-        """Whether a leader can have an ISR changed: there is a controller, and no refusal that lasts."""
-        unheard = self.panel.unheard.of(at)
-        return bool(self.plane.controller) and (unheard is None or not unheard.leader_waits)
+        """Whether a leader can change its ISR: a controller exists, and no lasting refusal."""
+        unknown = self.panel.unknown_isrs.of(at)
+        return bool(self.plane.controller) and (unknown is None or not unknown.leader_waits)
 
     def _answered_from_us(self, leader: str) -> int:
-        """From when on a leader must get answers: a request to a former controller waits until its socket times out."""
+        """Time from which a leader must get answers. A request to a former controller waits for the socket timeout."""
         plane = self.plane
         from_us = max(plane.decides_from_us, self._answered_us.get(leader, 0))
-        asked_us = min(self._asked_us.get(leader, {}).values(), default=plane.decides_from_us)
-        if asked_us >= plane.decides_from_us:
+        requested_us = min(self._requested_us.get(leader, {}).values(), default=plane.decides_from_us)
+        if requested_us >= plane.decides_from_us:
             return from_us
-        return max(from_us, max(asked_us, plane.elected_us) + self._socket_us)
+        return max(from_us, max(requested_us, plane.elected_us) + self._socket_us)
 
     def _joins(self, at: TopicPartition, state: PartitionState, leader: str, host: str) -> Iterator[Duty]:
-        """A follower that has all that is committed gets into the ISR."""
+        """A follower with every committed record joins the ISR."""
         plane = self.plane
         if plane.registration(host) < 0 or not self._can_ask(at):
             return
         name, of = f"{at[0]}-{at[1]}", (state, plane.epoch, plane.registration(host), plane.registration(leader))
-        text = f"{host} has all of {name} that {leader} has committed, and stays out of the ISR {state.isr}"
+        text = f"{host} has every record of {name} that {leader} committed, but is not in the ISR {state.isr}"
         parties = (STORE, plane.controller, leader, host)
         restarted_us = plane.restarted_us(leader)  # a fetch that waits for its former process times out, too
         waits_us = restarted_us + self._socket_us if restarted_us else 0

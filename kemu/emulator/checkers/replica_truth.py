@@ -1,110 +1,118 @@
-"""What the checker of replicas knows of a partition: what was committed, and what was lost of that."""
+"""The committed records of a partition, and the committed records that it
+lost.
+"""
 
 from collections.abc import Iterable
 
 from kemu.emulator.watching.epoch_log import EpochLog, Run, lacking, minus
 
 NO_OFFSET = 1 << 62
-"""Behind every record."""
+"""An offset after every record."""
 
 
 class ReplicaRole:
-    """One broker's part in a partition, since it took part in it first. Its log is ``Copies``'s."""
+    """One broker's role in a partition. ``Copies`` has its log."""
 
     __slots__ = ("epoch", "settled", "watermark")
 
     def __init__(self) -> None:
         self.epoch = -1
-        """The last leader epoch it took part in."""
+        """The last leader epoch in which it took a role."""
         self.watermark = -1
-        """As leader: the last high watermark it reported in this epoch."""
+        """The last high watermark that it reported as leader of this epoch."""
         self.settled: list[Run] = []
-        """What its disk lost before it was taken into an ISR with all that was committed: no excuse since."""
+        """Records lost by its disk before it joined an ISR with every committed record. The loss no longer excuses it.
+        """
 
 
 class PartitionTruth:
-    """One partition of one topic: what was ever below a high watermark, and what was promised besides.
+    """One partition of one topic: records that were ever below a high watermark, and records acknowledged by a leader
+    alone.
 
     Args:
-        former: what was committed in the former life of a topic that was created again.
+        former: the committed records of a deleted topic of the same name.
     """
 
     def __init__(self, former: EpochLog | None = None) -> None:
         self.former = EpochLog() if former is None else former
         self.members: dict[str, ReplicaRole] = {}
-        """By host."""
+        """Host -> its role."""
         self.committed = EpochLog()
         self.deleted_below = 0
-        """Leaders have deleted records up to here; a copy may lack them, or have them again after a power cut."""
+        """Leaders deleted records up to here. A copy may lack them, or have them again after a power cut."""
         self.committed_epoch = -1
-        """The newest leader epoch in which a high watermark was reported."""
+        """The newest leader epoch with a reported high watermark."""
         self.unclean_epoch = -1
-        """Leader epoch of an unclean election whose leader has not spoken yet; -1 for none."""
+        """Leader epoch of an unclean election whose leader has not reported yet; -1: none."""
         self.unclean_lacks: list[Run] = []
-        """What was committed and the elected replica had not when the store had its election."""
+        """Committed records that the elected replica lacked at that election."""
         self.lost: list[Run] = []
-        """What readers and producers may know of and the log that counts has not: lost for a reason in LOSS_REASONS."""
+        """Committed or acknowledged records that the present log lacks, for a reason in LOSS_REASONS."""
         self._lossy: list[tuple[int, int]] = []
-        """Elections with such losses: (first offset that was lost, leader epoch)."""
-        self.promised: list[Run] = []
-        """Acknowledged by a leader alone, ascending. Once committed it does not matter."""
+        """Elections with such losses: (first lost offset, leader epoch)."""
+        self.by_leader_only: list[Run] = []
+        """Records acknowledged by a leader alone, ascending, and not committed yet."""
 
     def member(self, host: str) -> ReplicaRole:
-        """A broker's part."""
+        """A broker's role."""
         member = self.members.get(host)
         if member is None:
             member = self.members[host] = ReplicaRole()
         return member
 
     def not_deleted(self, runs: Iterable[Run]) -> list[Run]:
-        """Of records that a log lacks, those that no leader deleted."""
+        """The missing records that no leader deleted."""
         least = self.deleted_below
         return [(max(first, least), last, term) for first, last, term in runs if last > least]
 
     def lose(self, runs: Iterable[Run]) -> None:
-        """These are lost for a reason."""
+        """Note records that were lost for a reason."""
         self.lost += minus(runs, self.lost)
 
     def led_with_losses(self, offset: int, epoch: int) -> None:
-        """The leader of this epoch lacks records from this offset on, for a reason."""
+        """Note that the leader of this epoch lacks records from this offset on, for a reason."""
         self._lossy.append((offset, epoch))
 
     def deposed_from(self, epoch: int) -> int:
-        """From where on what the leader of an epoch has does not count, as later leaders lack records there."""
+        """The first offset from which the records of this epoch's leader do not count, because later leaders lack
+        them.
+        """
         return min([offset for offset, later in self._lossy if epoch < later], default=NO_OFFSET)
 
     def unknown(self, run: Run) -> list[Run]:
-        """What of a run neither is committed nor was."""
+        """The part of a run that neither is nor was committed."""
         rest = lacking([run], self.committed)
         return lacking(minus(rest, self.lost), self.former) if rest else rest
 
-    def may_have_been_told(self, first: int, end: int) -> bool:
-        """Whether a producer may know of records at these offsets: they are committed, or were and are lost."""
+    def may_be_acknowledged(self, first: int, end: int) -> bool:
+        """Whether a producer may have an acknowledgement for these offsets: they are or were committed."""
         at = max(first, self.committed.end, min(self.former.end, end))
         for begin, last, _ in sorted(self.lost):
             at = last if begin <= at < last else at
         return at >= end
 
-    def goes_on_with(self, log: EpochLog, missing: list[Run]) -> None:
-        """A leader has all that is committed but for these: the rest is, and what stands in its log before that."""
-        there = minus(self.committed.runs_from(0), missing)
-        end = max([last for _, last, _ in there], default=0)
-        self.committed.cut(missing[0][0])
+    def continue_with(self, log: EpochLog, missing: list[Run]) -> None:
+        """Take the log of a leader that lacks these committed records. Its other records up to the last common one are
+        committed.
+        """
+        kept = minus(self.committed.runs_from(0), missing)
+        end = max([last for _, last, _ in kept], default=0)
+        self.committed.truncate(missing[0][0])
         self.committed.grow_from(log, min(end, log.end))
 
-    def promise(self, first: int, last: int, logs: Iterable[EpochLog]) -> None:
-        """A leader alone acknowledged records ``first .. last - 1``, which are in one of these logs."""
-        while self.promised and self.promised[0][1] <= self.committed.end:
-            del self.promised[0]
+    def acknowledge_by_leader(self, first: int, last: int, logs: Iterable[EpochLog]) -> None:
+        """Note that a leader alone acknowledged records ``first .. last - 1``, which one of these logs has."""
+        while self.by_leader_only and self.by_leader_only[0][1] <= self.committed.end:
+            del self.by_leader_only[0]
         term = max([log.term_at(first) for log in logs], default=(-1, 0))
-        if self.promised and self.promised[-1][1:] == (first, term):
-            first = self.promised.pop()[0]
-        self.promised.append((first, last, term))
+        if self.by_leader_only and self.by_leader_only[-1][1:] == (first, term):
+            first = self.by_leader_only.pop()[0]
+        self.by_leader_only.append((first, last, term))
 
-    def broken_promises(self, log: EpochLog) -> list[Run]:
-        """What was promised and neither is committed nor in this log. It is forgotten by that."""
-        open_ones = [(max(first, self.committed.end), last, term) for first, last, term in self.promised]
+    def lost_by_leader_only(self, log: EpochLog) -> list[Run]:
+        """Acknowledged records that are neither committed nor in this log. They are forgotten."""
+        open_ones = [(max(first, self.committed.end), last, term) for first, last, term in self.by_leader_only]
         open_ones = [run for run in open_ones if run[0] < run[1]]
         broken = lacking(open_ones, log)
-        self.promised = minus(open_ones, broken)
+        self.by_leader_only = minus(open_ones, broken)
         return broken

@@ -1,11 +1,23 @@
-"""What the store, controllers, leaders and followers of a replicated cluster owe each other, during faults, too.
+"""Brokers and controllers do their duties in time, even during faults.
 
-A duty is a condition that its parties must end within a bound. Its clock runs while all parties run, no fault hits
-them or the links between them, and nothing about the condition changes. ``controller_duties``, ``replica_duties`` and
-``kept_logs`` say which duties there are now; this module has the clocks.
+A duty is a condition that its parties must end within a bound. Its clock
+runs while all parties run, no fault hits them or their links, and nothing
+about the condition changes.
 
-A run may end early when nothing is owed (``satisfied``). What Kafka itself leaves as it is for good is named at the end
-of a run that was healed: ``findings.STAYS_SO`` where the rest works, ``findings.STANDS_STILL`` where nobody leads.
+- ``controller_duties``: session-kept, session-cut, not-registered,
+  no-controller, no-leader, former-leader, dead-in-isr, order-not-obeyed,
+  stale-metadata, moved-early, not-balanced, step-kept, left-over.
+- ``replica_duties``: fetch-stalled, out-of-isr, never-shrunk,
+  watermark-waits, unanswered.
+- ``kept_logs``: replica-kept.
+
+A run may end early when no duty is open. Conditions that Kafka itself never
+ends are named at the end of the run. log-of-another-topic and
+epoch-of-another-topic leave a partition without a leader
+(``findings.STAYS_BLOCKED``). Others leave the rest working
+(``findings.STAYS_DEGRADED``).
+
+Source: Kafka 3.4 ``KafkaController``, ``ReplicaManager``, ``Partition``.
 """
 
 from collections.abc import Iterator
@@ -35,31 +47,31 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.replication import HighWatermarkAdvanced, RecordsReplicated
 
 LOOK_US = 1_000_000
-"""How often conditions are looked at."""
+"""Interval between looks, in us."""
 SOON_US = 2_000_000
-"""How long records may be under way in a run that ends because nothing is owed."""
+"""Longest time for records in flight when a run ends, in us."""
 UNDER_WAY = ("fetch-stalled", "unanswered", "watermark-waits")
 """Conditions that come and go with each record."""
 LATER = ("never-shrunk", "not-balanced", "step-kept")
-"""Conditions for which no run is prolonged."""
+"""Conditions that prolong no run."""
 OF_RECORDS = frozenset(
     (
         *(RecordsAppended, RecordsReplicated, HighWatermarkAdvanced, RecordsAcknowledged, Processed),
         *(OffsetCommitted, CommitAnswered, GroupRequestRead, GroupRequestAnswered),
     )
 )
-"""The most frequent facts: they change nothing of what controllers owe, and to whom."""
+"""The most frequent facts. They change no duty of controllers."""
 _NEVER_US = 1 << 62
 
 
 class ReplicationDuties(Checker):
-    """See the module.
+    """Judges the duties; see the module.
 
     Args:
-        controllers: settings of the controller parts.
+        controllers: settings of the controllers.
         replicas: settings of the brokers.
-        bandwidth: bytes a second of the slowest broker; 0: no limit.
-        request_us: ``request.timeout.ms`` of the producers: a request is answered when all its partitions can be.
+        bandwidth: bytes per second of the slowest broker; 0: unlimited.
+        request_us: ``request.timeout.ms`` of the producers.
     """
 
     name = "duties"
@@ -81,9 +93,9 @@ class ReplicationDuties(Checker):
         self._kept_logs = KeptLogs(self._plane, config.emulated_log_create_us)
         self._parts = (self._of_controllers, self._of_replicas, self._kept_logs)
         self._owed_to_controllers: tuple[Duty, ...] | None = None
-        """Duties that ``_of_controllers`` and ``_kept_logs`` returned last; valid until a fact can change them."""
+        """The open duties of ``_of_controllers`` and ``_kept_logs``, until a fact may change them."""
         self._unmet: dict[tuple[str, tuple[str, ...]], tuple[object, int]] = {}
-        """Kind and entities -> what the condition was like, and since when it has been so."""
+        """(kind, entities) -> (the condition, its start in us)."""
         self._healed_us = _NEVER_US
         self.looks_us = 0
         self.on = {Healed: self._heal}
@@ -91,12 +103,12 @@ class ReplicationDuties(Checker):
             self.shown_to(part.on)
 
     def takers_of(self, kind: type) -> tuple[Handler, ...]:
-        """Facts of most kinds may change what is owed."""
+        """The handlers of a fact. Most kinds of facts may change the duties."""
         takers = super().takers_of(kind)
         changes = self.on and kind not in OF_RECORDS and not is_of_the_wire(kind)
-        return (*takers, self._changes) if changes else takers
+        return (*takers, self._may_change_duties) if changes else takers
 
-    def _changes(self, seen: Seen, fact: Any) -> None:
+    def _may_change_duties(self, seen: Seen, fact: Any) -> None:
         self._owed_to_controllers = None
 
     def attach(self, panel: Panel) -> None:
@@ -125,7 +137,7 @@ class ReplicationDuties(Checker):
         yield from self._of_replicas.owed()
 
     def _look(self, seen: Seen) -> None:
-        """Judge what is as it was for longer than its bound."""
+        """Judge conditions that lasted longer than their bound."""
         before, self._unmet = self._unmet, {}
         for duty in self._owed():
             key = (duty.kind, duty.about)
@@ -142,7 +154,7 @@ class ReplicationDuties(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether everything is led, in sync, told and answered now."""
+        """Whether all partitions have leaders and in-sync replicas, and all orders and answers arrived."""
         if self.panel.states and not self._plane.controller:
             return False
         now_us = self.looks_us - LOOK_US
@@ -152,10 +164,10 @@ class ReplicationDuties(Checker):
             return False
         return all(why for at, state in self.panel.states.items() for _, why in self._out_of_isr(at, state))
 
-    # --- what stays as it is -----------------------------------------------------------------------------------
+    # --- conditions that Kafka never ends --------------------------------------------------------------------------
 
     def finish(self, at_us: int) -> None:
-        """Look for the last time, and name what Kafka leaves as it is."""
+        """Judge for the last time, and name the conditions that Kafka never ends."""
         if self.panel.now is None or not self.on or not self.panel.registered:
             return
         seen = self.panel.now._replace(at_us=at_us)
@@ -163,49 +175,53 @@ class ReplicationDuties(Checker):
         if at_us <= self._healed_us:
             return
         for at, state in self.panel.states.items():
-            self._name(seen, at, state)
+            self._name_lasting(seen, at, state)
         for host, at in self._kept_logs.left_over():
             name = f"{at[0]}-{at[1]}"
-            self.stays_so(at_us, name, LEFT_OVER_LOG, f"{name} has a log on {host}, which is no replica of it")
+            self.stays_degraded(at_us, name, LEFT_OVER_LOG, f"{name} has a log on {host}, which is no replica of it")
 
-    def _name(self, seen: Seen, at: TopicPartition, state: PartitionState) -> None:
+    def _name_lasting(self, seen: Seen, at: TopicPartition, state: PartitionState) -> None:
         name, leader = f"{at[0]}-{at[1]}", broker_host(state.leader)
         why = self._of_another_topic(leader, at, state)
         if why and self.panel.roles.get((leader, at)) != (state.leader_epoch, True):
-            text = f"{name} is led by {leader} in epoch {state.leader_epoch}, which does not act so"
+            text = f"the store names {leader} as leader of {name} in epoch {state.leader_epoch}; it does not lead"
             self.violation(seen, why, (name,), text, liveness=True)
         out: dict[str, list[int]] = {}
         for broker, reason in self._out_of_isr(at, state):
             out.setdefault(reason, []).append(broker)
         for reason, brokers in out.items():
             if reason:
-                text = f"{name} has replicas {brokers} out of its ISR {state.isr}"
-                self.stays_so(seen.at_us, name, reason, text)
-        unheard = self.panel.unheard.of(at)
+                text = f"{name} has replicas {brokers} outside its ISR {state.isr}"
+                self.stays_degraded(seen.at_us, name, reason, text)
+        unknown = self.panel.unknown_isrs.of(at)
         end, watermark = self._of_replicas.end_and_watermark(leader, at)
-        if unheard is not None and unheard.leader_waits and watermark < end:
-            text = f"{name} has records to {end - 1}; its high watermark does not pass them"
-            self.stays_so(seen.at_us, name, UNHEARD_ISR, text)
+        if unknown is not None and unknown.leader_waits and watermark < end:
+            text = f"{name} has records to {end - 1}, above its high watermark {watermark}"
+            self.stays_degraded(seen.at_us, name, UNHEARD_ISR, text)
 
     def _out_of_isr(self, at: TopicPartition, state: PartitionState) -> Iterator[tuple[int, str]]:
-        """Replicas that run and are out of the ISR, a leader that stays away, and why that may stay so; "" if not."""
+        """Running replicas outside the ISR, and a leader that is away for good; with the reason why that may last, or
+        "".
+        """
         panel = self.panel
-        there = panel.assigned.get(at)
-        replicas = [broker for broker in there.replicas if not panel.is_out(broker_host(broker))] if there else []
+        assignment = panel.assigned.get(at)
+        replicas = (
+            [broker for broker in assignment.replicas if not panel.is_out(broker_host(broker))] if assignment else []
+        )
         if not any(broker in state.isr for broker in replicas):
             return  # its last in-sync replica does not run
         if broker_host(state.leader) in panel.away:
             yield state.leader, ""
-        unheard = panel.unheard.of(at)
-        waits = UNHEARD_ISR if unheard is not None and unheard.leader_waits else ""
+        unknown = panel.unknown_isrs.of(at)
+        waits = UNHEARD_ISR if unknown is not None and unknown.leader_waits else ""
         unled = self._of_another_topic(broker_host(state.leader), at, state)
         for broker in replicas:
             if broker not in state.isr:
                 yield broker, self._of_another_topic(broker_host(broker), at, state) or unled or waits
 
     def _of_another_topic(self, host: str, at: TopicPartition, state: PartitionState) -> str:
-        """Why a broker takes no part in a topic that was created again; "" if nothing of the first one is why."""
-        if (host, at) in self._plane.kept_out:
+        """Why a broker has no role in a topic that was created again; "" unless the deleted topic is the reason."""
+        if (host, at) in self._plane.of_another_topic:
             return LOG_OF_ANOTHER_TOPIC
         epoch, _ = self.panel.roles.get((host, at), (-1, False))
         is_former = epoch > state.leader_epoch and self.panel.former.has(host, at)

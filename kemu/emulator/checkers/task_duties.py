@@ -1,27 +1,24 @@
-"""What Streams applications must get done in time, also during faults: a part of the checker of tasks.
+"""Streams applications restore, commit and come to rest in time (part of
+``tasks``).
 
-A clock runs while the instance and the brokers that are up work undisturbed. Each step of progress starts it anew.
+A clock runs while the instance and the running brokers are undisturbed.
+Progress restarts the clock.
 
-===============  ===================================================================  ================================
-kind             obligation                                                           bound
-===============  ===================================================================  ================================
-not-restored     a copy that lacks records of its changelog applies some: an active   ``PROGRESS_US``, and the longest
-                 one, or another one of its thread; a standby or learner, while its   work of the thread so far
-                 thread applies none for others
-uncommitted      a running thread of a Stable group commits what it processed         ``commit.interval.ms``, twice the
-                                                                                      work, and ``COMMIT_US``; soon
-                                                                                      after a fault ``PROGRESS_US``
-                                                                                      more
-no-follow-up     a leader that gave out warm-ups has its group rebalance again        ``probing.rebalance.interval.ms``
-                 (KIP-441)                                                            and ``PROGRESS_US``
-early-follow-up  ... and not for that reason before                                   the same, alone
-not-at-rest      after the healing all tasks run, nobody learns or warms up, and      the scenario's, and a probing
-                 loads are within their band                                          rebalance for each round of
-                                                                                      warm-ups
-===============  ===================================================================  ================================
+- not-restored: a thread applies changelog records for its active copies;
+  standbys and learners get records while the thread has no other copy to
+  restore.
+- uncommitted: a running thread of a Stable group commits within
+  ``commit.interval.ms`` and its work.
+- no-follow-up, early-follow-up: a leader that assigned warm-ups starts a
+  rebalance after ``probing.rebalance.interval.ms`` (KIP-441), not before.
+- not-at-rest: after the faults all tasks run, no copy learns or warms up,
+  and loads are balanced.
 
-Exempt: a task whose directory another thread of the instance holds, and changelogs without a leader. Source: Kafka 3.4
-``StreamThread.runOnce``, ``StreamThread.maybeCommit``, ``StoreChangelogReader.restore``, ``TaskManager``.
+Exempt: a task whose directory another thread holds, and changelogs without
+a leader.
+
+Source: Kafka 3.4 ``StreamThread.runOnce``, ``StreamThread.maybeCommit``,
+``StoreChangelogReader.restore``, ``TaskManager``.
 """
 
 from collections.abc import Mapping
@@ -49,77 +46,78 @@ from kemu.protocol.notes.replication import BecameLeader
 from kemu.protocol.notes.streams import TaskBecame, TaskRestored, TasksDecided
 
 PROGRESS_US = 60_000_000
-"""How long a thread may take to find a leader, ask where a changelog ends, and fetch, or for its next join: two times
-request.timeout.ms."""
+"""Longest time for a thread to find a leader, the end of a changelog and its first records, or to rejoin: twice
+request.timeout.ms, in us."""
 COMMIT_US = 10_000_000
-"""How long a thread may take to flush its changelogs and to commit, beside its other work."""
+"""Longest time for a thread to flush its changelogs and to commit, besides its other work, in us."""
 FLUSH_US = 1_000_000
-"""The same, and a quarter of the interval, once it is done, where nothing was disturbed for ``PROGRESS_US``."""
+"""The same (plus a quarter of the interval) for a commit that is made, without a disturbance for ``PROGRESS_US``."""
 LOOKS_US = 5_000_000
 SLICE_US = 200_000
-"""A thread that applies records without a pause tells of some at least so often: it applies for 100 ms at a time."""
+"""Longest interval between reports of a thread that applies records without a pause: it works in slices of 100 ms."""
 
 
 def undisturbed_since_us(panel: Panel, *instances: str) -> int | None:
-    """Since when these instances work undisturbed with the brokers that are up; None: a fault hits one of them now."""
+    """Time since which these instances and the running brokers are undisturbed, in us; None: a fault hits one."""
     brokers = [broker for broker in panel.applications.brokers if panel.runs(broker)]
     return panel.disturbances.undisturbed_since_us([*instances, *brokers]) if brokers else None
 
 
 class _Thread:
-    """The last work of a thread, and how long its work takes."""
+    """A thread's last progress, and the duration of its work."""
 
     def __init__(self) -> None:
         self.advanced_us = 0
-        """When it applied something for an active task, or a task of its changed."""
+        """Time at which it last applied records for an active task, or a task of its changed, in us."""
         self.applied_us = 0
         self.busy_us = 0
-        """For how long it has applied records without a pause, summed."""
+        """Total time of applying records without a pause, in us."""
         self.work_us = 0
-        """The longest time between two polls of its consumer for work."""
+        """Longest time between two polls with work, in us."""
 
 
-class _Owed:
-    """Records that a thread processed and nobody committed."""
+class _Uncommitted:
+    """Records that a thread processed and did not commit."""
 
     def __init__(self, thread: ActorName, fact: Processed, at_us: int) -> None:
         self.thread = thread
         self.since_us = at_us
-        """When the first of them were processed, or the last commit was made."""
+        """Time of the first of them, or of the last commit, in us."""
         self.first = fact.last
-        """The end of those that a commit must have at least."""
+        """The least offset that the next commit must have."""
         self.end = fact.last
         self.at_us = at_us
-        """When the last of them were processed."""
+        """Time of the last of them, in us."""
 
 
 class TaskDuties:
-    """See the module. ``bound_us``, ``commit_us``: see ``Tasks``."""
+    """Judges deadlines of tasks; see the module. ``Tasks`` documents the arguments."""
 
     def __init__(self, checker: Checker, bound_us: int, commit_us: Mapping[GroupId, int]) -> None:
         self._checker = checker
         self._bound_us = bound_us
         self.commit_us = commit_us
         self.first_us: dict[int, None] = {}
-        """When hosts started for the first time."""
+        """Times at which hosts started for the first time, in us."""
         self.broker_changed_us = 0
-        """When a broker started or went down last, or a partition got another leader."""
-        self.owed: dict[tuple[GroupId, TopicPartition], _Owed] = {}
+        """Time at which a broker last started or stopped, or a partition got another leader, in us."""
+        self.uncommitted: dict[tuple[GroupId, TopicPartition], _Uncommitted] = {}
         self.refused_us: dict[ActorName, int] = {}
-        """Thread -> when a commit of it was answered with an error last."""
+        """Thread -> time at which a commit of it last failed, in us."""
         self._threads: dict[ActorName, _Thread] = {}
         self._progress_us: dict[int, tuple[int, int]] = {}
-        """Number of a copy -> when it applied something last, or lacked nothing, and ``busy_us`` of its thread then."""
+        """Number of a copy -> (time of its last progress, or without missing records; ``busy_us`` of its thread then),
+        in us."""
         self._decided_us: dict[GroupId, int] = {}
-        """Application whose leader gave out warm-ups -> when; until the group prepares for a rebalance."""
+        """Application whose leader assigned warm-ups -> time in us, until the group prepares a rebalance."""
         self._stable_us: dict[GroupId, int] = {}
-        """When the group became what it is."""
-        self._told: dict[tuple[str, object], None] = {}
-        """What was said of whom."""
+        """Group -> time of its last change of state, in us."""
+        self._reported: dict[tuple[str, object], None] = {}
+        """(kind, entity) of the violations that were reported."""
         self._healed_us: int | None = None
-        """When everything was healed, or disturbed last since; None before."""
-        self._wrong: dict[GroupId, str] = {}
-        """By application what kept it from resting when it was looked at last; "" once it rested."""
+        """End of the faults, or the last later disturbance, in us; None before."""
+        self._why_not_at_rest: dict[GroupId, str] = {}
+        """Application -> why it was not at rest at the last look; "" once it was."""
         self._late: dict[GroupId, str] = {}
         """The same at the end of the bound."""
         self._seq = 0
@@ -158,11 +156,11 @@ class TaskDuties:
             self.first_us[seen.at_us] = None
         if fact.host in panel.applications.brokers:
             self.broker_changed_us = seen.at_us
-        for key in [key for key, owed in self.owed.items() if host_of(owed.thread) == fact.host]:
-            del self.owed[key]
+        for key in [key for key, pending in self.uncommitted.items() if host_of(pending.thread) == fact.host]:
+            del self.uncommitted[key]
         instances = (application.instances.get(fact.host) for application in self._all.values())
         released = any(instance is not None and instance.released for instance in instances)
-        if not (isinstance(fact, HostDown) and released):  # then it closes by itself
+        if not (isinstance(fact, HostDown) and released):  # a released instance closes by itself
             self._disturbed(seen, fact)
 
     def _leads(self, seen: Seen, fact: BecameLeader) -> None:
@@ -192,24 +190,24 @@ class TaskDuties:
             return
         thread, key = self._thread(seen.actor), (fact.group, (fact.topic, fact.partition))
         thread.work_us = max(thread.work_us, seen.at_us - fact.started_us)
-        owed = self.owed.get(key)
-        if owed is None or owed.thread != seen.actor:
-            self.owed[key] = _Owed(seen.actor, fact, seen.at_us)
+        pending = self.uncommitted.get(key)
+        if pending is None or pending.thread != seen.actor:
+            self.uncommitted[key] = _Uncommitted(seen.actor, fact, seen.at_us)
         else:
-            owed.end, owed.at_us = fact.last, seen.at_us
+            pending.end, pending.at_us = fact.last, seen.at_us
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
-        self.owed.pop((fact.group, (fact.topic, fact.partition)), None)
+        self.uncommitted.pop((fact.group, (fact.topic, fact.partition)), None)
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
         key = fact.group, (fact.topic, fact.partition)
-        owed = self.owed.get(key)
-        if owed is not None and fact.offset >= owed.first:
-            self._commits(seen, *key, owed, done=True)
-        if owed is not None and fact.offset >= owed.end:
-            del self.owed[key]
-        elif owed is not None and fact.offset >= owed.first:
-            owed.since_us, owed.first = seen.at_us, owed.end
+        pending = self.uncommitted.get(key)
+        if pending is not None and fact.offset >= pending.first:
+            self._judge_commit(seen, *key, pending, done=True)
+        if pending is not None and fact.offset >= pending.end:
+            del self.uncommitted[key]
+        elif pending is not None and fact.offset >= pending.first:
+            pending.since_us, pending.first = seen.at_us, pending.end
 
     def _answered(self, seen: Seen, fact: CommitAnswered) -> None:
         if fact.error is not ErrorCode.NONE:
@@ -231,13 +229,11 @@ class TaskDuties:
             return
         decided_us, probing_us = self._decided_us.pop(fact.group, None), self._probing_us(fact.group)
         if decided_us is not None and Rejoin.PROBING in fact.why and seen.at_us < decided_us + probing_us:
-            text = (
-                f"{fact.group} rebalances to look again {(seen.at_us - decided_us) / 1e6:g} s after its leader decided"
-            )
+            text = f"{fact.group} probes for a rebalance {(seen.at_us - decided_us) / 1e6:g} s after its leader decided"
             self._checker.violation(seen, "early-follow-up", (fact.group,), f"{text}, not {probing_us / 1e6:g} s")
 
     def _probing_us(self, name: GroupId) -> int:
-        """The interval of the leader that decided last."""
+        """The probing interval of the last leader, in us."""
         application = self._all[name]
         return (
             0 if application.decided is None else application.instances[application.decided.instance].started.probing_us
@@ -246,7 +242,7 @@ class TaskDuties:
     # --- overdue -----------------------------------------------------------------------------------------------
 
     def judge(self, seen: Seen) -> None:
-        """Look at what is owed."""
+        """Judge the open duties."""
         for name, application in self._all.items():
             waiting = {
                 copy.actor
@@ -256,17 +252,17 @@ class TaskDuties:
             for copy in application.copies.values():
                 since_us = self._undisturbed_us(copy.instance)
                 if since_us is not None and (copy.state == RUNNING) != (copy.role == ACTIVE):
-                    self._restores(seen, copy, since_us, waits=copy.role != ACTIVE and copy.actor in waiting)
-            self._follows_up(seen, name, application)
-        for (name, at), owed in self.owed.items():
-            self._commits(seen, name, at, owed)
+                    self._judge_restore(seen, copy, since_us, waits=copy.role != ACTIVE and copy.actor in waiting)
+            self._judge_follow_up(seen, name, application)
+        for (name, at), pending in self.uncommitted.items():
+            self._judge_commit(seen, name, at, pending)
 
     def _undisturbed_us(self, *instances: str) -> int | None:
-        """Since when these instances work with the brokers that are up; None: a fault hits them."""
+        """Time since which these instances and the running brokers work undisturbed, in us; None: a fault hits them."""
         since_us = undisturbed_since_us(self._checker.panel, *instances)
         return None if since_us is None else max(since_us, self.broker_changed_us)
 
-    def _restores(self, seen: Seen, copy: WatchedCopy, since_us: int, *, waits: bool) -> None:
+    def _judge_restore(self, seen: Seen, copy: WatchedCopy, since_us: int, *, waits: bool) -> None:
         thread, is_active = self._thread(copy.actor), copy.role == ACTIVE
         missing = self._checker.panel.applications.missing_of(copy)
         if is_active:
@@ -285,36 +281,38 @@ class TaskDuties:
         if idle_us > PROGRESS_US + thread.work_us:
             text = (
                 f"the {copy.role} copy of {copy.task} of {copy.application} on {copy.actor} is {copy.state} at "
-                f"{copy.position}, lacks {missing} records, and for {idle_us / 1e6:.0f} s nothing was restored for it"
+                f"{copy.position}, lacks {missing} records, and got none for {idle_us / 1e6:.0f} s"
             )
             self._say(seen, "not-restored", copy.number, (copy.application, copy.task), text)
 
     def _is_led(self, copy: WatchedCopy) -> bool:
-        """Whether a broker leads the changelog; where leaders cannot change it is led."""
+        """Whether the changelog has a leader; True where leaders cannot change."""
         panel = self._checker.panel
         at = copy.changelog
         return at is None or not panel.logs.of(at).leader or at in panel.leaders
 
-    def _follows_up(self, seen: Seen, name: GroupId, application: WatchedApplication) -> None:
+    def _judge_follow_up(self, seen: Seen, name: GroupId, application: WatchedApplication) -> None:
         decided_us = self._decided_us.get(name)
         if decided_us is None:
             return
         since_us = self._undisturbed_us(*[host for host in application.instances if self._checker.panel.runs(host)])
         bound_us = self._probing_us(name) + PROGRESS_US
         if since_us is not None and seen.at_us > max(since_us, decided_us) + bound_us:
-            text = f"the leader of {name} gave out warm-ups at {decided_us / 1e6:g} s, and the group did not rebalance"
+            text = f"the leader of {name} assigned warm-ups at {decided_us / 1e6:g} s, and the group did not rebalance"
             self._say(seen, "no-follow-up", decided_us, (name,), f"{text} within {bound_us / 1e6:g} s")
 
-    def _commits(self, seen: Seen, name: GroupId, at: TopicPartition, owed: _Owed, *, done: bool = False) -> None:
-        panel, thread = self._checker.panel, self._thread(owed.thread)
-        group, since_us = panel.groups.get(name), self._undisturbed_us(host_of(owed.thread))
+    def _judge_commit(
+        self, seen: Seen, name: GroupId, at: TopicPartition, pending: _Uncommitted, *, done: bool = False
+    ) -> None:
+        panel, thread = self._checker.panel, self._thread(pending.thread)
+        group, since_us = panel.groups.get(name), self._undisturbed_us(host_of(pending.thread))
         if name not in self.commit_us or group is None or group.state != "Stable":
             return
-        writes = [copy.changelog for copy in self._all[name].copies.values() if copy.actor == owed.thread]
+        writes = [copy.changelog for copy in self._all[name].copies.values() if copy.actor == pending.thread]
         if since_us is None or not group.coordinator or not all(map(self._is_written, [panel.log_of(name), *writes])):
-            owed.since_us = seen.at_us
+            pending.since_us = seen.at_us
             return
-        begun_us = max(owed.since_us, self._stable_us.get(name, 0), self.refused_us.get(owed.thread, 0))
+        begun_us = max(pending.since_us, self._stable_us.get(name, 0), self.refused_us.get(pending.thread, 0))
         interval_us = self.commit_us[name]
         if since_us not in self.first_us and begun_us < since_us + PROGRESS_US:
             begun_us, bound_us = max(begun_us, since_us), interval_us + COMMIT_US + PROGRESS_US
@@ -322,12 +320,13 @@ class TaskDuties:
             bound_us = interval_us + (interval_us // 4 + FLUSH_US if done else COMMIT_US)
         bound_us += 2 * thread.work_us
         if seen.at_us > begun_us + bound_us and seen.at_us > thread.applied_us + COMMIT_US:
-            text = f"{owed.thread} processed {at[0]}-{at[1]} of {name} to {owed.first} by {owed.since_us / 1e6:g} s"
+            end = f"{pending.first} by {pending.since_us / 1e6:g} s"
+            text = f"{pending.thread} processed {at[0]}-{at[1]} of {name} to {end}"
             who = (name, f"{at[0]}-{at[1]}")
-            self._say(seen, "uncommitted", who, who, f"{text}, and did not commit that within {bound_us / 1e6:g} s")
+            self._say(seen, "uncommitted", who, who, f"{text}, and did not commit within {bound_us / 1e6:g} s")
 
     def _is_written(self, at: TopicPartition | None) -> bool:
-        """Whether records of a partition are committed: it is led, has enough in sync, and all of those run."""
+        """Whether records of a partition are committed: it has a leader and enough running in-sync replicas."""
         panel = self._checker.panel
         state = None if at is None else panel.states.get(at)
         if at is None or state is None:
@@ -336,8 +335,8 @@ class TaskDuties:
         return enough and all(panel.runs(broker_host(broker)) for broker in state.isr)
 
     def _say(self, seen: Seen, kind: str, key: object, who: tuple[str, ...], text: str) -> None:
-        if (kind, key) not in self._told:
-            self._told[kind, key] = None
+        if (kind, key) not in self._reported:
+            self._reported[kind, key] = None
             self._checker.violation(seen, kind, who, text, liveness=True)
 
     # --- rest --------------------------------------------------------------------------------------------------
@@ -347,27 +346,27 @@ class TaskDuties:
         self._disturbed(seen, fact)
 
     def _disturbed(self, seen: Seen, fact: object) -> None:
-        """Whatever it is, an application has to come to rest anew."""
+        """After any disturbance an application must come to rest again."""
         if self._healed_us is None:
             return
         self._healed_us = seen.at_us
         self._late.clear()
         for name in self._all:
-            self._wrong[name] = "it"
+            self._why_not_at_rest[name] = "it"
             self._look(seen, name)
 
     def _look(self, seen: Seen, name: GroupId) -> None:
-        """Does it rest now?"""
-        if self._healed_us is None or not self._wrong.get(name, "it"):
+        """Look whether an application is at rest now."""
+        if self._healed_us is None or not self._why_not_at_rest.get(name, "it"):
             return
         self._seq = seen.seq
         application = self._all[name]
         if seen.at_us > self._healed_us + self._rest_us(application):
-            self._late.setdefault(name, self._wrong.get(name, "it"))
-        self._wrong[name] = self._restless(name, application)
+            self._late.setdefault(name, self._why_not_at_rest.get(name, "it"))
+        self._why_not_at_rest[name] = self._reason_not_at_rest(name, application)
 
-    def _restless(self, name: GroupId, application: WatchedApplication) -> str:
-        """The reason why the application is not at rest; "" if it is at rest or has no instance that runs."""
+    def _reason_not_at_rest(self, name: GroupId, application: WatchedApplication) -> str:
+        """Why the application is not at rest; "" if it is, or if no instance runs."""
         panel = self._checker.panel
         group = panel.groups.get(name)
         staying = [host for host in application.instances if not panel.is_out(host)]
@@ -377,14 +376,14 @@ class TaskDuties:
             return f"the group is {'unknown' if group is None else group.state}"
         if application.unsettled or application.warmups:
             return at_work(application) or "a warm-up is missing"
-        wrong = at_work(application)
+        why = at_work(application)
         takers = [each for host in staying if not (each := application.instances[host]).leaving]
-        if not wrong and any(each.started.imbalance for each in takers) and not is_balanced(panel, application):
+        if not why and any(each.started.imbalance for each in takers) and not is_balanced(panel, application):
             return "loads are outside the band of stream.imbalance.percentage"
-        return wrong
+        return why
 
     def _rest_us(self, application: WatchedApplication) -> int:
-        """Warm-ups wait for the leader's next look, and as many at a time as there may be."""
+        """Longest time to rest, in us: warm-ups wait for the leader's probing, and only some run at a time."""
         started = [each.started for each in application.instances.values()]
         looks_us = max((each.probing_us for each in started), default=0)
         tasks = 0 if application.decided is None else len(application.decided.stateful)
@@ -394,23 +393,25 @@ class TaskDuties:
     @property
     def satisfied(self) -> bool:
         """See ``Tasks``."""
-        return not self._all or (self._healed_us is not None and not any(self._wrong.values()))
+        return not self._all or (self._healed_us is not None and not any(self._why_not_at_rest.values()))
 
     @property
     def judges_at_us(self) -> int | None:
         """See ``Tasks``."""
         if self._healed_us is None or self.satisfied:
             return None
-        return self._healed_us + max(self._rest_us(each) for name, each in self._all.items() if self._wrong.get(name))
+        return self._healed_us + max(
+            self._rest_us(each) for name, each in self._all.items() if self._why_not_at_rest.get(name)
+        )
 
     def finish(self, at_us: int) -> None:
         """See ``Tasks``."""
         end = Seen(self._seq, at_us, "", 0, None)
         self.judge(end)
         for name, application in self._all.items() if self._healed_us is not None else ():
-            bound_us, wrong = self._rest_us(application), self._late.get(name)
-            if not wrong and at_us >= (self._healed_us or 0) + bound_us:
-                wrong = self._wrong.get(name)
-            if wrong:
-                text = f"application {name} did not come to rest within {bound_us / 1e6:g} s: {wrong}"
+            bound_us, why = self._rest_us(application), self._late.get(name)
+            if not why and at_us >= (self._healed_us or 0) + bound_us:
+                why = self._why_not_at_rest.get(name)
+            if why:
+                text = f"application {name} did not come to rest within {bound_us / 1e6:g} s: {why}"
                 self._checker.violation(end, "not-at-rest", (name,), text, liveness=True)

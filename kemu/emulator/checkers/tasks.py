@@ -1,32 +1,25 @@
-"""Tasks of Streams applications: one owner each, moved when that is right, run with their whole state, committed.
+"""Each Streams task has one owner, runs with its state, and commits.
 
-A leader gives each task to one instance, or takes it from its owner for the rebalance that follows. *Caught up* is who
-lacks at most ``acceptable.recovery.lag`` records (KIP-441). ``watching.applications`` says what a copy has of its
-state; ``task_duties`` is the part of this checker about time. ``commits`` judges what the group's log says.
+- not-one-owner: a leader assigns each task to one instance, or revokes it.
+- moved-while-running: a running stateful task stays for one rebalance.
+- state-passed-over: a task goes to a ready learner or a caught-up instance
+  (``acceptable.recovery.lag``, KIP-441).
+- copies-misplaced: one role per instance; standbys and warm-ups as
+  configured.
+- shut-down-early: only a leaving instance without tasks is shut down.
+- runs-twice, runs-unowned: no task runs on two members, or after its loss.
+- runs-without-state: a task runs only with its changelog.
+- checkpoint-without-state, checkpoint-lost: a copy begins at its disk's
+  last checkpoint.
+- open-state-kept: exactly-once discards state open at a kill.
+- given-up-uncommitted: a thread commits before it revokes.
+- not-restored, uncommitted, no-follow-up, early-follow-up, not-at-rest: see
+  ``task_duties``.
 
-========================  ==========================================================================================
-kind                      rule
-========================  ==========================================================================================
-not-one-owner             a leader gives each task to one instance, or takes it from its owner; with KIP-429's
-                          learners a task that nobody has may wait for the next rebalance
-moved-while-running       a task with state that runs and is not paused stays with its owner for one rebalance
-state-passed-over         a task goes to a ready learner (KIP-429), to who is caught up, to who has something of it;
-                          it is not taken from its owner for who is not caught up, but for the owner's other threads
-copies-misplaced          one learner a task, which stays and does not own it; its owner is told; one role an instance.
-                          KIP-441: ``num.standby.replicas`` of each task, as many as there may be, and no more than
-                          ``max.warmup.replicas`` beside them, with which active tasks are spread evenly
-shut-down-early           only an instance that leaves and has nothing is told to shut down
-runs-twice                two instances that the coordinator has as members do not both run an active task
-runs-unowned              a thread that was told that its partitions are lost runs no active task
-runs-without-state        an active task runs only with what its changelog had when its restore began
-checkpoint-without-state  a copy begins no further than a copy on that disk ever was
-checkpoint-lost           a copy begins where the last one on that disk was closed cleanly, or where one that ended
-                          otherwise was ``commit.interval.ms`` before
-open-state-kept           exactly once: state that was open when its process was killed is of no use
-given-up-uncommitted      a thread that gives a partition up has committed what it processed there, or tried to
-========================  ==========================================================================================
+``commits`` judges the group's log.
 
-Source: Kafka 3.4 ``StreamsPartitionAssignor``, ``HighAvailabilityTaskAssignor``, ``ProcessorStateManager``,
+Source: Kafka 3.4 ``StreamsPartitionAssignor``,
+``HighAvailabilityTaskAssignor``, ``ProcessorStateManager``,
 ``TaskManager.handleRevocation``; KIP-429, page version 99.
 """
 
@@ -48,34 +41,34 @@ from kemu.protocol.notes.groups import (
 from kemu.protocol.notes.streams import TaskBecame, TasksDecided
 
 _KNOWS_ENDS_WITHIN_US = 5_000_000
-"""A leader that decides later than this after the join phase was not told where changelogs end."""
+"""A leader that decides later after the join phase did not learn the ends of the changelogs."""
 _TRIES_US = 60_000_000
-"""How long after a fault a commit may still fail by it: ``default.api.timeout.ms``."""
+"""Time after a fault within which a commit may still fail: ``default.api.timeout.ms``, in us."""
 CLOSED_HOST = "closed"
 Broken = Iterator[tuple[str, str, str]]
 """A broken rule of a task assignment: (kind, task, text)."""
 
 
 class _Decision:
-    """The lags and tasks that a group's leader was told, and the assignment that it made."""
+    """The lags and tasks that members reported to the group's leader, and its assignment."""
 
     def __init__(self, fact: TasksDecided) -> None:
         self.fact = fact
         self.said = {row.process: row for row in fact.said}
         self.owners: dict[str, list[str]] = {}
-        """Task -> the processes that it is given to."""
+        """Task -> the processes that get it."""
         for row in fact.given:
             for task in row.assigned:
                 self.owners.setdefault(task, []).append(row.process)
 
 
 class Tasks(Checker):
-    """See the module.
+    """Judges tasks; see the module.
 
     Args:
-        bound_us: how long after the faults end applications may take to come to rest.
-        exactly_once: the applications whose state is of no use unless it was closed.
-        commit_us: by application, ``commit.interval.ms``; without it nobody asks when its threads commit.
+        bound_us: time after the faults for applications to come to rest.
+        exactly_once: applications whose open state is discarded.
+        commit_us: ``commit.interval.ms`` by application; others are not judged.
     """
 
     name = "tasks"
@@ -90,13 +83,13 @@ class Tasks(Checker):
         self._exactly_once = frozenset(exactly_once)
         self._duties = TaskDuties(self, bound_us, commit_us or {})
         self._completed_us: dict[GroupId, int] = {}
-        """When its last join phase was over."""
+        """Time at which the group's last join phase ended, in us."""
         self._had: dict[int, list[tuple[int, int]]] = {}
-        """Number of a running copy -> (time, offset applied) at each look since its last sure checkpoint."""
+        """Number of a running copy -> (time, applied offset) at each look since its last certain checkpoint."""
         self._checkpointed: dict[tuple[GroupId, str, str], int] = {}
-        """(application, instance, task) -> what the last copy there had in a checkpoint when it was killed."""
+        """(application, instance, task) -> the checkpoint of the last copy there when it was killed."""
         self._unwritten: dict[str, None] = {}
-        """Instances of which a write to a changelog failed: nobody knows how much of it is there."""
+        """Instances with a failed write to a changelog, whose records may or may not be there."""
         self.on = {
             HostDown: self._down,
             HostStarted: self._started,
@@ -127,16 +120,16 @@ class Tasks(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether all applications rested since they were disturbed last; never before ``Healed``, if there are any."""
+        """Whether all applications were at rest since the last disturbance; False before ``Healed``."""
         return self._duties.satisfied
 
     @property
     def judges_at_us(self) -> int | None:
-        """The longest bound of those that still have to come to rest."""
+        """End of the longest bound of applications that are not at rest, in us."""
         return self._duties.judges_at_us
 
     def finish(self, at_us: int) -> None:
-        """Judge what is overdue at the end, and who did not come to rest."""
+        """Judge overdue duties, and applications that did not come to rest."""
         self._duties.finish(at_us)
 
     # --- a leader's decision ---------------------------------------------------------------------------------------
@@ -156,7 +149,9 @@ class Tasks(Checker):
                 self.violation(seen, kind, entities, text)
 
     def _owners(self, made: _Decision) -> Broken:
-        """A copy that restores holds its partitions until its instance says so: then nobody gets the task yet."""
+        """Judge owners. A restoring copy holds its partitions until its instance reports, and nobody gets the task
+        yet.
+        """
         taken = {task for row in made.fact.given for task in row.revoked}
         had = {task for row in made.fact.said for task in (*row.assigned, *row.revoked)}
         copies = self.panel.applications.of(made.fact.application)
@@ -164,12 +159,12 @@ class Tasks(Checker):
             owners = made.owners.get(task, [])
             held = made.fact.learners or any(copy.role == ACTIVE for copy in copies.of(task))
             if len(owners) > 1:
-                yield "not-one-owner", task, f"{task} is given to {owners}"
+                yield "not-one-owner", task, f"{task} is assigned to {owners}"
             elif not owners and task not in taken and (task in had or not held):
-                yield "not-one-owner", task, f"{task} is given to nobody and taken from nobody"
+                yield "not-one-owner", task, f"{task} is neither assigned nor revoked"
 
     def _passed_over(self, seen: Seen, made: _Decision) -> Broken:
-        """With lags (KIP-441) a task goes to a caught-up instance; without, to one that has some of its state."""
+        """Judge state. With lags (KIP-441) a task goes to a caught-up instance, else to one with some of its state."""
         fact, name = made.fact, made.fact.application
         application = self.panel.applications.of(name)
         leader = application.instances.get(fact.instance)
@@ -179,7 +174,7 @@ class Tasks(Checker):
         lag = leader.started.ready_lag
 
         def had(process: str, task: str) -> tuple[int, int]:
-            """At least and at most; who runs a task lacks nothing."""
+            """The least and the most; the process that runs a task lacks nothing."""
             instance = application.instances.get(application.processes.get(process, ""))
             least, most, unless_open = (0, 0, 0) if instance is None else instance.had(task)
             return least, unless_open if name in self._exactly_once else most
@@ -209,10 +204,10 @@ class Tasks(Checker):
                 if task not in made.owners and least > lag and 0 <= most < least - lag:
                     owner = application.processes.get(row.process, row.process)
                     text = f"{task} is taken from {owner}, which had {least} of its changelog's records"
-                    yield "state-passed-over", task, f"{text}; nobody else had more than {most}"
+                    yield "state-passed-over", task, f"{text}; no other instance had more than {most}"
 
     def _standbys(self, made: _Decision) -> Broken:
-        """By ``HighAvailabilityTaskAssignor``."""
+        """Judge standbys and warm-ups by ``HighAvailabilityTaskAssignor``."""
         application = self.panel.applications.of(made.fact.application)
         instances = {process: application.instances.get(host) for process, host in application.processes.items()}
         leader = application.instances.get(made.fact.instance)
@@ -228,46 +223,47 @@ class Tasks(Checker):
         applications = self.panel.applications
         copy = applications.changed
         assert copy is not None, "the panel takes it first"
-        if applications.finds is not None:
-            self._begins(seen, copy, *applications.finds)
+        if applications.disk_found is not None:
+            self._judge_begin(seen, copy, *applications.disk_found)
         if not copy.works or (applications.role_before, applications.state_before) == (ACTIVE, RUNNING):
             return
         for other in applications.of(copy.application).of(copy.task):
-            still = other.stood_still or self.panel.hosts[other.instance].paused
-            if other.instance == copy.instance or not other.works or still:
+            is_paused = other.was_paused or self.panel.hosts[other.instance].paused
+            if other.instance == copy.instance or not other.works or is_paused:
                 continue
-            if self.panel.memberships.has(copy.application, other.actor):  # who is none may not know it yet
+            # a removed member may not know of its removal yet
+            if self.panel.memberships.has(copy.application, other.actor):
                 self._say(seen, "runs-twice", copy, f"runs on {copy.instance} and on {other.instance}")
         if applications.lacks_state(copy):
             text = f"runs on {copy.instance} with {copy.applied} of the {copy.due} records that its changelog had"
             self._say(seen, "runs-without-state", copy, f"{text} when its restore began")
 
-    def _begins(self, seen: Seen, copy: WatchedCopy, least: int, furthest: int, was_open: bool) -> None:
+    def _judge_begin(self, seen: Seen, copy: WatchedCopy, least: int, furthest: int, was_open: bool) -> None:
         begins = f"begins on {copy.instance} at {copy.position} of its changelog"
         checkpointed = self._checkpointed.pop((copy.application, copy.instance, copy.task), 0)
         if was_open and copy.position and copy.application in self._exactly_once:
             self._say(seen, "open-state-kept", copy, f"{begins}, with state that was open when the process died")
         if copy.changelog is not None and copy.position > furthest:
-            text = f"{begins}, and no copy on that disk was further than {furthest}"
+            text = f"{begins}, but no copy on that disk was past {furthest}"
             self._say(seen, "checkpoint-without-state", copy, text)
         if copy.changelog is not None and copy.position < least:
             self._say(seen, "checkpoint-lost", copy, f"{begins}; the last copy there was closed at {least}")
         elif copy.changelog is not None and copy.position < checkpointed:
-            text = f"{begins}; the one that was killed had {checkpointed} an interval before"
+            text = f"{begins}; the killed copy had {checkpointed} an interval before"
             self._say(seen, "checkpoint-lost", copy, text)
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        """Running copies write a checkpoint, to the disk itself, at each ``commit.interval.ms``."""
+        """Running copies write a checkpoint to the disk at each ``commit.interval.ms``."""
         for copy in self.panel.applications.ended:
             written_us = self._written_us(seen, copy.application)
             had = [applied for at_us, applied in self._had.pop(copy.number, []) if at_us < written_us]
-            if had and fact.how != CLOSED_HOST and not copy.stood_still and fact.host not in self._unwritten:
+            if had and fact.how != CLOSED_HOST and not copy.was_paused and fact.host not in self._unwritten:
                 self._checkpointed[copy.application, copy.instance, copy.task] = had[-1]
 
     def _written_us(self, seen: Seen, application: GroupId) -> int:
-        """State of this time or before is in a checkpoint now."""
+        """Latest time whose state is in a checkpoint now, in us."""
         return seen.at_us - self._duties.commit_us.get(application, NEVER_US) * 11 // 10 - FLUSH_US
 
     def _write_failed(self, seen: Seen, fact: ProduceFailed) -> None:
@@ -286,26 +282,26 @@ class Tasks(Checker):
         self.violation(seen, kind, (copy.application, copy.task), f"{copy.task} of {copy.application} {text}")
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        """Its callback is over: what the thread ran is somebody else's."""
+        """The callback is over: other threads own the tasks now."""
         application = self.panel.applications.all.get(fact.group)
         for copy in () if application is None else application.copies.values():
             if copy.works and copy.actor == seen.actor:
                 self._say(seen, "runs-unowned", copy, f"runs on {seen.actor}, which lost its partitions")
 
-    # --- what is given up ------------------------------------------------------------------------------------------
+    # --- revocations -----------------------------------------------------------------------------------------------
 
     def _revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
         for at in fact.revoked:
-            owed = self._duties.owed.pop((fact.group, at), None)
-            if owed is not None and owed.thread == seen.actor and not self._tried(seen, owed.at_us):
+            pending = self._duties.uncommitted.pop((fact.group, at), None)
+            if pending is not None and pending.thread == seen.actor and not self._may_have_failed(seen, pending.at_us):
                 name, committed = f"{at[0]}-{at[1]}", self.panel.commits.of(fact.group, at)
                 text = (
-                    f"{seen.actor} gives up {name} of {fact.group}, processed to {owed.end}, committed to {committed}"
+                    f"{seen.actor} revokes {name} of {fact.group}, processed to {pending.end}, committed to {committed}"
                 )
                 self.violation(seen, "given-up-uncommitted", (fact.group, name), text)
 
-    def _tried(self, seen: Seen, since_us: int) -> bool:
-        """Whether a fault or an error may have kept a thread from committing what it processed at this time."""
+    def _may_have_failed(self, seen: Seen, since_us: int) -> bool:
+        """Whether a fault or an error may have prevented the commit of work done at this time."""
         if self._duties.refused_us.get(seen.actor, -1) >= since_us:
             return True
         undisturbed_us = undisturbed_since_us(self.panel, host_of(seen.actor))
@@ -322,28 +318,26 @@ def misplaced(
     standbys: int,
     warmups: int,
 ) -> Broken:
-    """What is wrong with a layout of KIP-441: by process its active tasks, and its standbys and warm-ups."""
-    copies = Counter(task for _, behind in given.values() for task in behind)
+    """The faults of a layout by KIP-441: process -> (active tasks, standbys and warm-ups)."""
+    copies = Counter(task for _, others in given.values() for task in others)
     least, extra, owned = min(standbys, len(given) - 1), 0, {task for active, _ in given.values() for task in active}
     for task in stateful:
-        # A task that its owner has to give up first has a standby at its next owner meanwhile.
+        # A task that its owner must revoke first has a standby at its next owner meanwhile.
         extra += max(0, copies[task] - least - (task not in owned))
         if copies[task] < least:
             yield "copies-misplaced", task, f"{task} has {copies[task]} standbys, instead of {least}"
     if extra > warmups:
-        yield "copies-misplaced", "", f"there are {extra} warm-ups, and may be {warmups}"
+        yield "copies-misplaced", "", f"there are {extra} warm-ups; at most {warmups} may be"
     if standbys or extra >= warmups or not owned.issuperset(stateful):
-        return  # nobody sees where each task is to go
+        return  # the next owner of each task is not known
     wanted = {
-        process: len([task for task in active if task in stateful and not copies[task]]) + len(behind)
-        for process, (active, behind) in given.items()
+        process: len([task for task in active if task in stateful and not copies[task]]) + len(others)
+        for process, (active, others) in given.items()
     }
     for full, most in wanted.items():
         for free, count in wanted.items():
             if (most - 1) * threads[free] >= (count + 1) * threads[full]:
-                text = (
-                    f"{full} is to run {most} tasks with {threads[full]} threads, {free} {count} with {threads[free]}"
-                )
+                text = f"{full} gets {most} tasks for {threads[full]} threads, {free} {count} for {threads[free]}"
                 yield "copies-misplaced", "", text
 
 
@@ -352,11 +346,11 @@ def _moves(made: _Decision) -> Broken:
         keepers = [process for process, row in made.said.items() if task in row.assigned]
         new = made.owners.get(task, [])
         if len(keepers) == 1 and new and new != keepers:
-            yield "moved-while-running", task, f"{task} runs on {keepers[0]} and goes to {new[0]} without being paused"
+            yield "moved-while-running", task, f"{task} runs on {keepers[0]} and goes to {new[0]} without a pause"
         ready = [process for process, row in made.said.items() if task in row.ready and not row.leaving]
         paused = any(task in row.revoked for row in made.said.values())
         if made.fact.learners and paused and not keepers and ready and not set(new) & set(ready):
-            text = f"{task} is paused and ready on {ready}, and goes to {new or 'nobody'}"
+            text = f"{task} is paused and ready on {ready}, but goes to {new or 'no instance'}"
             yield "state-passed-over", task, text
 
 
@@ -368,18 +362,18 @@ def _copies(made: _Decision) -> Broken:
             if count > 1:
                 yield "copies-misplaced", task, f"{row.process} has {task} in {count} roles"
         if row.learning and made.said[row.process].leaving:
-            text = f"{row.process} is leaving and is to learn {', '.join(row.learning)}"
+            text = f"{row.process} is leaving, but gets learner tasks {', '.join(row.learning)}"
             yield "copies-misplaced", row.learning[0], text
     for task, count in learners.items():
         if count > 1:
-            yield "copies-misplaced", task, f"{task} is learned by {count} instances"
+            yield "copies-misplaced", task, f"{task} has {count} learners"
         if task in made.owners and task not in marked:
-            yield "copies-misplaced", task, f"{task} is learned, and its owner is not told"
+            yield "copies-misplaced", task, f"{task} has a learner that its owner does not know"
     for task in sorted(marked - set(learners)):
-        yield "copies-misplaced", task, f"the owner of {task} is told of a learner; there is none"
+        yield "copies-misplaced", task, f"the owner of {task} expects a learner, but there is none"
 
 
 def _shutdowns(made: _Decision) -> Broken:
     for row in made.fact.given:
         if row.shutdown and (not made.said[row.process].leaving or row.assigned or row.learning):
-            yield "shut-down-early", "", f"{row.process} is told to shut down and has {row}"
+            yield "shut-down-early", "", f"{row.process} is shut down although it has {row}"

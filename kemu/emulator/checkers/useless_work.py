@@ -1,18 +1,16 @@
-"""Requests that nothing asked for: a member that repeats itself, although it was answered.
+"""No member rejoins repeatedly without a cause.
 
-====================  ==========================================================  =====================
-kind                  a member sends                                              bound
-====================  ==========================================================  =====================
-rejoin-without-cause  a JoinGroup with its member id although nothing asks for    three a minute
-                      another one
-====================  ==========================================================  =====================
+- rejoin-without-cause: a member sends at most three JoinGroups in a minute
+  that nothing asks for.
 
-How often it sends heartbeats ``pace`` knows.
+A JoinGroup has a cause if something changed since the last one: an answer
+had an error, or the connection, the member's topics, its owned partitions,
+or a topic changed. For members with a ``client.rack`` a change of
+live brokers in a broker's metadata is a cause, too (KIP-881: the leader
+compares the racks of replicas). Streams groups start rebalances themselves
+(KIP-441) and are exempt. ``pace`` judges heartbeats.
 
-A JoinGroup has a cause if an answer since the last one had an error, its connection is another one, its topics or the
-partitions that it owns differ, or a topic grew or was deleted; for members with a ``client.rack`` also if a broker's
-metadata has other live brokers (KIP-881: the racks of replicas are part of what a leader compares). Streams groups
-rebalance on their own account (KIP-441) and are exempt. Source: ``ConsumerCoordinator.rejoinNeededOrPending``.
+Source: Kafka's ``ConsumerCoordinator.rejoinNeededOrPending``.
 """
 
 from collections import deque
@@ -29,9 +27,9 @@ from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
 REJOINS = 3
-"""How many without a cause that is seen here: metadata of a leader changes late, an application may ask for one."""
+"""Rejoins without a visible cause: a leader's metadata changes late, and an application may ask for one."""
 WINDOW_US = 60_000_000
-Meaning = tuple[object, ...]
+Content = tuple[object, ...]
 
 
 class _Sender:
@@ -40,12 +38,17 @@ class _Sender:
     def __init__(self) -> None:
         self.rejoins: deque[int] = deque()
         self.connection = -1
-        self.meaning: Meaning | None = None
-        """What it asked for when it joined last; None: that has a cause that was not met since."""
+        self.content: Content | None = None
+        """The content of its last JoinGroup; None: the next one has a cause."""
 
 
 class UselessWork(Checker):
-    """See the module. ``groups``: whose members are judged; None: all groups. ``racks``: whether members have racks."""
+    """Judges JoinGroups of members; see the module.
+
+    Args:
+        groups: the judged groups; None: all.
+        racks: whether members have racks.
+    """
 
     name = "useless-work"
 
@@ -54,9 +57,9 @@ class UselessWork(Checker):
         self._groups = groups
         self._senders: dict[MemberId, _Sender] = {}
         self._asked: dict[tuple[str, str, int, int], MemberId] = {}
-        """(coordinator, client, connection, request) -> the member whose request waits for its answer."""
+        """(coordinator, client, connection, request id) -> the member that waits for the answer."""
         self._metadata_changed = 0
-        """How often anything changed that makes a leader rejoin."""
+        """Number of changes so far that make a leader rejoin."""
         self._live: dict[str, tuple[int, ...]] = {}
         """Broker -> the live brokers in its metadata."""
         if groups is None or groups:
@@ -91,10 +94,10 @@ class UselessWork(Checker):
             self._joins(seen, fact, sender)
 
     def _joins(self, seen: Seen, fact: GroupRequestRead, sender: _Sender) -> None:
-        meaning = (self._metadata_changed, *_meaning(fact.rows))
-        if sender.meaning == meaning and sender.connection == fact.connection:
+        content = (self._metadata_changed, *_content(fact.rows))
+        if sender.content == content and sender.connection == fact.connection:
             sender.rejoins.append(seen.at_us)
-        sender.meaning, sender.connection = meaning, fact.connection
+        sender.content, sender.connection = content, fact.connection
         while sender.rejoins and sender.rejoins[0] < seen.at_us - WINDOW_US:
             sender.rejoins.popleft()
         if len(sender.rejoins) > REJOINS:
@@ -113,11 +116,11 @@ class UselessWork(Checker):
         if sender is None:
             return
         if fact.error is not _NONE:
-            sender.meaning = None
+            sender.content = None
 
 
-def _meaning(rows: tuple[tuple[str, bytes], ...]) -> Meaning:
-    """What a member asks for, by protocol: its topics and what it owns. Generations rise by themselves."""
+def _content(rows: tuple[tuple[str, bytes], ...]) -> Content:
+    """The content of a JoinGroup: topics and owned partitions by protocol, without generations."""
     found: list[object] = []
     for name, data in rows:
         try:

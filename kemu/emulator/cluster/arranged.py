@@ -1,13 +1,13 @@
-"""A cluster whose brokers never disagree: who leads what is arranged here, in one place and by name.
+"""A cluster whose leaders the emulator arranges, so that brokers never disagree. It is for studying groups alone.
 
-For studying groups alone: there is no controller and no store, a partition of a topic lives and dies with its broker,
-a partition of ``__consumer_offsets`` is taken over with all that was durable when its leader's death is noticed.
+There is no controller and no metadata store. A partition of a topic is available while its broker runs. Another broker
+takes a partition of ``__consumer_offsets`` over, with all durable records, once the failure of its leader is noticed.
 
-Leader epochs are those that Kafka's controller would give where no partition has a second replica. Whoever is
-controller writes that a dead broker leads nothing, and elects it again when it is back: an epoch each. A broker that
-was alone is the controller itself: what it reads says that it leads, so nothing is elected and it leads in its old
-epoch again. Source: ``KafkaController.onBrokerFailure``, ``onControllerFailover``, Kafka 3.4;
-``PartitionStateMachine.initializePartitionState``, ``ReplicaStateMachine.doRemoveReplicasFromIsr``.
+Leader epochs are those that Kafka's controller would assign to partitions with one replica. The controller writes that
+a failed broker leads nothing, and elects the broker when it returns: one epoch each. A broker that runs alone is the
+controller itself. It reads that it leads its partitions, so there is no election, and it keeps its epoch. Source:
+``KafkaController.onBrokerFailure``, ``onControllerFailover``, ``PartitionStateMachine.initializePartitionState``,
+``ReplicaStateMachine.doRemoveReplicasFromIsr``, Kafka 3.4.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,22 +30,22 @@ from kemu.protocol.messages.control import NO_LEADER
 from kemu.protocol.names import OFFSETS_TOPIC, coordinator_on
 
 BROKER_SESSION_US = 9_000_000
-"""How long a broker that fell silent counts as alive. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
+"""Time after which a silent broker counts as failed. Source: ``broker.session.timeout.ms``, Kafka 3.9."""
 
 
 @define
 class _Topic:
     leaders: list[int]
     epochs: list[int]
-    """The leader epoch of each partition."""
+    """Leader epoch of each partition."""
     record_bytes: int
 
 
 class ArrangedCluster(Cluster):
-    """See the module."""
+    """A cluster without replication; the emulator arranges its leaders."""
 
     def build(self) -> None:
-        """Arrange who leads what, and add every host; none runs yet."""
+        """Assign the leaders, and add every host; no host runs yet."""
         count = len(self.brokers)
         self._topics = {
             name: _Topic(
@@ -56,36 +56,37 @@ class ArrangedCluster(Cluster):
             for first, (name, spec) in enumerate(self.scenario.topics.items())
         }
         self._live = [True] * count
-        """By node id: whether the broker counts as alive."""
+        """By node id: whether the controller takes the broker for alive."""
         self._leads_nothing = [False] * count
-        """By node id: whether the controller wrote that it leads nothing, as it was dead."""
+        """By node id: whether the controller wrote, after a failure, that the broker leads nothing."""
         self._knows_nothing = [False] * count
-        """By node id: whether the broker answers and was not told of any topic yet."""
+        """By node id: whether the broker runs but has not received any metadata yet."""
         partitions = self.broker_config.offsets_topic_num_partitions
         self._offsets_leaders = [number % count for number in range(partitions)]
         self._offsets_epochs = [0] * partitions
         self._takeovers: dict[int, int] = {}
-        """Partitions of the offsets topic that move when their leader's death is noticed -> that leader."""
+        """Partition of the offsets topic -> failed leader. The partition moves when the failure is noticed."""
         super().build()
 
     def _broker_factories(self, node: int, name: str) -> dict[str, MachineFactory]:
         def broker(life: int) -> Broker:
             draws = Drawn(self.world.choices, self.draws, f"{name}/life {life}")
-            return Broker(name, node, self.config_of_broker(name), draws, self.release_of_broker(name).versions, life)
+            return Broker(
+                name, node, self.releases.config_of(name), draws, self.releases.of_broker(name).versions, life
+            )
 
         def coordinator(life: int) -> Coordinator:
             return Coordinator(
                 coordinator_on(name),
                 node,
-                self.config_of_broker(name),
-                rules=self.rules_of_coordinator(name),
-                versions=self.release_of_broker(name).versions,
+                self.releases.config_of(name),
+                rules=self.releases.coordinator_rules_of(name),
+                versions=self.releases.of_broker(name).versions,
             )
 
         return {name: broker, coordinator_on(name): coordinator}
 
     def coordinator_of(self, group: str) -> str:
-        """The host that coordinates a group; "" when nobody does at the moment."""
         node = self._offsets_leaders[self._partition_of(group)]
         return "" if node == NO_LEADER else self.brokers[node]
 
@@ -105,12 +106,12 @@ class ArrangedCluster(Cluster):
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def close(self, name: str) -> bool:
-        """End a host cleanly: a client is told to close, a broker hands its offsets partitions on and ends."""
+        """Close a host: ask a client to close; move a broker's offsets partitions, then end the broker."""
         host = self.world.hosts[name]
         if not host.running:
             return self.not_started_after_all(name)
         if name not in self.brokers:
-            return self._told_to_close(name)
+            return self._ask_to_close(name)
         node = self.brokers.index(name)
         for partition, leader in enumerate(self._offsets_leaders):
             if leader == node:
@@ -125,7 +126,9 @@ class ArrangedCluster(Cluster):
         if host.name not in self.brokers:
             return
         node = self.brokers.index(host.name)
-        if host.life > 1 and self._live[node]:  # back before it was missed: the controller sees another broker epoch
+        if (
+            host.life > 1 and self._live[node]
+        ):  # restarted before the failure was noticed: the controller sees a new broker epoch
             self._live[node] = False
             self._write_deaths()
         self._live[node] = True
@@ -144,7 +147,7 @@ class ArrangedCluster(Cluster):
         self.world.at(self.world.now_us + window_us, told)
 
     def _window_us(self, host: Host, node: int) -> int:
-        """How long a broker that is back knows nothing: while no other lives, it first has to become controller."""
+        """Return how long a restarted broker has no metadata: if it is alone, it must first become controller."""
         others = [name for at, name in enumerate(self.brokers) if at != node and self._live[at]]
         if host.life == 1 or any(self.world.hosts[name].running for name in others):
             return 0
@@ -152,7 +155,7 @@ class ArrangedCluster(Cluster):
         return draws.us(DrawName.BROKER_WINDOW, 0)
 
     def _take_up(self, node: int) -> None:
-        """A broker is told what there is and leads what is its."""
+        """Send a broker the metadata, and let it lead its partitions."""
         self._knows_nothing[node] = False
         if self._leads_nothing[node]:
             self._leads_nothing[node] = False
@@ -191,9 +194,9 @@ class ArrangedCluster(Cluster):
         self._take_over(node)
         self._tell_view()
 
-    def hours_pass(self) -> None:
-        """See ``Cluster``; brokers are told, too, where records may expire."""
-        super().hours_pass()
+    def announce_long_uptime(self) -> None:
+        """Tell members, and brokers if records may expire, that the cluster has run undisturbed for hours."""
+        super().announce_long_uptime()
         if any(topic.settings() for topic in self.scenario.topics.values()):
             for name in self.brokers:
                 self.world.tell(name, HoursPass())
@@ -201,7 +204,7 @@ class ArrangedCluster(Cluster):
     # --- who leads what ----------------------------------------------------------------------------------------
 
     def _tell_view(self) -> None:
-        """Tell every running broker what the cluster looks like."""
+        """Send every running broker the cluster's metadata."""
         alive = self._live
         brokers = tuple((node, self.scenario.brokers.rack_of(node)) for node in range(len(alive)) if alive[node])
         topics = tuple(
@@ -227,7 +230,7 @@ class ArrangedCluster(Cluster):
         self.world.tell(self.brokers[node], command)
 
     def _write_deaths(self) -> None:
-        """Who is dead leads nothing, says the controller, if there is one: if any broker lives and knows its part."""
+        """Write, if some broker can act as controller, that failed brokers lead nothing."""
         nodes = range(len(self.brokers))
         if any(
             self._live[node] and not self._knows_nothing[node] and self.world.hosts[self.brokers[node]].running
@@ -244,7 +247,6 @@ class ArrangedCluster(Cluster):
                 topic.epochs[partition] += leader == node
 
     def grow_topic(self, topic: str, partitions: int) -> str | None:
-        """Give a topic this many partitions; None, or why not."""
         state = self._topics[topic]
         if partitions <= len(state.leaders):
             return f"{topic} has {len(state.leaders)} partitions already"
@@ -259,24 +261,22 @@ class ArrangedCluster(Cluster):
         return None
 
     def expect_takeover(self, group: str) -> None:
-        """When this group's dead coordinator is noticed, another broker takes its partition over."""
         partition = self._partition_of(group)
         self._takeovers[partition] = self._offsets_leaders[partition]
 
     def _take_over(self, dead: int) -> None:
         for partition in self._taken_from(dead):
-            if self._offsets_leaders[partition] == dead:  # else a plan has moved it since
+            if self._offsets_leaders[partition] == dead:  # otherwise the plan has moved the partition since
                 self._move(partition, self._next_live(dead))
 
     def _taken_from(self, leader: int) -> list[int]:
-        """What was to move when this leader's death is noticed, which is over now."""
+        """Remove and return the partitions that were to move once this leader's failure is noticed."""
         found = [partition for partition, old in self._takeovers.items() if old == leader]
         for partition in found:
             del self._takeovers[partition]
         return found
 
     def move_coordinator(self, group: str, to: str) -> str | None:
-        """Make another broker ("" = the next live one) the leader of a group's offsets partition; None, or why not."""
         partition = self._partition_of(group)
         old = self._offsets_leaders[partition]
         new = self.brokers.index(to) if to else self._next_live(old)
@@ -288,7 +288,7 @@ class ArrangedCluster(Cluster):
 
     @property
     def replicated(self) -> ReplicatedOperators:
-        """There is no store, no controller and no log directory."""
+        """Not available: there is no store, no controller and no log directory."""
         raise AssertionError("a plan that needs brokers that replicate is refused when it is read")
 
     def _next_live(self, node: int) -> int:
@@ -300,7 +300,7 @@ class ArrangedCluster(Cluster):
         return NO_LEADER
 
     def _move(self, partition: int, new: int) -> None:
-        """The old leader resigns (if it lives), the new one gets all that was durable and loads it."""
+        """Move an offsets partition: the old leader resigns if it runs, the new one loads all durable records."""
         if new == NO_LEADER:
             return
         old = self._offsets_leaders[partition]

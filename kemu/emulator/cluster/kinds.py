@@ -1,4 +1,4 @@
-"""Which kind of cluster a scenario asks for."""
+"""The kind of cluster of a scenario."""
 
 from kemu.emulator.cluster.arranged import ArrangedCluster
 from kemu.emulator.cluster.cluster import Cluster
@@ -7,5 +7,5 @@ from kemu.emulator.scenario.scenario import Scenario
 
 
 def cluster_class(scenario: Scenario) -> type[Cluster]:
-    """By whether its brokers replicate."""
+    """Return the class for a scenario with or without replication."""
     return ArrangedCluster if scenario.brokers.replication is None else ReplicatedCluster

@@ -1,4 +1,4 @@
-"""What a member draws: the work of its application above all, in proportion to what its topics bring."""
+"""The draws of a member: above all the work of its application, in proportion to the load of its topics."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ SAID_BY_SETTINGS: Mapping[DrawName, str] = {
     DrawName.CALLBACK_LOST: "emulated_on_lost_ms",
     DrawName.CALLBACK_ASSIGNED: "emulated_on_assigned_ms",
 }
-"""Draws that a consumer's key decides where it is set."""
+"""Draw -> key of a consumer that replaces the draw where the key is set."""
 
 
 def member_draws(
@@ -26,10 +26,12 @@ def member_draws(
     warm: bool = False,
     busy: int = MILLION,
 ) -> Drawn:
-    """The draws of a member's life.
+    """Return the draws of a member's life.
 
-    ``said``: the settings it has, which go before draws of the same thing. ``warm``: its process has run others before.
-    ``busy``: how much of what is drawn its machine takes to go on with something, in millionths.
+    Args:
+        said: keys of the member's configuration; they replace draws of the same time.
+        warm: whether the member's process has run before.
+        busy: factor of hand-over, sync and join times on its machine, in millionths.
     """
     decided = [name for name, setting in SAID_BY_SETTINGS.items() if setting in said]
     if DrawName.RECORD_WORK in decided:
@@ -44,17 +46,17 @@ def member_draws(
 
 
 def work_shares(scenario: Scenario, group: str) -> Mapping[DrawName, int]:
-    """How much of the drawn work counts, in millionths, so that members work ``group.load`` of their time at most.
+    """Return factors of the drawn work, in millionths, under which members work ``group.load`` of their time at most.
 
-    Records first, up to three quarters of that; what is left is for polls. Each time something arrives a member that
-    waits polls and works: at most once a record, and at most once for each broker of its partitions and each of a
-    producer's ticks. (What arrives while it works waits for the next poll, so that it works a little less than that.)
+    Work on records may use up to three quarters of that time, and work of polls the rest. A waiting member polls
+    whenever records arrive: at most once per record, and at most once per broker of its partitions and tick of a
+    producer. Records that arrive during work wait for the next poll, so a member works slightly less.
     """
     draws, spec = scenario.draws, scenario.groups[group]
     load, work, record = (draws.of(name) for name in (DrawName.GROUP_LOAD, DrawName.POLL_WORK, DrawName.RECORD_WORK))
     if load is None or not spec.members:
         return {}
-    polls = records = 0  # in a million seconds, of one member
+    polls = records = 0  # of one member in a million seconds
     for name in spec.subscribed_to(scenario.topics):
         topic = scenario.topics.get(name)
         if topic is None or not topic.records_per_s:

@@ -1,9 +1,8 @@
-"""A cluster whose brokers replicate: a metadata store, a controller part in each broker, leaders by election.
+"""A cluster with replication: a metadata store, a controller part in each broker, and elected leaders.
 
-Nothing is decided here that an emulated controller decides. What is left are the hosts, the operators (who create
-topics before anybody looks; have the admin client ask the controller to create, grow and delete them and for elections;
-and stop brokers cleanly), and the roles that plans name: "coordinator of g", "controller", "partition leader of t-0".
-What becomes of topics is read off the store.
+The emulated controller makes all of the controller's decisions. This module builds the hosts and acts as the operators:
+they create the initial topics, ask the controller through the admin client, and stop brokers. It also resolves the
+roles that plans name: "coordinator of g", "controller" and "partition leader of t-0". It reads topics from the store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,15 +64,15 @@ from kemu.protocol.placement import place
 from kemu.protocol.replication import ReassignmentAlgorithm
 
 STORE_ELECTION_US = 2_000_000
-"""How long the metadata store elects a leader, where that is not drawn."""
+"""Time of an election in the metadata store, unless it is drawn."""
 
 
 class ReplicatedCluster(Cluster):
-    """See the module."""
+    """A cluster with replication; its controller elects leaders."""
 
     @property
     def replication(self) -> ReplicationSpec:
-        """What the scenario says about replicas."""
+        """Return the replication settings of the scenario."""
         spec = self.scenario.brokers.replication
         assert spec is not None
         return spec
@@ -81,7 +80,7 @@ class ReplicatedCluster(Cluster):
     # --- building ----------------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Add every host of the scenario, the store among them; none runs yet."""
+        """Add every host of the scenario, the store included; no host runs yet."""
         self._settings = {
             name: TopicSettings(record_bytes=topic.record_bytes, min_in_sync=topic.min_isr)
             for name, topic in self.scenario.topics.items()
@@ -91,25 +90,25 @@ class ReplicatedCluster(Cluster):
             for name, topic in self.scenario.created_topics().items()
         }
         self._rates: dict[str, int] = {}
-        """Topic -> records per second, as soon as it is there."""
+        """Topic that is being created -> records per second of its producer."""
         self._election_asked = False
-        """Whether the store holds an election that no controller has done yet."""
+        """Whether the store holds a request for an election that no controller has carried out."""
         self._reassignment_asked = False
-        """Whether the store holds a list of partitions to move that is not done."""
+        """Whether the store holds an unfinished reassignment."""
         self._leaders: dict[TopicPartition, tuple[int, str]] = {}
-        """Partition -> (leader epoch, host) of the last broker that said it leads."""
+        """Partition -> (leader epoch, host) of the last broker that became its leader."""
         self._controller = ""
         self._failed_dirs: dict[str, dict[int, None]] = {}
-        """Broker -> its log directories that have failed."""
+        """Broker -> failed log directories."""
         self._halted: dict[str, None] = {}
-        """Brokers that died because they have no log directory left."""
+        """Brokers that ended because all of their log directories have failed."""
         self.assignments = self._assign()
         self.world.end_offset_of = end_offset_of
         self.world.add_host(STORE, {STORE: self._store})
         super().build()
 
     def begin(self) -> None:
-        """The store first, with the topics in it; then as ever."""
+        """Start the store with the initial topics, then schedule the other starts."""
         self.world.at(0, self._starter(STORE))
         self.world.at(0, self._seed)
         super().begin()
@@ -125,7 +124,7 @@ class ReplicatedCluster(Cluster):
         )
 
     def _assign(self) -> dict[str, tuple[tuple[int, ...], ...]]:
-        """Who replicates what: Kafka's placement, each topic's first leader one broker further on."""
+        """Return the replicas of each topic by Kafka's placement; each topic begins one broker further on."""
         scenario, factor = self.scenario, self.replication.factor
         brokers = tuple(range(scenario.brokers.count))
         racks = self._racks(brokers)
@@ -153,7 +152,7 @@ class ReplicatedCluster(Cluster):
         self.world.tell(STORE, SeedNodes(nodes=tuple(nodes)))
 
     def _config_nodes(self, topic: str) -> list[tuple[str, bytes]]:
-        """The node of a topic's own settings, if it has some."""
+        """Return the store's node of a topic's own settings, if there are any."""
         settings = self._own_settings(topic)
         return [(topic_config_path(topic), config_data(settings))] if settings else []
 
@@ -178,25 +177,25 @@ class ReplicatedCluster(Cluster):
             return ReplicatedBroker(
                 name,
                 node,
-                self.config_of_broker(name),
+                self.releases.config_of(name),
                 replication,
                 topics=settings,
                 chance=chance,
                 draws=Drawn(self.world.choices, self.draws, f"{name}/life {life}"),
                 rules=spec.replica_rules(
-                    self.release_of_broker(name), self.protocol_of_broker(name), bugs, self.scenario.mended
+                    self.releases.of_broker(name), self.releases.protocol_of(name), bugs, self.scenario.mended
                 ),
                 store=STORE,
                 session_timeout_ms=control.zookeeper_session_timeout_ms,
                 max_in_flight=control.zookeeper_max_in_flight_requests,
                 log_dirs=self.scenario.brokers.log_dirs_of(name),
-                versions=self.release_of_broker(name).versions,
+                versions=self.releases.of_broker(name).versions,
                 makes_offsets_topic=spec.new_cluster,
                 life=life,
             )
 
         def coordinator(life: int) -> Coordinator:
-            config = self.config_of_broker(name)
+            config = self.releases.config_of(name)
             draws = self.group_draws(f"{coordinator_on(name)}/life {life}")
             return Coordinator(
                 coordinator_on(name),
@@ -209,13 +208,13 @@ class ReplicatedCluster(Cluster):
                     draws,
                     commit_timeout_us=replication.offsets_commit_timeout_ms * US_PER_MS,
                 ),
-                self.rules_of_coordinator(name),
-                self.release_of_broker(name).versions,
+                self.releases.coordinator_rules_of(name),
+                self.releases.of_broker(name).versions,
                 life,
             )
 
         def controller(life: int) -> Controller:
-            release = self.release_of_broker(name)
+            release = self.releases.of_broker(name)
             return Controller(
                 controller_on(name),
                 node,
@@ -223,7 +222,7 @@ class ReplicatedCluster(Cluster):
                 rack=rack,
                 min_insync_replicas=replication.min_insync_replicas,
                 store=STORE,
-                rules=spec.controller_rules(release, self.protocol_of_broker(name), bugs, self.scenario.mended),
+                rules=spec.controller_rules(release, self.releases.protocol_of(name), bugs, self.scenario.mended),
                 draws=Drawn(self.world.choices, self.draws, f"{controller_on(name)}/life {life}"),
                 versions=release.versions,
             )
@@ -251,9 +250,9 @@ class ReplicatedCluster(Cluster):
         log = restored(records)
         return log.end_offset - log.start_offset if log is not None else 0
 
-    def hours_pass(self) -> None:
-        """See ``Cluster``; brokers and their controller parts are told, too."""
-        super().hours_pass()
+    def announce_long_uptime(self) -> None:
+        """Tell members, brokers and controller parts that the cluster has run undisturbed for hours."""
+        super().announce_long_uptime()
         for name in self.brokers:
             self.world.tell(name, HoursPass())
             self.world.tell(controller_on(name), HoursPass())
@@ -268,11 +267,11 @@ class ReplicatedCluster(Cluster):
     # --- what is where -----------------------------------------------------------------------------------------
 
     def wants(self, kind: type) -> bool:
-        """Facts that tell who leads what."""
+        """Whether the cluster uses facts of this type: leaders and topics, too."""
         return kind in (BecameLeader, BecameController, NodeWritten) or super().wants(kind)
 
     def see(self, seen: Seen) -> None:
-        """Keep track of who leads which group, which partition, and the cluster."""
+        """Keep track of the leaders of groups and partitions, and of the controller."""
         fact = seen.fact
         if type(fact) is BecameLeader:
             at = (fact.topic, fact.partition)
@@ -286,7 +285,7 @@ class ReplicatedCluster(Cluster):
             super().see(seen)
 
     def _written(self, fact: NodeWritten) -> None:
-        """What the store shows: topics that come, grow and go, and an election that waits for its controller."""
+        """Follow the store: topics that are created, grown or deleted, and requests that wait for the controller."""
         if fact.path == PREFERRED_ELECTION:
             self._election_asked = fact.what != "deleted"
             return
@@ -299,7 +298,7 @@ class ReplicatedCluster(Cluster):
         if fact.what == "deleted":
             self.assignments.pop(topic, None)
             for at in [at for at in self._leaders if at[0] == topic]:
-                del self._leaders[at]  # the epochs of a topic created again begin at 0
+                del self._leaders[at]  # a new topic of the same name begins with epoch 0
             return
         rows = read_topic(fact.data)
         before = self.assignments.get(topic)
@@ -308,7 +307,7 @@ class ReplicatedCluster(Cluster):
             self.world.at(self.world.now_us, _Appearance(self, topic, self.assignments[topic], is_new=before is None))
 
     def appeared(self, topic: str, replicas: tuple[tuple[int, ...], ...], *, is_new: bool) -> None:
-        """The store holds a topic that was not there, or more partitions of one: say so; its producer starts."""
+        """Report a new topic or new partitions in the store, and start the producer of a new topic."""
         if is_new:
             self._report_replicas(topic, replicas)
         if topic != OFFSETS_TOPIC:
@@ -318,11 +317,9 @@ class ReplicatedCluster(Cluster):
             self.set_rate(topic, rate)
 
     def coordinator_of(self, group: str) -> str:
-        """The host that coordinates a group; "" when nobody ever did."""
         return self._leaders.get((OFFSETS_TOPIC, self._partition_of(group)), (NO_LEADER, ""))[1]
 
     def resolve(self, name: str) -> str:
-        """The host a name or a role means now; "" if there is none."""
         if name == "controller":
             return self._controller
         role = role_of(name)
@@ -334,8 +331,8 @@ class ReplicatedCluster(Cluster):
     # --- hosts and operators -----------------------------------------------------------------------------------
 
     def close(self, name: str) -> bool:
-        """End a host cleanly: also a broker ends by itself, after a controlled shutdown."""
-        return self._told_to_close(name) if self.world.hosts[name].running else self.not_started_after_all(name)
+        """Ask a host to close; a broker ends after a controlled shutdown."""
+        return self._ask_to_close(name) if self.world.hosts[name].running else self.not_started_after_all(name)
 
     def revive(self) -> None:
         """Start the store, and every broker that is down."""
@@ -343,13 +340,12 @@ class ReplicatedCluster(Cluster):
         super().revive()
 
     def tell_servers(self, command: object) -> None:
-        """Tell the controllers, too."""
+        """Send a command to every broker, coordinator and controller."""
         super().tell_servers(command)
         for name in self.brokers:
             self.world.tell(controller_on(name), command)
 
     def add_brokers(self, count: int) -> str | None:
-        """Start so many brokers that were not there before; the store and the controller learn of them as ever."""
         for _ in range(count):
             name = broker_host(len(self.brokers))
             self.adopt_broker(name)
@@ -358,25 +354,24 @@ class ReplicatedCluster(Cluster):
         return None
 
     def grow_topic(self, topic: str, partitions: int) -> str | None:
-        """Ask the controller for this many partitions of a topic. None, or why not."""
+        """Ask the controller to grow a topic."""
         return self.ask_admin(AddPartitions(topic=topic, partitions=partitions))
 
     def tell_store(self, command: object) -> str | None:
-        """Tell the metadata store something; None, or why not."""
         return None if self.world.tell(STORE, command) else "the store does not run"
 
     # --- log directories ---------------------------------------------------------------------------------------
 
     def start(self, name: str, *, keep_disk: bool = True) -> bool:
-        """See ``Cluster``; a broker whose disks are all new has no failed one."""
+        """Start a host that does not run; with new disks a broker has no failed log directory."""
         if not keep_disk:
             self._failed_dirs.pop(name, None)
         return super().start(name, keep_disk=keep_disk)
 
     def fail_log_dir(self, name: str, log_dir: int) -> str | None:
-        """A log directory cannot be written or read any more: its broker notices at once, or when it starts next.
+        """Make a log directory fail: its broker notices at once, or at its next start.
 
-        At once: Kafka's at the next write there, at the latest when high watermarks are written down (every 5 s).
+        Kafka's broker notices at the next write, at the latest when it checkpoints high watermarks (every 5 s).
         """
         failed, host = self._failed_dirs.setdefault(name, {}), self.world.hosts[name]
         if log_dir >= self.scenario.brokers.log_dirs_of(name):
@@ -394,31 +389,28 @@ class ReplicatedCluster(Cluster):
         return None
 
     def repair_log_dir(self, name: str, log_dir: int) -> None:
-        """It can again, with what lies there; the broker is started again, which it takes to see that."""
         if self._failed_dirs.get(name, {}).pop(log_dir, -1) is not None:
-            return  # its disks are others by now
+            return  # the broker has new disks by now
         host = self.world.hosts[name]
         if host.running:
             self.world.take_down(host, Condition.CRASHED)
         elif self._halted.pop(name, -1) is not None:
-            return  # it is down for another reason
+            return  # the broker is down for another reason
         self.start(name)
 
     def _has_no_dir(self, name: str) -> bool:
         return len(self._failed_dirs.get(name, {})) == self.scenario.brokers.log_dirs_of(name)
 
     def _halt(self, host: Host) -> None:
-        """Source: ``LogManager.handleLogDirFailure``: without a log directory the process ends."""
+        """End a broker that has no log directory left. Source: ``LogManager.handleLogDirFailure``, Kafka 3.4."""
         self._halted[host.name] = None
         self.world.take_down(host, Condition.CRASHED)
 
     def store_election_us(self, said_us: int) -> int:
-        """How long the metadata store elects a leader when the plan says so long; 0: it does not say."""
         drawn = Drawn(self.world.choices, self.draws, f"{STORE}/life {self.world.hosts[STORE].life}")
         return said_us or drawn.us(DrawName.STORE_ELECTION, STORE_ELECTION_US)
 
     def create_topic(self, topic: str, partitions: int, replication_factor: int, records_per_s: int) -> str | None:
-        """Ask the controller for a new topic; its producer starts when it is there. None, or why not."""
         self._rates[topic] = records_per_s
         return self.ask_admin(
             MakeTopic(
@@ -430,7 +422,7 @@ class ReplicatedCluster(Cluster):
         )
 
     def delete_topic(self, topic: str) -> str | None:
-        """Ask the controller to delete a topic; its producer stops now. None, or why not."""
+        """Stop a topic's producer, and ask the controller to delete the topic."""
         for host, named in self.scenario.producer_names():
             if named == topic and self.world.hosts[host].running:
                 self.set_rate(topic, 0)
@@ -438,13 +430,12 @@ class ReplicatedCluster(Cluster):
 
     @property
     def reassigns_by_store(self) -> bool:
-        """Whether the brokers' release knows reassignments by a list in the store only."""
-        return self.replication.reassigns(self.profile) is ReassignmentAlgorithm.ALL_AT_ONCE
+        return self.replication.reassigns(self.releases.own) is ReassignmentAlgorithm.ALL_AT_ONCE
 
     def reassign_in_store(
         self, topic: str, targets: tuple[tuple[int, tuple[int, ...]], ...], brokers: tuple[int, ...]
     ) -> str | None:
-        """Leave the controller a list in the store, as the tool did before Kafka 2.4; None, or why not."""
+        """Write a reassignment into the store, as the tool did before Kafka 2.4."""
         if self._reassignment_asked:
             return "the last such reassignment is not done yet"
         count = len(self.assignments.get(topic, ()))
@@ -458,7 +449,7 @@ class ReplicatedCluster(Cluster):
         return self.tell_store(SeedNodes(nodes=((REASSIGN_PARTITIONS, data),)))
 
     def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> str | None:
-        """Ask the controller, or leave it the list in the store that the old tool wrote; None, or why not."""
+        """Ask the controller for elections, or write the list into the store as the tool did before Kafka 2.4."""
         if not in_store:
             return self.ask_admin(ElectLeadersOf(topics=topics, unclean=False))
         if self._election_asked:
@@ -470,19 +461,18 @@ class ReplicatedCluster(Cluster):
         return self.tell_store(SeedNodes(nodes=((PREFERRED_ELECTION, partitions_data(listed)),)))
 
     def expect_takeover(self, group: str) -> None:
-        """Nothing to arrange: the controller notices."""
+        """Do nothing: the controller notices the failure."""
 
     def move_coordinator(self, group: str, to: str) -> str | None:
-        """Leaders move by elections only."""
+        """Not available: only elections move leaders."""
         raise AssertionError("a plan that moves a coordinator where brokers replicate is refused when it is read")
 
     @property
     def replicated(self) -> ReplicatedOperators:
-        """All of it is here."""
         return self
 
     def _started(self, host: Host) -> None:
-        """Nobody tells a broker its part but the controller; which of its log directories it can open, it sees."""
+        """Tell a starting broker which of its log directories have failed."""
         if host.name in self._failed_dirs:
             self._halted.pop(host.name, None)
             for log_dir in self._failed_dirs[host.name]:
@@ -492,13 +482,13 @@ class ReplicatedCluster(Cluster):
                 self.world.at(self.world.now_us, lambda: self._halt(host) if host.life == life else None)
 
     def _went_down(self, host: Host) -> None:
-        """Nobody notices but the store; what the store itself has answered stays on its disks."""
+        """Keep the answered transactions of the store on its disk; only the store notices the end of other hosts."""
         if host.name == STORE:
             host.disk.logs[TRANSACTIONS] = list(self._store_now.on_disk())
 
 
 class _Appearance:
-    """Tells of a topic after the step in which the store took it."""
+    """Reports a topic after the step in which the store wrote it."""
 
     def __init__(
         self, cluster: ReplicatedCluster, topic: str, replicas: tuple[tuple[int, ...], ...], *, is_new: bool

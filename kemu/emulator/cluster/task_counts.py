@@ -1,4 +1,4 @@
-"""What a scaling tool sees of Streams instances: how many tasks each works on, and how large their states are."""
+"""A scaling tool's view of Streams instances: number and state size of each instance's active tasks."""
 
 from collections.abc import Iterable
 
@@ -8,17 +8,17 @@ from kemu.protocol.notes.streams import InstanceLeaving, TaskBecame
 
 
 class TaskCounts:
-    """Active tasks by host, and who was told to leave, as they are told."""
+    """Active tasks by host, and the hosts that were asked to leave."""
 
     SEEN = (TaskBecame, InstanceLeaving, HostDown)
 
     def __init__(self) -> None:
         self._active: dict[str, dict[str, int]] = {}
-        """Host -> task -> the end of its state."""
+        """Host -> task -> end offset of its state."""
         self._leaving: set[str] = set()
 
     def see(self, fact: object) -> None:
-        """Take a fact."""
+        """Observe a fact."""
         match fact:
             case TaskBecame():
                 self._became(fact)
@@ -35,11 +35,11 @@ class TaskCounts:
             tasks.pop(fact.task, None)
 
     def leaves(self, host: str) -> bool:
-        """Whether it was told to leave already."""
+        """Whether an instance was asked to leave."""
         return host in self._leaving
 
     def fewest_first(self, hosts: Iterable[str], leader: str) -> list[str]:
-        """Those that leave already, then by active tasks, by state, the later named first; the leader last."""
+        """Sort instances: leaving ones, then by active tasks and state, the last in the list first; the leader last."""
 
         def order(host: str) -> tuple[bool, bool, int, int, int]:
             tasks = self._active.get(host, {})

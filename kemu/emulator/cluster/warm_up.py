@@ -1,8 +1,8 @@
-"""The end of the warm-up: from then on a cluster is as if it had run undisturbed for hours.
+"""The end of the warm-up, after which a cluster behaves as if it had run undisturbed for hours.
 
-Whatever is done at intervals begins in step when a group forms, and drifts apart over the hours. A scenario has no
-hours to wait: as soon as every group is Stable with all the members it starts with, everybody draws anew when its next
-heartbeat, ping or look is due. If a line of the plan is carried out before that, the cluster stays as young as it is.
+Periodic work of members starts in step when a group forms, and drifts apart over hours. A scenario does not run for
+hours. So once every group is Stable with all of its initial members, each host draws the time of its next heartbeat,
+ping or check. If an action of the plan comes before that, the phases stay in step.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from kemu.protocol.notes.groups import GroupBecame, MemberAdded, MemberRemoved
 
 STABLE = "Stable"
 SETTLE_US = 1_000_000
-"""How long a group must have been Stable, so that its members have their assignment and use it."""
+"""Time for which a group must be Stable, so that its members use their assignments."""
 ALONE_US = 10_000_000
-"""When the warm-up of a cluster without members is over."""
+"""End of the warm-up of a cluster without members."""
 
 PHASES = tuple(name for name in DrawName if name.value.endswith(".phase"))
 SEEN = (GroupBecame, MemberAdded, MemberRemoved, facts.FaultApplied)
@@ -31,7 +31,7 @@ def draws_phases(draws: DrawSet) -> bool:
 
 
 class WarmUp:
-    """``over`` is called once, when the warm-up is over; never if the plan begins before that."""
+    """Call ``over`` once at the end of the warm-up, unless the plan begins earlier."""
 
     def __init__(self, world: World, scenario: Scenario, over: Callable[[], None]) -> None:
         self._world = world
@@ -43,19 +43,19 @@ class WarmUp:
         self._members: dict[str, set[str]] = {group: set() for group in self._expected}
         self._stable: dict[str, bool] = dict.fromkeys(self._expected, False)
         self._asked = False
-        """Whether somebody will look in a moment."""
+        """Whether a check is scheduled."""
 
     def begin(self) -> None:
-        """The run begins."""
+        """Begin to wait for the groups."""
         if self._waits and not self._expected:
             self._world.at(ALONE_US, self._look)
 
     def wants(self, kind: type) -> bool:
-        """Facts that tell how far groups are, and that the plan has begun."""
+        """Whether the warm-up uses facts of this type: states of groups, and the start of the plan."""
         return self._waits and kind in SEEN
 
     def see(self, fact: object) -> None:
-        """Take one fact."""
+        """Observe a fact."""
         if not self._waits:
             return
         match fact:

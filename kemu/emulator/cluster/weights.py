@@ -1,4 +1,4 @@
-"""What records weigh: messages and journals hold only their numbers, the scenario says how large each topic's are."""
+"""Sizes of records. Messages and journals hold only offsets; the scenario gives each topic's record size."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,21 +9,21 @@ from kemu.actors.machine import Record
 from kemu.protocol.messages.data import FetchedPartition, FetchReply, Produce
 
 DEFAULT_RECORD_BYTES = 100
-"""Of topics that the scenario does not name, such as ``__consumer_offsets``."""
+"""Record size of topics that the scenario does not name, such as ``__consumer_offsets``."""
 
 
 class Weights:
-    """``sizes``: topic -> bytes of a record."""
+    """Computes sizes of messages and writes; ``sizes``: topic -> bytes of a record."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._sizes = sizes
 
     def of_topic(self, topic: str) -> int:
-        """Bytes of one record."""
+        """Return the bytes of one record."""
         return self._sizes.get(topic, DEFAULT_RECORD_BYTES)
 
     def of_message(self, message: Any) -> int:
-        """Bytes of the records that a message carries."""
+        """Return the bytes of a message's records."""
         if isinstance(message, Produce):
             return sum(batch.count * self.of_topic(batch.topic) for batch in message.batches)
         if isinstance(message, FetchReply):
@@ -31,7 +31,7 @@ class Weights:
         return 0
 
     def of_write(self, log: str, records: tuple[Record, ...]) -> int:
-        """Bytes of a write to a log of a broker: of batches what their records weigh, of others what they hold."""
+        """Return the bytes of a write to a broker's log: record sizes for batches, content sizes for other entries."""
         name = log.removeprefix(JOURNALS)
         topic, is_journal = name.rpartition("-")[0], name != log
         weight = 0
@@ -52,5 +52,5 @@ def _count(row: FetchedPartition) -> int:
 
 
 def _ghosts(row: FetchedPartition) -> int:
-    """The bytes of the batches' ``life``, which Kafka's do not have: one each, as long as it is below 128."""
+    """Return the bytes of the batches' ``life``, a field that Kafka does not have: one byte per batch."""
     return len(row.batches) + len(row.replica_batches)

@@ -1,7 +1,7 @@
-"""The agenda: what happens when. The only order there is.
+"""The agenda: all future events in order. No other order exists.
 
-An entry is due at a time; entries due at the same time are ordered by a drawn tie, so that every order some set of
-delays allows can occur in some run, and by their number where ties are equal. Choices that steer ties take their place.
+Entries with the same due time are ordered by a drawn tie, so that every order that is possible under some delays can
+occur in some run. Entries with equal ties are ordered by number. An explorer may supply the ties instead.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from typing import Any
 from kemu.emulator.chance import Choices, Entry
 
 IN_ORDER = -1
-"""The tie of entries that keep the order they were pushed in, before all drawn ones."""
+"""Tie of entries that keep their order of arrival; they come before all entries with drawn ties."""
 
 
 class Agenda:
-    """A heap of entries; whoever takes turns takes them with ``pop(heap)``, earliest first."""
+    """A heap of entries; ``pop(heap)`` removes the earliest."""
 
     __slots__ = ("_bits", "_pick", "_seq", "heap", "pop")
 
@@ -27,28 +27,28 @@ class Agenda:
         self.pop: Callable[[list[Entry]], Entry] = heappop if self._pick is None else self._pop_picked
 
     def push(self, due_us: int, action: Callable[[Any], Any], argument: Any) -> int:
-        """Plan an action; its number."""
+        """Add an action at a time; return the entry's number."""
         self._seq = seq = self._seq + 1
         heappush(self.heap, (due_us, self._bits(32), seq, action, argument))
         return seq
 
     def push_in_order(self, due_us: int, action: Callable[[Any], Any], argument: Any) -> int:
-        """Plan an action before all that is drawn at the same time and after all that was pushed so before."""
+        """Add an action before all drawn entries of the same time, after earlier entries of this method."""
         self._seq = seq = self._seq + 1
         heappush(self.heap, (due_us, IN_ORDER, seq, action, argument))
         return seq
 
     @property
     def ties(self) -> Callable[[int], int]:
-        """Where ties come from now."""
+        """Return the source of ties."""
         return self._bits
 
     def draw_ties(self, bits: Callable[[int], int]) -> None:
-        """From now on ties come from here."""
+        """Set the source of ties."""
         self._bits = bits
 
     def _pop_picked(self, heap: list[Entry]) -> Entry:
-        """Of the drawn entries due first, the one that is picked; the others stay."""
+        """Remove the entry that the explorer picks among the drawn entries that are due first."""
         first = heappop(heap)
         if first[1] == IN_ORDER:
             return first

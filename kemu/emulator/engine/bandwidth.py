@@ -1,12 +1,12 @@
-"""How much fits through the hosts' network cards: what carries records takes its time, and shares the way with others.
+"""Limited bandwidth of network cards.
 
-A card passes so many bytes a second each way. What carries records (appends, fetched batches) is a flow of its link and
-direction, one packet after the other; all flows through a card share it evenly, and what one cannot use because its
-other end is narrower goes to the rest (max-min fairness, as TCP approaches it). What carries none is small and passes
-between them, but never overtakes on its own connection.
+A card has a bandwidth in each direction. The packets with records (appends, fetched batches) of one link and direction
+form a flow, one packet after the other. All flows through a card share its bandwidth evenly. Bandwidth that a flow
+cannot use, because the card at its other end is slower, goes to the other flows (max-min fairness, which TCP
+approximates). Packets without records are small and pass between the flows, but never overtake on their connection.
 
-Where no card is limited this is not there, and packets take their latency alone. Whole numbers only: what is left of a
-packet is counted in millionths of a byte.
+A network without limits has no such object, and packets take their latency alone. All arithmetic is in integers: the
+rest of a packet is counted in millionths of a byte.
 
 Source of the sharing: Bertsekas and Gallager, "Data Networks", 6.5.2 (progressive filling).
 """
@@ -21,7 +21,7 @@ from kemu.emulator.engine.agenda import Agenda
 MILLION = 1_000_000
 
 Way: TypeAlias = tuple[int, int]
-"""The number of a link, and its direction."""
+"""(number of a link, direction)."""
 
 
 class Freight(Protocol):
@@ -29,12 +29,12 @@ class Freight(Protocol):
 
     @property
     def bytes(self) -> int:
-        """What it weighs."""
+        """Size in bytes."""
         ...
 
     @property
     def is_alive(self) -> bool:
-        """Whether its connection, and its sender, are still there."""
+        """Whether its connection is open and its sender runs."""
         ...
 
 
@@ -42,7 +42,7 @@ P = TypeVar("P", bound=Freight)
 
 
 class Flow(Generic[P]):
-    """What goes over a link in one direction: its packets in order, the first of which is on its way."""
+    """Packets of a link in one direction, in order; the first is being transmitted."""
 
     __slots__ = ("hosts", "left", "queue", "rate")
 
@@ -51,27 +51,27 @@ class Flow(Generic[P]):
         """Sender and receiver."""
         self.queue: deque[tuple[P, int]] = deque()
         self.left = 0
-        """Of the first packet, in millionths of a byte."""
+        """Rest of the first packet, in millionths of a byte."""
         self.rate = 0
-        """Bytes a second now."""
+        """Present rate in bytes per second."""
 
 
 class Bandwidth(Generic[P]):
-    """See the module. ``depart`` is told of each packet (and its extra delay) that is through, or dead."""
+    """Flows through limited cards; ``depart`` is called with each packet that is through or dead, and its delay."""
 
     def __init__(self, agenda: Agenda, depart: Callable[[P, int], None]) -> None:
         self._agenda = agenda
         self._depart = depart
         self._limits: dict[str, int] = {}
-        """Host -> bytes a second, each way."""
+        """Host -> bytes per second in each direction."""
         self._flows: dict[Way, Flow[P]] = {}
         self._since_us = 0
-        """Up to when the flows' progress is counted."""
+        """Time up to which the progress of flows is counted."""
         self._due = 0
-        """The number of the agenda's entry that matters; older ones are stale."""
+        """Number of the current entry of the agenda; earlier entries are stale."""
 
     def limit(self, host: str, bytes_per_s: int, now_us: int) -> None:
-        """From now on a card passes so many bytes a second; 0: all there is."""
+        """Set the bandwidth of a host's card in bytes per second; 0 removes the limit."""
         self._progress(now_us)
         if bytes_per_s:
             self._limits[host] = bytes_per_s
@@ -80,13 +80,15 @@ class Bandwidth(Generic[P]):
         self._share(now_us)
 
     def limit_of(self, host: str) -> int:
-        """Bytes a second; 0: no limit."""
+        """Return the bandwidth of a host's card in bytes per second; 0 means no limit."""
         return self._limits.get(host, 0)
 
     def takes(self, packet: P, way: Way, hosts: tuple[str, str], extra_us: int, now_us: int, *, bulk: bool) -> bool:
-        """Whether a packet must wait for its turn (``depart`` will be told); else it leaves at once.
+        """Queue a packet if it must wait for bandwidth, and return whether it must.
 
-        ``hosts``: sender and receiver; ``bulk``: it carries records.
+        Args:
+            hosts: sender and receiver.
+            bulk: whether the packet carries records.
         """
         flow = self._flows.get(way)
         if flow is not None:
@@ -104,7 +106,7 @@ class Bandwidth(Generic[P]):
     # --- time --------------------------------------------------------------------------------------------------
 
     def _progress(self, now_us: int) -> None:
-        """Count what went through since the rates were last changed."""
+        """Count the bytes transmitted since the last change of rates."""
         passed_us = now_us - self._since_us
         self._since_us = now_us
         if passed_us:
@@ -129,7 +131,7 @@ class Bandwidth(Generic[P]):
         self._share(now_us)
 
     def drop_dead(self, now_us: int) -> None:
-        """Connections broke: what waits on them never leaves, and makes place."""
+        """Remove the packets of broken connections, and share their bandwidth."""
         dead = [way for way, flow in self._flows.items() if not all(packet.is_alive for packet, _ in flow.queue)]
         if not dead:
             return
@@ -151,7 +153,7 @@ class Bandwidth(Generic[P]):
     # --- sharing -----------------------------------------------------------------------------------------------
 
     def _share(self, now_us: int) -> None:
-        """Give every flow its rate: the card with the least for each of its flows first."""
+        """Set the rate of every flow, beginning with the card that has the least bandwidth per flow."""
         left: dict[tuple[int, str], int] = {}
         users: dict[tuple[int, str], list[Flow[P]]] = {}
         for flow in self._flows.values():

@@ -1,7 +1,7 @@
-"""The socket at which a live run takes orders: others on the same machine ask, a line each, and are answered a line.
+"""The control socket of a live run: a process on the same machine sends a line and receives a line as the answer.
 
-A Unix socket: who may write to that file may order, and nobody from elsewhere. What is asked is done to the world
-between two turns (``Outside``); what a line means is its taker's business.
+It is a Unix socket, so file permissions decide who may send. Each order is carried out between two turns (``Outside``).
+The caller of ``ControlSocket`` gives the lines their meaning.
 """
 
 import socket
@@ -18,14 +18,14 @@ from kemu.emulator.engine.loop import Outside
 LONGEST_LINE = 65_536
 Answer: TypeAlias = Callable[[bytes], None]
 Take: TypeAlias = Callable[[bytes, Answer], None]
-"""(a line, how it is answered: once, at once or later)."""
+"""Called with a line and a function that sends its answer, exactly once, now or later."""
 
 
 class ControlSocket:
-    """See the module. It listens from the moment it is made; ``close`` takes it away.
+    """A listening control socket; ``close`` removes it.
 
     Raises:
-        OSError: no socket can be made at this path: a run that is under way has it, or it is another file.
+        OSError: another run uses the path, or the path is another file.
     """
 
     def __init__(self, path: Path, take: Take) -> None:
@@ -41,7 +41,7 @@ class ControlSocket:
             raise
 
     async def serve(self, outside: Outside) -> None:
-        """Take orders until cancelled."""
+        """Accept orders until cancelled."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._socket))
         await trio.serve_listeners(partial(self._connected, outside), [listener])
 
@@ -55,7 +55,7 @@ class ControlSocket:
                 if len(unread) > LONGEST_LINE:
                     return
         except trio.BrokenResourceError:
-            pass  # whoever asked has gone
+            pass  # the client has closed its connection
 
     async def _answer_to(self, line: bytes, outside: Outside) -> bytes:
         answered, answer = trio.Event(), b""
@@ -70,13 +70,13 @@ class ControlSocket:
         return answer
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening, and remove the socket."""
         self._socket.close()
         self.path.unlink(missing_ok=True)
 
 
 def _remove_orphan(path: Path) -> None:
-    """A socket at which nobody listens was left behind by a run that was killed."""
+    """Remove the socket of a run that was killed, if no process listens on it."""
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
             return

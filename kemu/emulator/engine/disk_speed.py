@@ -1,8 +1,7 @@
-"""How fast a disk writes, where that is limited: one write after the other, each as long as its size takes.
+"""Limited write speed of a disk: one write after the other, each for the time that its size takes.
 
-Whole numbers only: what is left of a write is counted in millionths of a byte. Another speed counts from now on, also
-for what is left of the write that is under way. Where no disk is limited this is not there, and writes take the time
-of an append alone.
+All arithmetic is in integers: the rest of a write is counted in millionths of a byte. A change of speed applies at
+once, also to the write under way. A disk without a limit has no such object; its writes take the time of an append.
 """
 
 from collections import deque
@@ -18,24 +17,24 @@ W = TypeVar("W")
 
 
 class DiskSpeed(Generic[W]):
-    """The writes that wait for a disk, in order. ``written`` is told of each that the disk has taken."""
+    """Writes that wait for a disk, in order. ``written`` is called with each finished write."""
 
     def __init__(self, agenda: Agenda, written: Callable[[W], None]) -> None:
         self._agenda = agenda
         self._written = written
         self.bytes_per_s = 0
-        """0: as fast as it is asked to."""
+        """Bytes per second; 0 means no limit."""
         self._waiting: deque[tuple[int, W]] = deque()
-        """Bytes, and what is written."""
+        """(size in bytes, write)."""
         self._left = 0
-        """Of the first, in millionths of a byte."""
+        """Rest of the first write, in millionths of a byte."""
         self._since_us = 0
-        """Up to when its progress is counted."""
+        """Time up to which the progress of the first write is counted."""
         self._due = 0
-        """The number of the agenda's entry that matters; older ones are stale."""
+        """Number of the current entry of the agenda; earlier entries are stale."""
 
     def limit(self, bytes_per_s: int, now_us: int) -> None:
-        """From now on it writes so many bytes a second; 0: what waits is written now, and nothing waits any more."""
+        """Set the speed in bytes per second; 0 removes the limit and finishes all waiting writes now."""
         self._progress(now_us)
         self.bytes_per_s = bytes_per_s
         if not bytes_per_s:
@@ -45,14 +44,14 @@ class DiskSpeed(Generic[W]):
         self._plan(now_us)
 
     def take(self, size: int, write: W, now_us: int) -> None:
-        """Write so many bytes, after all that waits."""
+        """Queue a write of ``size`` bytes."""
         self._waiting.append((size, write))
         if len(self._waiting) == 1:
             self._left, self._since_us = size * MILLION, now_us
             self._plan(now_us)
 
     def forget(self) -> None:
-        """What waits is gone: the power went, or the disk."""
+        """Drop all waiting writes, after a power cut or the loss of the disk."""
         self._waiting.clear()
         self._due = 0
 
@@ -61,7 +60,7 @@ class DiskSpeed(Generic[W]):
         self._since_us = now_us
 
     def _plan(self, now_us: int) -> None:
-        """Look again when the first is written."""
+        """Add an entry to the agenda for the end of the first write."""
         self._due = 0
         if self._waiting:
             wait_us = -(-max(self._left, 0) // self.bytes_per_s)

@@ -1,4 +1,4 @@
-"""Hosts: what fails as one. A host has a clock, a disk, and actors; its life counts its starts."""
+"""Hosts: the units of failure. A host has a clock, a disk and actors; ``life`` counts its starts."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -13,24 +13,24 @@ _NEVER_US = 1 << 62
 
 
 class Condition(Enum):
-    """What a host is doing."""
+    """State of a host."""
 
     UP = "up"
     PAUSED = "paused"
-    """Stands still (a stop-the-world pause): mail and timers wait, the kernel keeps connections alive."""
+    """Paused, as in a stop-the-world garbage collection: events wait, and the kernel keeps connections open."""
     CRASHED = "process"
-    """The process is gone, the machine is there: whoever sends to it gets a reset."""
+    """The process has ended but the machine runs: senders receive a reset."""
     SILENT = "power"
-    """The machine is gone: whoever sends to it hears nothing."""
+    """The machine is without power: senders receive nothing."""
     CLOSED = "closed"
-    """The process ended by itself."""
+    """The process has closed."""
 
 
 class Timer:
-    """A running timer. ``queued_seq`` is the agenda entry that will look at it next; older entries are stale.
+    """A running timer. ``queued_seq`` is the number of its current entry in the agenda; earlier entries are stale.
 
-    Re-arming to a later time leaves the entry where it is: it will find that it came early and queue itself again. So a
-    heartbeat, which re-arms its member's session timer, costs no heap operation.
+    Setting a timer to a later time leaves the entry in place: when the entry is due too early, it queues itself again.
+    So a heartbeat, which postpones its member's session timer, costs no heap operation.
     """
 
     __slots__ = ("actor", "due_us", "key", "queued_seq", "queued_us")
@@ -58,11 +58,11 @@ class Actor:
 
 
 MachineFactory = Callable[[int], Machine]
-"""Builds the machine of one actor for the life of this number."""
+"""Builds an actor's machine for the life with this number."""
 
 
 class DiskWrite:
-    """Records on their way to a log, or a flush of what it holds."""
+    """Records on their way to a log, or a flush of the log."""
 
     __slots__ = ("actor", "log", "number", "records", "token", "upto")
 
@@ -75,23 +75,23 @@ class DiskWrite:
         self.records = records
         self.token = token
         self.upto = upto
-        """Of a flush: how many records the log had when it was asked for; -1: all, and these."""
+        """For a flush: number of records in the log when the flush began; -1 for a write of records."""
 
 
 class LimitedWrite(NamedTuple):
-    """A write that a disk of limited speed is to take: then it is an append that becomes durable, or is answered."""
+    """A write that waits for a disk of limited speed; after that it becomes durable, or is answered."""
 
     append: DiskWrite | None
     due_us: int
-    """When the append would be durable had the disk all the time there is."""
+    """Time at which the append would be durable on a disk without a limit."""
     answer: tuple[Actor, Event] | None
 
 
 class PageCache(NamedTuple):
-    """When the system writes back by itself what was written and not flushed.
+    """Times after which the operating system writes unflushed pages back.
 
-    Source: Linux, ``vm.dirty_expire_centisecs`` and ``vm.dirty_writeback_centisecs``: a file goes to the disk, with
-    all of its dirty pages, when the flusher wakes and finds that it has been dirty for so long. ``wake_us`` 0: never.
+    The flusher thread wakes every ``wake_us`` (0: never) and writes a file, with all of its dirty pages, if the file
+    has been dirty for long enough. Source: Linux, ``vm.dirty_expire_centisecs`` and ``vm.dirty_writeback_centisecs``.
     """
 
     expire_us: int = 30_000_000
@@ -102,29 +102,29 @@ LINUX = PageCache()
 
 
 class Disk:
-    """A host's logs, and what of them is in the page cache only.
+    """A host's logs, and the part of them that is only in the page cache.
 
-    An append is on its way until it is durable; what is on its way when power goes may be lost. What was only written
-    is in the log for every process of the host, and lost with the power if nothing has put it on the disk.
+    A power cut may lose an append that is not yet durable. Records that were written without a flush are visible to all
+    processes of the host at once; a power cut loses them unless the system has written them back.
     """
 
     def __init__(self, cache: PageCache = LINUX) -> None:
         self.cache = cache
         self._dirty: dict[str, tuple[int, int]] = {}
-        """Log -> how many of its first records are on the disk, and when the system will write back the others."""
+        """Log -> (number of its first records on the disk, time at which the system writes the others back)."""
         self._wakes_from_us = -1
-        """When the flusher began to wake: with the first page that was dirty."""
+        """Time of the first dirty page, from which on the flusher wakes periodically; -1: none yet."""
         self.logs: dict[str, list[Record]] = {}
         self.pending: dict[int, DiskWrite] = {}
-        """By number, in the order they were issued; the device keeps the order within a log."""
+        """Unfinished writes by number, in the order of issue; the disk keeps that order within a log."""
         self.due_us: dict[str, int] = {}
-        """When the last write of a log will be durable."""
+        """Log -> time at which its last write will be durable."""
         self.writers: dict[str, str] = {}
-        """Log -> the actor that writes it, which is told what it holds when its next life begins."""
+        """Log -> actor that writes it. The actor receives the log's records when its next life begins."""
         self._writes = 0
 
     def issue(self, actor: Actor, log: str, records: tuple[Record, ...], token: int) -> DiskWrite:
-        """Put a write on its way."""
+        """Begin a write."""
         writer = self.writers.setdefault(log, actor.name)
         assert writer == actor.name, f"{actor.name} writes to the log {log} of {writer}"
         self._writes += 1
@@ -132,11 +132,11 @@ class Disk:
         return write
 
     def is_flushing(self, log: str) -> bool:
-        """Whether an append is on its way to this log: what comes next comes behind it."""
+        """Whether an append to this log is unfinished; a later write must wait for it."""
         return any(write.log == log and write.upto < 0 for write in self.pending.values())
 
     def write_only(self, actor: Actor, log: str, records: tuple[Record, ...], now_us: int) -> int:
-        """Write into the page cache; the offset of the first record."""
+        """Write into the page cache; return the index of the first record."""
         writer = self.writers.setdefault(log, actor.name)
         assert writer == actor.name, f"{actor.name} writes to the log {log} of {writer}"
         if self._wakes_from_us < 0:
@@ -151,14 +151,14 @@ class Disk:
         return base
 
     def flush(self, actor: Actor, log: str) -> DiskWrite:
-        """Begin to put on the disk what a log holds now."""
+        """Begin to flush all records that a log has now."""
         self._writes += 1
         upto = len(self.logs.get(log, ()))
         write = self.pending[self._writes] = DiskWrite(self._writes, actor, log, (), 0, upto)
         return write
 
     def _is_clean(self, log: str, now_us: int) -> bool:
-        """Whether all of a log is on the disk; looked at before each write, so that all it has is older."""
+        """Whether the disk has all of a log. Asked before each write, so that all records are older than the write."""
         dirty = self._dirty.get(log)
         if dirty is None:
             return True
@@ -168,7 +168,7 @@ class Disk:
         return True
 
     def _written_back_us(self, since_us: int) -> int:
-        """When the system by itself puts on the disk what is dirty since then."""
+        """Return the time at which the system writes back pages that are dirty since ``since_us``."""
         expire_us, wake_us = self.cache
         if not wake_us:
             return _NEVER_US
@@ -176,7 +176,7 @@ class Disk:
         return self._wakes_from_us + wakes * wake_us
 
     def finish(self, write: DiskWrite) -> int:
-        """Make a write, and all of its log before it, durable; the offset of its first record."""
+        """Make a write and all earlier records of its log durable; return the index of its first record."""
         log = self.logs.setdefault(write.log, [])
         base = len(log)
         log.extend(write.records)
@@ -187,25 +187,26 @@ class Disk:
         return base
 
     def logs_of(self, actor: str, main: bool) -> list[str]:
-        """The logs of an actor, by name; the host's main actor also has those that nobody wrote."""
+        """Return the names of an actor's logs; the host's main actor also has the logs without a writer."""
         return [log for log in sorted(self.logs) if self.writers.get(log, actor if main else "") == actor]
 
     def fail(self, log: str) -> list[DiskWrite]:
-        """Give up what is on its way to a log (its leader changed); those who wait must be told."""
+        """Cancel the unfinished writes of a log, whose leader has changed; the caller must inform their actors."""
         failed = [write for write in self.pending.values() if write.log == log]
         for write in failed:
             del self.pending[write.number]
         return failed
 
     def process_died(self) -> None:
-        """The system lives: what was issued reaches the disk."""
+        """Finish all issued writes: the operating system survives the end of a process."""
         for write in list(self.pending.values()):
             self.finish(write)
 
     def power_cut(self, chance: Stream, now_us: int) -> dict[str, int]:
-        """Of the writes on their way, a prefix per log may have made it; nobody was told.
+        """Lose all unflushed records, and all but a drawn prefix of each log's unfinished writes.
 
-        What was in the page cache only is gone: log -> how many records.
+        Returns:
+            Log -> number of lost records that were in the page cache only.
         """
         torn: dict[str, bool] = {}
         for write in list(self.pending.values()):
@@ -224,7 +225,7 @@ class Disk:
         return lost
 
     def lose_tail(self, log: str, records: int) -> int:
-        """Forget the last records of a log; how many there were to forget."""
+        """Remove the last records of a log; return how many."""
         held = self.logs.get(log, [])
         lost = min(records, len(held))
         if lost:
@@ -233,7 +234,7 @@ class Disk:
 
 
 class Host:
-    """A failure unit: a process with its actors, its clock, its disk, and what waits while it stands still."""
+    """A unit of failure: a process with its actors, its clock, its disk, and the events that wait during a pause."""
 
     def __init__(self, name: str, factories: dict[str, MachineFactory]) -> None:
         self.name = name
@@ -242,28 +243,28 @@ class Host:
         self.life = 0
         self.condition = Condition.CLOSED
         self.running = False
-        """Whether its process exists (it may stand still)."""
+        """Whether its process exists; it may be paused."""
         self.disk = Disk()
         self.disk_speed: DiskSpeed[LimitedWrite] | None = None
-        """How fast it writes; None: that was never limited."""
+        """Limited speed of its disk; None if it was never limited."""
         self.held: list[Entry] = []
         self.ppm = 0
         self.steady = True
-        """Whether its clock has always shown the world's time."""
+        """Whether its clock has always shown virtual time exactly."""
         self._world_base_us = 0
         self._local_base_us = 0
 
     def local_us(self, now_us: int) -> int:
-        """This host's clock at the world's time."""
+        """Return the time of this host's clock at a virtual time."""
         return self._local_base_us + (now_us - self._world_base_us) * (MILLION + self.ppm) // MILLION
 
     def world_span_us(self, local_span_us: int) -> int:
-        """How long the world waits for a span of this host's clock to pass (rounded up: timers are never early)."""
+        """Convert a span of this host's clock to virtual time, rounded up so that timers never fire early."""
         rate = MILLION + self.ppm
         return -(-local_span_us * MILLION // rate)
 
     def drift(self, now_us: int, ppm: int) -> None:
-        """From now on this clock gains ``ppm`` microseconds a second (loses, when negative)."""
+        """Let the clock gain ``ppm`` microseconds a second from now on; a negative value makes it lose time."""
         assert ppm > -MILLION, "a clock does not run backwards"
         self._local_base_us = self.local_us(now_us)
         self._world_base_us = now_us
@@ -272,4 +273,4 @@ class Host:
 
 
 Turn = tuple[Actor, Event]
-"""An event for an actor: what the agenda's next entry came to."""
+"""An event and the actor that takes it."""

@@ -1,12 +1,13 @@
-"""The loops: who takes the turns. All take the same turns in the same order, so their traces are equal.
+"""Event loops: they take the turns of a world. All loops take the same turns in the same order, so traces are equal.
 
-Bare: a loop. For sweeps.
+The bare loop is a Python loop, for sweeps.
 
-Trio: every actor is a Trio task in its host's cancel scope; a dispatcher takes the next turn from the world, wakes that
-one actor, and sleeps until the actor waits for its next event. Trio's own order and clock decide nothing: at any moment
-one task can run. The hand-off goes through ``trio.lowlevel``, which costs a third of a channel and a quiet check; it is
-never torn: an interrupt or a cancellation waits until the actor's turn is whole.
-Live: the same under the clock of the Trio loop; the dispatcher waits until an entry is due, or somebody outside calls.
+In the Trio loop every actor is a Trio task in its host's cancel scope. A dispatcher takes the next turn from the world,
+wakes that actor, and sleeps until the actor waits for its next event. Only one task can run at a time, so Trio's
+scheduling decides nothing. The hand-off uses ``trio.lowlevel``, which costs a third of a memory channel. An interrupt
+or a cancellation waits until the actor's turn is finished.
+
+A live run follows the clock of the Trio loop: the dispatcher waits until an entry is due, or until an outside call.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,7 +22,7 @@ from kemu.emulator.engine.world import World
 
 
 def run_plain(world: World, until_us: int) -> None:
-    """Take turns until nothing is due by then, or the world stopped."""
+    """Take turns until no entry is due by ``until_us``, or the world has stopped."""
     next_turn, take_turn = world.next_turn, world.take_turn
     while (turn := next_turn(until_us)) is not None:
         actor, event = turn
@@ -29,10 +30,10 @@ def run_plain(world: World, until_us: int) -> None:
 
 
 class Outside:
-    """The door into a driven world: what others in the same Trio loop (a socket's task, a test) do to it.
+    """Calls from other tasks of the same Trio loop, such as a test or the task of a socket, into a running world.
 
-    What is done is done between two turns, at the world's present time: under a live loop that is the time of the
-    Trio loop, and the dispatcher wakes for it; else it is the time of the last turn.
+    A call is made between two turns, at the present virtual time. In a live run the call wakes the dispatcher, and the
+    virtual time is that of the Trio loop. Otherwise it is the time of the last turn.
     """
 
     def __init__(self) -> None:
@@ -40,24 +41,24 @@ class Outside:
         self._called = trio.Event()
 
     def call(self, action: Callable[[], object]) -> None:
-        """Do this to the world as soon as no turn is being taken. From the loop's own thread."""
+        """Make this call after the present turn. Use the loop's own thread."""
         self._calls.append(action)
         self._called.set()
 
     def take(self) -> list[Callable[[], object]]:
-        """All that was asked for and not taken yet, oldest first."""
+        """Remove and return the waiting calls, oldest first."""
         calls, self._calls = self._calls, []
         if self._called.is_set():
             self._called = trio.Event()
         return calls
 
     async def wait(self) -> None:
-        """Until somebody calls."""
+        """Wait for a call."""
         await self._called.wait()
 
 
 class _Desk:
-    """An actor's port: where its task waits and where the dispatcher finds it."""
+    """The port of an actor's task, at which the task waits and the dispatcher wakes it."""
 
     def __init__(self, dispatcher: "_Dispatcher", actor: Actor) -> None:
         self._dispatcher = dispatcher
@@ -67,7 +68,7 @@ class _Desk:
         self.event: Event | None = None
 
     async def next_event(self) -> Event:
-        """Park until the dispatcher has an event; hand control back to it first."""
+        """Return control to the dispatcher, and wait for the next event."""
         self.task = trio.lowlevel.current_task()
         self._dispatcher.wake()
         await trio.lowlevel.wait_task_rescheduled(_at_once)
@@ -76,15 +77,15 @@ class _Desk:
         return event
 
     def take_turn(self, event: Event) -> None:
-        """One turn of this actor; what goes wrong in it is the dispatcher's to raise."""
+        """Take one turn of this actor. The dispatcher raises what the turn raised."""
         try:
             self._dispatcher.world.take_turn(self._actor, event)
-        except BaseException as error:  # also what no Exception is: a task that ends here would leave nobody to go on
+        except BaseException as error:  # BaseException, too: if this task ended, the dispatcher would wait for ever
             self._dispatcher.failure = error
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
-        """The actor's task: ends only by cancellation, which is how a host dies."""
+        """Run the actor until cancelled; the end of its host cancels it."""
         with self.scope:
             await run_actor(self)
 
@@ -104,20 +105,20 @@ class _Dispatcher:
         world.actor_went = self.went
 
     def wake(self) -> None:
-        """Called by an actor's task, just before it parks."""
+        """Wake the dispatcher; called by an actor's task before it waits."""
         trio.lowlevel.reschedule(self._task)
 
     def came(self, actor: Actor) -> None:
-        """An actor's life begins."""
+        """Register an actor whose life begins."""
         desk = self._desks[actor] = _Desk(self, actor)
         self._births.append(desk)
 
     def went(self, actor: Actor) -> None:
-        """An actor's life is over."""
+        """Remove an actor whose life has ended."""
         self._desks.pop(actor).scope.cancel()
 
     async def start_newborn(self) -> None:
-        """Give every new actor its task, and let it come to its first wait."""
+        """Start a task for every new actor, and let it run to its first wait."""
         births, self._births = self._births, []
         for desk in births:
             if not desk.scope.cancel_called:
@@ -125,10 +126,10 @@ class _Dispatcher:
                 await trio.lowlevel.wait_task_rescheduled(_when_it_is_whole)
 
     async def hand_over(self, actor: Actor, event: Event) -> None:
-        """Let this one actor take its turn; back when it waits again, or is gone."""
+        """Let this actor take a turn; return when it waits again or has ended."""
         if self._births:
             await self.start_newborn()
-        await trio.lowlevel.checkpoint_if_cancelled()  # then the parked actors are gone as well
+        await trio.lowlevel.checkpoint_if_cancelled()  # the actors' tasks were cancelled as well
         desk = self._desks[actor]
         assert desk.task is not None
         desk.event = event
@@ -138,7 +139,7 @@ class _Dispatcher:
             raise self.failure
 
     async def take_turns(self, until_us: int, outside: Outside | None, live: bool) -> None:
-        """Take turns until nothing is due by then; see ``run_in_trio``."""
+        """Take turns until no entry is due by ``until_us``; see ``run_in_trio``."""
         world = self.world
         next_turn, hand_over = world.next_turn, self.hand_over
         clock = _Clock(world.now_us) if live else None
@@ -160,7 +161,7 @@ class _Dispatcher:
 
 
 class _Clock:
-    """The Trio loop's clock as the world's: virtual microseconds since its first instant."""
+    """The clock of the Trio loop as virtual time: microseconds since it was created."""
 
     def __init__(self, now_us: int) -> None:
         self._began_s = trio.current_time() - now_us / 1_000_000
@@ -169,7 +170,7 @@ class _Clock:
         return round((trio.current_time() - self._began_s) * 1_000_000)
 
     async def sleep(self, until_us: int, outside: Outside | None) -> bool:
-        """Sleep until then; whether somebody outside called before."""
+        """Sleep until ``until_us`` or an outside call; return whether there was a call."""
         wake_s = self._began_s + until_us / 1_000_000
         if outside is None:
             await trio.sleep_until(wake_s)
@@ -182,18 +183,18 @@ class _Clock:
 
 @trio.lowlevel.enable_ki_protection
 async def run_in_trio(world: World, until_us: int, *, live: bool = False, outside: Outside | None = None) -> None:
-    """Take turns in the running Trio loop, so that an async test or a server can have a world inside its own.
+    """Take turns inside a running Trio loop, such as that of an async test or a server.
 
     Args:
-        world: whose turns; one loop at a time.
-        until_us: the virtual time to stop at, unless the world stops before.
-        live: no entry before its time on the loop's clock (which a test may fake); else as fast as it goes.
-            A live loop stays until ``until_us``, also when nothing is due any more.
-        outside: what others in this loop do to the world meanwhile.
+        world: the world; only one loop at a time may run it.
+        until_us: virtual time of the end, unless the world stops before.
+        live: whether entries wait for their time on the loop's clock (which a test may fake). Without it turns follow
+            each other at once. A live run lasts until ``until_us``, even if no entry is due any more.
+        outside: calls from other tasks of the loop.
 
     Raises:
-        MachineBroke: a machine, or the user's code in it, raised; no group is around it.
-        Livelock: virtual time stands still.
+        MachineBroke: a machine or the user's code in it raised; it is not wrapped in an exception group.
+        Livelock: virtual time makes no progress.
     """
     failure: BaseException | None = None
     try:
@@ -213,7 +214,7 @@ async def run_in_trio(world: World, until_us: int, *, live: bool = False, outsid
 
 
 Beside: TypeAlias = Callable[[Outside], Awaitable[None]]
-"""What runs in the same Trio loop as a driven world, and acts on it."""
+"""A task in the same Trio loop that acts on the world."""
 
 
 async def _run(world: World, until_us: int, live: bool, beside: Beside | None) -> None:
@@ -228,9 +229,11 @@ async def _run(world: World, until_us: int, live: bool, beside: Beside | None) -
 
 
 def run_trio(world: World, until_us: int, *, live: bool = False, beside: Beside | None = None) -> None:
-    """As ``run_plain``, with every actor a Trio task; ``live``: no entry before its time on the wall clock.
+    """Take turns in a new Trio loop; see ``run_in_trio``.
 
-    ``beside``: a task in the same loop that acts on the world, until the loop is over.
+    Args:
+        live: whether entries wait for their time on the wall clock.
+        beside: a task in the same loop that acts on the world until the end.
     """
     try:
         trio.run(_run, world, until_us, live, beside)
@@ -246,10 +249,10 @@ def _nobody_cares(_: Actor) -> None:
 
 
 def _at_once(_: object) -> trio.lowlevel.Abort:
-    """A parked actor can go at any time."""
+    """Allow the cancellation of an actor that waits."""
     return trio.lowlevel.Abort.SUCCEEDED
 
 
 def _when_it_is_whole(_: object) -> trio.lowlevel.Abort:
-    """The dispatcher cannot go while an actor has the turn."""
+    """Refuse the cancellation of the dispatcher during an actor's turn."""
     return trio.lowlevel.Abort.FAILED

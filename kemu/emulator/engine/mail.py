@@ -1,7 +1,4 @@
-"""Seal and open: the one place where messages become bytes and bytes messages.
-
-Both loops go through here, so nothing is shared between actors: what arrives is a fresh object made of bytes.
-"""
+"""Encoding and decoding of messages. Actors share no objects: a receiver gets a new message made of the bytes."""
 
 from typing import Any
 
@@ -10,18 +7,18 @@ from kemu.protocol.wire.codec import CodecError, seal, unseal
 
 
 class Unreadable(Exception):
-    """Bytes that a server answers by closing the connection (Kafka: InvalidRequestException)."""
+    """Bytes that make a server close the connection (Kafka: InvalidRequestException)."""
 
 
 seal_mail = seal
-"""(message, version) -> the bytes of an outgoing message."""
+"""(message, version) -> bytes."""
 
 
 def open_mail(data: bytes) -> Any:
-    """A fresh message.
+    """Decode bytes to a new message.
 
     Raises:
-        Unreadable: malformed, unknown, of an unsupported version or too large.
+        Unreadable: the bytes are malformed, unknown, too large or of an unsupported version.
     """
     try:
         return unseal(data)[0]

@@ -1,11 +1,11 @@
-"""The network: connections, not packets in the open.
+"""The network: TCP connections between actors.
 
-What is sent over one connection arrives in order, or the connection breaks: a lost packet takes its connection with
-it, both ends learn of a disconnect, and everything in flight fails. What TCP retransmits is delayed, not lost: during a
-split packets wait and arrive when it heals, if the connection still stands. Only bytes cross.
+Packets of a connection arrive in order, or the connection breaks. A lost packet breaks its connection: both ends learn
+of a disconnect, and all requests in flight fail. TCP's retransmissions delay packets but do not lose them: during a
+partition packets wait, and they arrive when it heals if the connection is still open. Only bytes cross the network.
 
-A link is what one actor (the client of the connection) has to another; it has at most one connection at a time. What
-stays within a host crosses no switch: it takes microseconds, and no fault of the network touches it.
+A link leads from one actor, the client, to another, the server; it has at most one connection at a time. Packets within
+a host take microseconds and meet no fault of the network.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,30 +24,30 @@ from kemu.protocol.names import host_of, part_on, path_and_peer
 from kemu.protocol.wire.schema import SPECS
 
 _API = {cls: spec.name for cls, spec in SPECS.items()}
-"""Kafka's name of each message's API (importing ``emulator.engine.mail`` declared them all)."""
+"""Message -> Kafka's name of its API. The import of ``emulator.engine.mail`` has declared all messages."""
 
 LOOPBACK_US = (20, 60)
-"""Between actors of one host: a coordinator and the broker it lives in, a broker and its own controller."""
+"""Latency between actors of one host, such as a broker and its coordinator: least and most."""
 
 
 MOST_RETRANSMIT_US = 120_000_000
-"""TCP waits no longer than this between two retransmissions. Source: Linux, ``TCP_RTO_MAX``."""
+"""Longest time between two retransmissions of TCP. Source: Linux, ``TCP_RTO_MAX``."""
 
 
 class Verdict(StrEnum):
-    """What became of a packet, as the trace names it."""
+    """Fate of a packet, as in the trace."""
 
     SENT = "sent"
     LOST = "lost"
-    """The connection is broken or gone; or the rule dropped it and broke the connection."""
+    """The connection is closed, or a rule dropped the packet and broke the connection."""
     QUEUED = "queued"
-    """It carries records, and waits until it is through its sender's and receiver's network cards."""
+    """The packet carries records and waits for the bandwidth of its sender's and receiver's network cards."""
     HELD = "held"
     RELEASED = "released"
     REFUSED = "refused"
-    """It arrived where nobody knows its connection: the sender gets a reset."""
+    """The receiving host does not know the connection: the sender gets a reset."""
     VANISHED = "vanished"
-    """It arrived at a host without power, or for a life that is over."""
+    """The receiving host is without power, or the receiver's life has ended."""
     UNREADABLE = "unreadable"
 
 
@@ -56,21 +56,21 @@ _PAUSED, _SENT = Condition.PAUSED, Verdict.SENT  # to look a member up in its cl
 
 
 class Pass(NamedTuple):
-    """No objection."""
+    """Let the packet pass."""
 
 
 class Drop(NamedTuple):
-    """Lost; its connection breaks."""
+    """Lose the packet and break its connection."""
 
 
 class Delay(NamedTuple):
-    """Later by this much (and all behind it on the same connection)."""
+    """Delay the packet and all later packets of its connection by this time."""
 
     extra_us: int
 
 
 class HoldBack(NamedTuple):
-    """Keep it until the rule lets go."""
+    """Hold the packet until the rule releases it."""
 
 
 Judgement = Pass | Drop | Delay | HoldBack
@@ -78,10 +78,11 @@ PASS, DROP, HOLD = Pass(), Drop(), HoldBack()
 
 
 class Repeated:
-    """What was last sent one way over a link. Messages are frozen, so one sent again as the same object is the same.
+    """The last message of a link in one direction, to encode repeated messages only once.
 
-    A client at rest asks the same again and again, and is answered the same: its bytes are made once, and once a
-    message of them, which the receiver is handed each time. What is not sent again costs a comparison.
+    Messages are frozen, so the same object has the same bytes. An idle client sends the same request repeatedly and
+    gets the same answer. The bytes, and the message decoded from them, are made once and used each time. A message that
+    is not repeated costs one comparison.
     """
 
     __slots__ = ("data", "message", "opened", "version")
@@ -90,12 +91,12 @@ class Repeated:
         self.message: Any = None
         self.version = -1
         self.data: bytes | None = None
-        """None until it was sent twice in a row."""
+        """Encoded message; None until the message was sent twice in a row."""
         self.opened: Any = None
 
 
 class Link:
-    """One actor's connections to another. ``connection`` 0: none open."""
+    """The connections of one actor to another. ``connection`` is 0 while none is open."""
 
     __slots__ = (
         "actor",
@@ -137,36 +138,36 @@ class Link:
         self.client = client
         self.server = server
         self.actor = client
-        """The actor whose machine the client is, or is a part of."""
+        """Actor that is the client, or of which the client is a part."""
         self.label = server
-        """What that actor calls the server over this connection."""
+        """The actor's name for the server of this link."""
         self.local = host_of(client) == host_of(server)
-        """Within one host: no switch to lose anything, nothing for rules to judge."""
+        """Whether both ends are on one host: packets are never lost, and rules do not judge them."""
         self.connection = 0
         self.broken = False
         self.client_life = 0
         self.server_life = 0
         self.next_us = [0, 0]
-        """The earliest arrival of the next packet: to the server, to the client."""
+        """Earliest arrival of the next packet to the server, and to the client."""
         self.repeated = (Repeated(), Repeated())
-        """To the server, to the client."""
+        """Last messages to the server, and to the client."""
         self.held: list[Rule | None] = [None, None]
-        """The rule that keeps packets of this direction; what follows must wait behind them."""
+        """By direction: rule that holds packets; later packets wait behind them."""
         self.bits = stream.bits
         self.drawn = drawn
-        """How its latency is drawn; None: evenly between its bounds."""
+        """Distribution of the latency; None: uniform between its bounds."""
         self.unheard_us = -1
-        """When a packet of its client was first not acknowledged by the server's host; -1: all were."""
+        """Time of the client's first packet without an acknowledgement of the server's host; -1: there is none."""
 
     def latency_us(self) -> int:
-        """How long the next packet takes."""
+        """Return the latency of the next packet in us."""
         if self.drawn is not None:
             return self.drawn.of(self.bits(32))
         return self.least_us + ((self.bits(32) * self.span) >> 32)
 
 
 class Packet:
-    """A sealed message on its way. ``reply`` is also its direction: 0 to the server, 1 to the client."""
+    """An encoded message in transit. ``reply`` is also its direction: 0 to the server, 1 to the client."""
 
     __slots__ = (
         *("api", "connection", "data", "held_us", "id", "link", "records_bytes", "reply", "request_id", "sender_life"),
@@ -187,22 +188,22 @@ class Packet:
         self.server_life = 0
         self.held_us = 0
         self.records_bytes = 0
-        """What the records in it weigh, where that matters; in ``data`` there are only their numbers."""
+        """Size of its records in bytes, if bandwidth is limited; ``data`` has only their offsets."""
         self.sender_life = 0
 
     @property
     def bytes(self) -> int:
-        """What it weighs on the wire."""
+        """Size on the wire in bytes."""
         return self.records_bytes + len(self.data)
 
     @property
     def is_connected(self) -> bool:
-        """Whether its connection is still the one it was sent over."""
+        """Whether its connection is still open."""
         return self.link.connection == self.connection and not self.link.broken
 
     @property
     def is_alive(self) -> bool:
-        """Whether its connection is still the one it was sent over, and its sender still there."""
+        """Whether its connection is still open, and its sender runs."""
         link = self.link
         sender = link.server_host if self.reply else link.client_host
         there = sender is not None and sender.running and sender.life == self.sender_life
@@ -210,19 +211,20 @@ class Packet:
 
     @property
     def sender(self) -> str:
-        """The actor that sent it."""
+        """Sending actor."""
         return self.link.server if self.reply else self.link.client
 
     @property
     def receiver(self) -> str:
-        """The actor it goes to."""
+        """Receiving actor."""
         return self.link.client if self.reply else self.link.server
 
 
 class Rule:
-    """Judges packets while it is installed: the first that drops or holds decides, delays add up. Counts its verdicts.
+    """A fault of the network. While it is installed, it judges each packet and counts its verdicts.
 
-    A packet that was held is judged again, by the rules that there are then, when it goes on.
+    The first rule that drops or holds a packet decides; delays add up. A packet that was held is judged again on
+    release, by the rules installed at that time.
     """
 
     def __init__(self) -> None:
@@ -230,12 +232,12 @@ class Rule:
         self.waiting: list[Packet] = []
 
     def judge(self, packet: Packet) -> Judgement:
-        """The verdict on one packet."""
+        """Return the verdict on a packet."""
         raise NotImplementedError
 
 
 class Network:
-    """Links, latency and rules. ``tell`` reports a later verdict on a packet, with its arrival (-1: none)."""
+    """Links, latency and rules. ``tell`` reports later verdicts on packets, with the time of arrival (-1: none)."""
 
     def __init__(
         self,
@@ -250,15 +252,15 @@ class Network:
     ) -> None:
         """
         Args:
-            drawn: how latency is drawn where no bounds are given for two hosts; None: evenly between ``latency_us``.
-            retransmit: the next draw of TCP's first retransmission time-out (us); None: nothing is retransmitted.
+            drawn: distribution of latency for hosts without bounds of their own; None: uniform within ``latency_us``.
+            retransmit: draws TCP's first retransmission time-out (us); None: TCP retransmits nothing.
         """
         self.agenda = agenda
         self._choices = choices
         self.hosts = hosts
         self.latency_us = latency_us
         self.links_us = links_us
-        """Least and most latency between two hosts, where it differs."""
+        """Pair of hosts -> least and most latency, for pairs that differ from the rest."""
         self._drawn = drawn
         self._retransmit = retransmit
         self.rules: list[Rule] = []
@@ -267,21 +269,21 @@ class Network:
         self.watch_arrivals: Callable[[Packet, Any], None] | None = None
         self._tell = tell
         self.bandwidth: Bandwidth[Packet] | None = None
-        """Where network cards are limited."""
+        """Limited network cards, if there are any."""
         self.weigh: Callable[[Any], int] = _weightless
-        """What the records in a message weigh (bytes); asked where network cards are limited."""
+        """Returns the size of a message's records in bytes; used with limited network cards."""
         self._links = 0
         self._connections: dict[int, Link] = {}
         self._last_connection = 0
         self.arrived: Packet
-        """The packet that came to the current turn."""
+        """Packet that was delivered in the current turn."""
         self.grain_us = 0
-        """While rules judge: packets arrive at whole multiples of this only; 0: whenever they do."""
+        """While rules are installed, arrivals are rounded up to multiples of this time; 0: not at all."""
 
     # --- sending -----------------------------------------------------------------------------------------------
 
     def send(self, actor: Actor, send: Send) -> tuple[Packet, PacketRow]:
-        """Seal and dispatch; the packet, and what the trace is to say of it: also what became of it."""
+        """Encode and dispatch a message; return the packet, and its row in the trace with its fate."""
         self.packets = number = self.packets + 1
         to, connection, request_id, version, message = send[:]
         if connection:
@@ -324,7 +326,7 @@ class Network:
         return packet, (number, self.now_us, sender, receiver, connection, api, len(data), verdict, due_us)
 
     def _send_judged(self, packet: Packet, actor: Actor, message: Any) -> tuple[Verdict, int]:
-        """Dispatch what rules and network cards let through; what became of it, and when it will arrive (-1: never)."""
+        """Dispatch a packet under rules and limited cards; return its fate and time of arrival (-1: never)."""
         link, extra_us = packet.link, 0
         if self.bandwidth is not None and not link.local:
             packet.records_bytes, packet.sender_life = self.weigh(message), actor.life
@@ -345,11 +347,11 @@ class Network:
         return _SENT, self._dispatch(packet, extra_us)
 
     def round_arrivals(self, grain_us: int) -> None:
-        """From now on packets arrive at whole multiples of this only, while rules judge; 0: whenever they do."""
+        """Round arrivals up to multiples of ``grain_us`` while rules are installed; 0 ends that."""
         self.grain_us = grain_us
 
     def limit_bandwidth(self, host: str, bytes_per_s: int) -> None:
-        """From now on a host's network card passes so many bytes a second each way; 0: all there is."""
+        """Set the bandwidth of a host's network card in bytes per second, each way; 0 removes the limit."""
         if self.bandwidth is None:
             self.bandwidth = Bandwidth(self.agenda, self._departs)
         self.bandwidth.limit(host, bytes_per_s, self.now_us)
@@ -364,14 +366,14 @@ class Network:
         return self.bandwidth.takes(packet, way, (sender, receiver), extra_us, self.now_us, bulk=bulk)
 
     def _departs(self, packet: Packet, extra_us: int) -> None:
-        """A packet is through the network cards, or its connection broke meanwhile."""
+        """Act on a packet that has passed the network cards, or whose connection has broken."""
         if packet.is_alive:
             self._tell(packet, Verdict.SENT, self._dispatch(packet, extra_us))
         else:
             self._tell(packet, Verdict.LOST, -1)
 
     def _judge(self, packet: Packet, but: Rule | None = None) -> Judgement:
-        """The verdict of all rules (``but`` this one): the first that drops or holds decides, delays add up."""
+        """Return the verdict of all rules except ``but``."""
         before = packet.link.held[packet.reply]
         if before is not None:
             packet.held_us = self.now_us
@@ -411,7 +413,7 @@ class Network:
         return due_us
 
     def _dispatch_after(self, packet: Packet, after_us: int) -> int:
-        """As ``_dispatch``, when it is known how long the packet takes."""
+        """Dispatch a packet with this latency."""
         link, way = packet.link, packet.reply
         link.next_us[way] = due_us = max(self.now_us + after_us, link.next_us[way] + 1)
         if not way:
@@ -421,7 +423,7 @@ class Network:
         return due_us
 
     def _link_of(self, actor: Actor, label: str) -> Link:
-        """A client's way to a server; ``label`` tells which of the actor's parts the client is."""
+        """Return the link of a client to a server; ``label`` tells which part of the actor is the client."""
         path, server = path_and_peer(label)
         link = self._link(part_on(actor.name, path), server, actor.life)
         link.actor, link.label = actor.name, label
@@ -441,7 +443,7 @@ class Network:
         return Link(client, server, hosts, latency_us, stream, drawn, self._links)
 
     def _open(self, link: Link, actor: Actor) -> None:
-        """A new connection: its handshake costs a round trip before the first packet leaves."""
+        """Open a connection: the handshake takes a round trip before the first packet leaves."""
         self._last_connection = link.connection = self._last_connection + 1
         self._connections[link.connection] = link
         link.broken = False
@@ -512,14 +514,14 @@ class Network:
     # --- connections -------------------------------------------------------------------------------------------
 
     def hang_up(self, actor: Actor, peer: str) -> None:
-        """The client closes its connection; the other end learns it behind what is on its way."""
+        """Close a client's connection; the server learns of it after the packets in flight."""
         link = actor.links.get(peer)
         if link is not None and link.connection:
             self._forget(link)
             self._tell_server(link)
 
     def break_link(self, link: Link) -> None:
-        """The connection is gone; each end learns it behind what is on its way to it."""
+        """Break a connection; each end learns of it after the packets in flight to that end."""
         if not link.connection or link.broken:
             return
         link.broken = True
@@ -528,7 +530,7 @@ class Network:
         self._tell_server(link)
 
     def break_between(self, first: str, second: str) -> int:
-        """Break every connection between two hosts; how many."""
+        """Break every connection between two hosts; return how many."""
         links = [
             link
             for link in self._connections.values()
@@ -539,7 +541,7 @@ class Network:
         return len(links)
 
     def host_down(self, host: Host, silent: bool) -> None:
-        """A host's process ended. ``silent``: nobody is told; else its connections are reset."""
+        """Act on the end of a host's process: its connections are reset, or, if ``silent``, just dead."""
         for link in [link for link in self._connections.values() if link.client_host is host]:
             self._forget(link)
             if not silent:
@@ -550,7 +552,7 @@ class Network:
         self._drop_dead()
 
     def host_up(self, host: Host) -> None:
-        """A host began a life. What was sent to its former one and never acknowledged comes again, and is reset."""
+        """Act on a host's start: TCP retransmits unacknowledged packets to the former process, and they are reset."""
         if self._retransmit is None:
             return
         for link in self._connections.values():
@@ -559,7 +561,7 @@ class Network:
                 self.agenda.push(due_us, self._retransmitted, (link, link.connection))
 
     def _next_retransmission_us(self, first_us: int) -> int:
-        """When TCP sends again next what it sent first then and nobody acknowledged."""
+        """Return the time of TCP's next retransmission of a packet that was first sent at ``first_us``."""
         assert self._retransmit is not None
         wait_us = self._retransmit()
         at_us = first_us + wait_us
@@ -625,11 +627,11 @@ class Network:
     # --- rules -------------------------------------------------------------------------------------------------
 
     def install(self, rule: Rule) -> None:
-        """Judge packets by this rule too, after those that are there."""
+        """Add a rule after the others."""
         self.rules.append(rule)
 
     def remove(self, rule: Rule) -> None:
-        """Take a rule away; what it held goes on, in the order it was sent."""
+        """Remove a rule, and release the packets that it held, in the order of sending."""
         self.rules.remove(rule)
         waiting, rule.waiting = rule.waiting, []
         for packet in waiting:
@@ -642,10 +644,10 @@ class Network:
             self._release(packet)
 
     def deliver(self, rule: Rule, wanted: Callable[[Packet], bool], most: int) -> int:
-        """Of what a rule holds the first ``most`` wanted packets go on at once (0: all); how many there were.
+        """Release the first ``most`` wanted packets that a rule holds (0: all of them); return how many.
 
-        What waits on their connections goes on before and behind them, up to the next wanted packet that stays, so
-        that each connection keeps its order. The rule stays.
+        Other packets that wait on the same connections are released, too, up to the next wanted packet that stays, so
+        that each connection keeps its order. The rule stays installed.
         """
         going: list[Packet] = []
         staying: list[Packet] = []
@@ -669,14 +671,14 @@ class Network:
             other = link.held[back]
             if other is None:
                 link.held[back] = rule
-            elif other is not rule:  # another rule holds what went on before them: they wait behind it
+            elif other is not rule:  # another rule holds earlier packets of the connection: these wait behind them
                 behind = [packet for packet in rule.waiting if packet.link is link and packet.reply == back]
                 rule.waiting = [packet for packet in rule.waiting if packet not in behind]
                 other.waiting += behind
         return delivered
 
     def _release_later(self, waiting: list[Packet]) -> None:
-        """What was held goes on with TCP's next retransmission, connection by connection, each in order."""
+        """Release packets at TCP's next retransmission, connection by connection, each in order."""
         backlogs: dict[tuple[int, int], Rule] = {}
         for packet in waiting:
             way = packet.connection, packet.reply

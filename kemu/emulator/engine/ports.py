@@ -1,4 +1,4 @@
-"""What a shell asks of the world it runs in."""
+"""The interface between the task of an actor and the world."""
 
 from typing import Protocol
 
@@ -6,12 +6,12 @@ from kemu.actors.machine import Event
 
 
 class Port(Protocol):
-    """An actor's only way to the world."""
+    """The only access of an actor's task to the world."""
 
     async def next_event(self) -> Event:
         """Wait for the next event of this actor."""
         ...
 
     def take_turn(self, event: Event) -> None:
-        """Step the machine with the event, record the step, perform its effects: all in one go, without waiting."""
+        """Step the machine with the event, record the step and perform its effects, without waiting in between."""
         ...

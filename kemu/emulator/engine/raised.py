@@ -1,4 +1,4 @@
-"""Say in words why a run stopped before its end: whose code raised, or which events repeat without end."""
+"""Texts that say why a run stopped early: the owner of the code that raised, or the events that repeat endlessly."""
 
 import os
 import traceback
@@ -8,31 +8,31 @@ from types import TracebackType
 from kemu.actors.machine import Event, Received, TimerFired, Told
 
 LIVELOCK = "livelock: "
-"""How the text begins that says which events repeat while virtual time stands still."""
+"""First word of the text about a livelock."""
 USER_CODE = (("listener", "on_revoked"), ("application", "polled"), ("assignor", "assign"))
-"""Code that a user may supply to a machine, by a method that no other class of the same role lacks."""
+"""Roles of the user's code, each with the method by which it is recognised in a traceback."""
 
 
 def clock_text(at_us: int) -> str:
-    """A virtual time in microseconds as "00:12.345"."""
+    """Return a virtual time in us as "00:12.345"."""
     minutes, rest_ms = divmod(at_us // 1_000, 60_000)
     return f"{minutes:02}:{rest_ms // 1_000:02}.{rest_ms % 1_000:03}"
 
 
 def raised_text(whose: str, error: BaseException, at_us: int) -> str:
-    """One line that says whose code raised, what and when; the traceback follows.
+    """Return one line with the owner of the code, the exception and the time; the traceback follows.
 
     Args:
-        whose: the code's owner, such as "the listener of c1".
-        error: what was raised.
-        at_us: the virtual time.
+        whose: owner of the code, such as "the listener of c1".
+        error: the exception.
+        at_us: virtual time.
     """
     said = f"{whose} raised {type(error).__name__}({error}) at {clock_text(at_us)}".replace("\n", " ")
     return "\n".join([said, *traceback.format_exception(error)]).rstrip()
 
 
 def user_code_of(error: BaseException) -> str:
-    """The role of the user's code that raised: "listener", "application" or "assignor"; "" if the machine raised."""
+    """Return the role of the user's code that raised: "listener", "application", "assignor"; "" for a machine."""
     found: TracebackType | None = error.__traceback__
     while found is not None:
         frame = found.tb_frame
@@ -46,7 +46,7 @@ def user_code_of(error: BaseException) -> str:
 
 
 def owner_among(error: BaseException, owners: Sequence[object]) -> object | None:
-    """Of these objects, the first whose method was being called when this was raised; None: none of them."""
+    """Return the first of these objects whose method was running when ``error`` was raised; None if there is none."""
     found: TracebackType | None = error.__traceback__
     while found is not None:
         owner = found.tb_frame.f_locals.get("self")
@@ -67,7 +67,7 @@ def outcome_of_test(broke: BaseException) -> BaseException | None:
 
 
 def event_words(event: Event) -> str:
-    """Name the event that an actor takes next: "timer heartbeat", "Fetch received"."""
+    """Return an event in words: "timer heartbeat", "Fetch received"."""
     match event:
         case TimerFired(key=key):
             return f"timer {' '.join(key)}"
@@ -79,7 +79,7 @@ def event_words(event: Event) -> str:
 
 
 def loop_words(events: Sequence[str]) -> str:
-    """The shortest run of events that repeats at the end of these, as "a -> b -> a"; else the last ten."""
+    """Return the shortest sequence that repeats at the end of ``events``, as "a -> b -> a"; else the last ten."""
     for length in range(1, len(events) // 3 + 1):
         cycle = events[-length:]
         if events[-2 * length : -length] == cycle and events[-3 * length : -2 * length] == cycle:

@@ -1,4 +1,4 @@
-"""The network's faults as rules: each judges packets while it is installed. The first that drops or holds decides."""
+"""Faults of the network as rules that judge packets. The first rule that drops or holds a packet decides."""
 
 from collections.abc import Callable
 
@@ -9,16 +9,16 @@ from kemu.protocol.wire.schema import SPECS
 
 _NAMES = frozenset(cls.__name__ for cls in SPECS)
 Side = Callable[[str], bool]
-"""Whether a host belongs to a side."""
+"""Tells whether a host belongs to one side of a fault."""
 
 
 def side_of(hosts: tuple[str, ...]) -> Side:
-    """The side of these hosts; of every host when none are named."""
+    """Return the side with these hosts; without hosts, the side of all hosts."""
     return (lambda _: True) if not hosts else frozenset(hosts).__contains__
 
 
 class SplitRule(Rule):
-    """Packets between the sides wait, as TCP retransmits them, until the split heals or their connection is closed."""
+    """A network partition: packets between the sides wait until it heals or their connection is closed."""
 
     def __init__(self, side: tuple[str, ...], other: tuple[str, ...], one_way: bool) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class SplitRule(Rule):
         self._one_way = one_way
 
     def judge(self, packet: Packet) -> Judgement:
-        """Hold what crosses."""
+        """Hold packets between the sides."""
         sender, receiver = host_of(packet.sender), host_of(packet.receiver)
         if self._crosses(sender, receiver) or (not self._one_way and self._crosses(receiver, sender)):
             return HOLD
@@ -40,7 +40,7 @@ class SplitRule(Rule):
 
 
 class LinkRule(Rule):
-    """Base of rules for what goes from some hosts to some hosts."""
+    """Base of rules for packets from some hosts to other hosts."""
 
     def __init__(self, sender: str, receiver: str) -> None:
         super().__init__()
@@ -48,12 +48,12 @@ class LinkRule(Rule):
         self._to = side_of((receiver,) if receiver else ())
 
     def concerns(self, packet: Packet) -> bool:
-        """Whether the packet goes that way."""
+        """Whether the rule applies to the packet."""
         return self._from(host_of(packet.sender)) and self._to(host_of(packet.receiver))
 
 
 class SlowRule(LinkRule):
-    """Later by a fixed span and a drawn one."""
+    """Delay packets by a fixed time plus a drawn one."""
 
     def __init__(self, sender: str, receiver: str, add_us: int, jitter_us: int, chance: Stream) -> None:
         super().__init__(sender, receiver)
@@ -62,14 +62,14 @@ class SlowRule(LinkRule):
         self._chance = chance
 
     def judge(self, packet: Packet) -> Judgement:
-        """Delay what goes this way."""
+        """Delay packets of this direction."""
         if not self.concerns(packet):
             return PASS
         return Delay(self._add_us + self._chance.between(0, self._jitter_us))
 
 
 class LossyRule(LinkRule):
-    """Lost, now and then, and the connection with it."""
+    """Lose a share of the packets, and break their connections."""
 
     def __init__(self, sender: str, receiver: str, per_mille: int, chance: Stream) -> None:
         super().__init__(sender, receiver)
@@ -77,31 +77,31 @@ class LossyRule(LinkRule):
         self._chance = chance
 
     def judge(self, packet: Packet) -> Judgement:
-        """Drop some of what goes this way."""
+        """Drop some packets of this direction."""
         return DROP if self.concerns(packet) and self._chance.below(1000) < self._per_mille else PASS
 
 
 class HoldRule(LinkRule):
-    """Held until the rule is removed; with ``api``, from the first packet of that API on (what follows it waits)."""
+    """Hold packets until the rule is removed; with ``api``, from the first packet of that API on."""
 
     def __init__(self, sender: str, receiver: str, api: str) -> None:
         super().__init__(sender, receiver)
         self._api = api
 
     def holds(self, packet: Packet, api: str = "") -> bool:
-        """Whether it is one of those that it looks for (with ``api``: of this one), and may still arrive."""
+        """Whether a packet matches the rule (and ``api``, if given) and can still arrive."""
         return self._meant(packet) and api in ("", said_api(packet)) and packet.is_connected
 
     def _meant(self, packet: Packet) -> bool:
         return self.concerns(packet) and (not self._api or said_api(packet) == self._api)
 
     def judge(self, packet: Packet) -> Judgement:
-        """Hold what goes this way."""
+        """Hold packets of this direction."""
         return HOLD if self._meant(packet) else PASS
 
 
 class BarrierRule(HoldRule):
-    """Holds until messages of so many senders are there; then ``open`` is called, after the last of them is held."""
+    """Hold messages until so many senders have sent one, then call ``open``."""
 
     def __init__(self, sender: str, receiver: str, api: str, senders: int, come: Callable[[], object]) -> None:
         super().__init__(sender, receiver, api)
@@ -109,7 +109,7 @@ class BarrierRule(HoldRule):
         self._come = come
 
     def judge(self, packet: Packet) -> Judgement:
-        """Hold what goes this way."""
+        """Hold packets of this direction."""
         if not self._meant(packet):
             return PASS
         there = {each.sender for each in self.waiting if self.holds(each)} | {packet.sender}
@@ -119,7 +119,7 @@ class BarrierRule(HoldRule):
 
 
 class NthRule(LinkRule):
-    """Base of rules for one message: the nth of an API that goes this way from now on."""
+    """Base of rules for one message: the nth of an API in this direction, counted from the installation."""
 
     def __init__(self, sender: str, receiver: str, api: str, nth: int) -> None:
         super().__init__(sender, receiver)
@@ -129,7 +129,7 @@ class NthRule(LinkRule):
         self._found = 0
 
     def is_it(self, packet: Packet) -> bool:
-        """Whether it is that one; a packet that is judged again, because it was held, is not counted again."""
+        """Whether a packet is that message. A packet that was held and is judged again counts once."""
         if packet.id > self._last and self._left and said_api(packet) == self._api and self.concerns(packet):
             self._last = packet.id
             self._left -= 1
@@ -139,31 +139,31 @@ class NthRule(LinkRule):
 
 
 class LateRule(NthRule):
-    """One message comes later, and all that is behind it on its connection."""
+    """Delay one message, and all later ones of its connection."""
 
     def __init__(self, sender: str, receiver: str, api: str, nth: int, by_us: int) -> None:
         super().__init__(sender, receiver, api, nth)
         self._late = Delay(by_us)
 
     def judge(self, packet: Packet) -> Judgement:
-        """Delay the one."""
+        """Delay that message."""
         return self._late if self.is_it(packet) else PASS
 
 
 class LoseRule(NthRule):
-    """One message is lost, and its connection with it."""
+    """Lose one message, and break its connection."""
 
     def judge(self, packet: Packet) -> Judgement:
-        """Drop the one."""
+        """Drop that message."""
         return DROP if self.is_it(packet) else PASS
 
 
 class PriorityRule(Rule):
-    """Messages of a link, or of a host, have a priority: they come later by the same span, the lower the later.
+    """Delay the messages of a link, or of a host, by its priority: the lower the priority, the longer the delay.
 
-    The first half of the span is for priorities that are drawn; who loses its own at a change point comes later than
-    all of these. Source: PCT (Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding
-    bugs", 2010), where the threads are links and a step is a message sent.
+    Drawn priorities use the first half of the longest delay. A link that loses its priority at a change point is
+    delayed by more than that. Source: PCT (Burckhardt et al., "A randomized scheduler with probabilistic guarantees of
+    finding bugs", 2010), with links as threads and sent messages as steps.
     """
 
     def __init__(self, of_links: bool, within_us: int, changes: int, messages: int, chance: Stream) -> None:
@@ -172,13 +172,13 @@ class PriorityRule(Rule):
         self._half_us = within_us // 2
         self._count = changes
         self._changes = {chance.between(1, messages): rank for rank in range(1, changes + 1)}
-        """Number of a message -> how much lower than other changed ones its link comes to be."""
+        """Number of a message -> rank, among changed links, that the link of the message gets."""
         self._chance = chance
         self._late_us: dict[tuple[str, str], int] = {}
         self._messages = self._last = 0
 
     def judge(self, packet: Packet) -> Judgement:
-        """Delay it by what its link's priority makes it wait."""
+        """Delay a packet by the priority of its link."""
         link = host_of(packet.sender), host_of(packet.receiver) if self._of_links else ""
         if packet.id > self._last:
             self._last = packet.id
@@ -193,15 +193,15 @@ class PriorityRule(Rule):
 
 
 class GrainRule(Rule):
-    """Judges nothing; while it is there, the network goes the way on which packets wait for their grain."""
+    """Pass all packets; while it is installed, the network rounds arrivals to its grain."""
 
     def judge(self, packet: Packet) -> Judgement:
-        """No objection."""
+        """Let the packet pass."""
         return PASS
 
 
 class DuplicateRule(Rule):
-    """Loses the reply to the nth request of an API, so that the client's retry is executed a second time."""
+    """Lose the reply to the nth request of an API, so that the server executes the client's retry, too."""
 
     def __init__(self, api: str, sender: str, nth: int) -> None:
         super().__init__()
@@ -210,7 +210,7 @@ class DuplicateRule(Rule):
         self._left = nth
 
     def judge(self, packet: Packet) -> Judgement:
-        """Drop one reply."""
+        """Drop that reply."""
         if not packet.reply or packet.api != self._api or not self._is_sender(host_of(packet.receiver)):
             return PASS
         self._left -= 1
@@ -218,6 +218,6 @@ class DuplicateRule(Rule):
 
 
 def said_api(packet: Packet) -> str:
-    """Kafka's name of a packet's API; an answer has "Reply" at its end (what a store tells by itself is none)."""
+    """Return Kafka's name of a packet's API, with "Reply" for a reply; watch events of the store have none."""
     answer = packet.api + "Reply"
     return answer if packet.reply and answer in _NAMES else packet.api

@@ -1,4 +1,4 @@
-"""The one shell: a Trio task around any machine."""
+"""The shell: a Trio task that runs any machine."""
 
 from kemu.emulator.engine.ports import Port
 
@@ -6,8 +6,8 @@ from kemu.emulator.engine.ports import Port
 async def run_actor(port: Port) -> None:
     """Take events until cancelled.
 
-    There is no await between a step and its effects: a crash falls before a turn or after it, never inside. A crash is
-    a power cut, so there is nothing to clean up here: no ``finally`` may say goodbye.
+    There is no await between a step and its effects, so a crash comes before or after a turn, never within. A crash is
+    a power cut: no ``finally`` may send a message.
     """
     while True:
         event = await port.next_event()

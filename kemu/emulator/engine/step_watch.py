@@ -1,7 +1,7 @@
-"""End a step that does not end by itself: a machine, or a user's assignor or application, that loops for ever.
+"""End a step that loops for ever in a machine, or in the user's assignor or application.
 
-``StepWatch`` costs a run nothing: a thread looks once in a while whether the same step is still being taken, and what
-CPU time the process has used since. A step within its time is never touched, so no trace depends on the watch.
+``StepWatch`` costs a run nothing: a thread checks from time to time whether the same step is still running, and how
+much CPU time the process has used since. A step within its time is never disturbed, so no trace depends on the watch.
 """
 
 import ctypes
@@ -12,9 +12,9 @@ from types import CodeType, FrameType, TracebackType
 from typing import Protocol
 
 STEP_CPU_S = 60.0
-"""CPU time of one step, in seconds, far beyond the longest search of an assignor."""
+"""Longest CPU time of one step in seconds, far beyond the longest search of an assignor."""
 LOOKS_A_STEP = 20
-"""How often the watch looks within that time."""
+"""Number of checks within that time."""
 THREAD_NAME = "kemu step watch"
 
 
@@ -23,17 +23,17 @@ class EndlessStep(BaseException):
 
 
 class Steps(Protocol):
-    """What counts steps."""
+    """A counter of steps."""
 
     steps: int
 
 
 class StepWatch:
-    """While it is entered, a step of the entering thread that does not end raises ``EndlessStep``.
+    """A context in which an endless step of the entering thread raises ``EndlessStep``.
 
     Args:
         world: counts the steps.
-        taken_by: the code of the function that takes a step; nothing outside it is ended.
+        taken_by: the code of the function that takes a step; the watch ends no other code.
     """
 
     def __init__(self, world: Steps, taken_by: CodeType) -> None:
@@ -61,7 +61,7 @@ class StepWatch:
                 since_s = time.process_time()
 
     def _steps_now(self) -> bool:
-        """Whether a function that the taking of a step called is being executed."""
+        """Whether the thread is inside a function that the step has called."""
         frame: FrameType | None = sys._current_frames().get(self._watched)
         while frame is not None:
             caller = frame.f_back
@@ -72,7 +72,7 @@ class StepWatch:
 
 
 def place_of(error: BaseException) -> str:
-    """The line in which an exception was raised, as "replica.py:318"."""
+    """Return the place of an exception, as "replica.py:318"."""
     found = error.__traceback__
     while found is not None and found.tb_next is not None:
         found = found.tb_next

@@ -1,8 +1,8 @@
-"""The world: time, order, hosts, and the one place where a machine's effects happen.
+"""The world: virtual time, hosts, and the effects of machines.
 
-The agenda's next entry comes to at most one turn: an event for one actor. A loop takes turns one after the other; in a
-turn the machine steps, the step is recorded, its effects are performed, those who watch are told. Nothing else runs in
-between, so the order of turns is the order of everything, and the trace is a function of the scenario and the seed.
+The agenda's next entry results in at most one turn, which is one event for one actor. A loop takes turns one after the
+other. In a turn the machine steps, the step is recorded, its effects are performed, and observers see its notes. No
+other code runs in between, so the trace is a function of the scenario and the seed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,49 +69,49 @@ from kemu.protocol.wire.values import to_row
 
 
 class Observer(Protocol):
-    """Watches facts: checkers, metrics, triggers, live printing.
+    """An observer of facts: checkers, metrics, triggers, live output.
 
-    An observer with a method ``wants(type) -> bool`` is shown facts of these types only; one with a method
-    ``handlers_of(type)`` says what takes them (``facts.handlers_of``).
+    An observer with a method ``wants(type) -> bool`` sees facts of these types only. A method ``handlers_of(type)``
+    returns the handlers of a type (``facts.handlers_of``).
     """
 
     def see(self, seen: facts.Seen) -> None:
-        """Take one fact."""
+        """Observe one fact."""
         ...
 
 
 SPAN_US = 100_000
-"""Steps are counted over so much virtual time: a loop may take a microsecond a turn."""
+"""Span of virtual time over which steps are counted to detect a livelock."""
 STEPS_OF_A_SPAN = 50_000
 STEPS_OF_AN_ACTOR = 500
-"""A run may take so many steps in one span, and so many more for each actor that runs.
+"""Largest number of steps in one span, per running actor and for the run as a whole.
 
-The most in any preset is below 3,000: all start at once, or all timers of a broker's partitions are due at once.
+The largest number in any preset is below 3,000, when all hosts start at once or all timers of a broker fire at once.
 """
 STEPS_LOOKED_AT = 400
-"""Behind the limit so many steps more are taken, to see what repeats."""
+"""Number of further steps after the limit, to find the events that repeat."""
 
 _new = tuple.__new__
-_PAUSED, _NO_ERROR = Condition.PAUSED, ErrorCode.NONE  # to look a member up in its class is slow on CPython 3.11
+_PAUSED, _NO_ERROR = Condition.PAUSED, ErrorCode.NONE  # the lookup of an enum member is slow on CPython 3.11
 
-# Rows of effects that are their fields behind a number.
+# Rows of these effects are their fields after a number.
 _START_TIMER_ROW, _STOP_TIMER_ROW, _HANGUP_ROW = (START_TIMER,), (STOP_TIMER,), (HANGUP,)
 _APPEND_ROW, _WRITE_ONLY_ROW, _FLUSH_ROW = (APPEND,), (WRITE_ONLY,), (FLUSH,)
 
 
 class MachineBroke(Exception):
-    """A machine, or the user's code in it, raised. Its event is the last step of the trace.
+    """A machine or the user's code in it raised. Its event is the last step of the trace.
 
-    ``__cause__`` is what was raised. The first line of the text says whose it is; a traceback may follow.
+    ``__cause__`` is the original exception. The first line of the text names the owner of the code.
     """
 
 
 class Livelock(MachineBroke):
-    """Virtual time (nearly) stands still: a span takes more steps than a right cluster needs, or a step never ends."""
+    """Virtual time makes no progress: too many steps in a span, or a step that does not end."""
 
 
 class World:
-    """Hosts in virtual time. Knows no scenario: ``cluster`` builds and ``injector`` disturbs it through its verbs."""
+    """Hosts in virtual time. ``Cluster`` builds the world and ``Injector`` applies faults to it."""
 
     def __init__(
         self,
@@ -137,41 +137,41 @@ class World:
         self._observers = tuple(observers)
         self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching: dict[type, tuple[facts.Handler, ...]] = {}
-        """Who sees facts of a type; filled as types turn up."""
+        """Type of fact -> its handlers; filled on first use."""
         self._watching_sent: dict[type, tuple[facts.Handler, ...]] = {}
-        """Message -> who sees that it was sent; as above."""
+        """Type of message -> handlers of its sending; filled on first use."""
         self._watching_received: dict[type, tuple[facts.Handler, ...]] = {}
         self.append_us = append_us
         self.weigh_write: Callable[[str, tuple[Record, ...]], int] = _bytes_of
-        """What a write to a log weighs (bytes), where a disk's speed is limited."""
+        """Returns the size of a write in bytes; used with disks of limited speed."""
         self.page_cache = PageCache()
         self.end_offset_of: Callable[[str, Sequence[Record]], int] = _no_offsets
-        """What offset a log with these records ends at; -1: it is none that has offsets of its own."""
+        """Returns the end offset of a log with these records; -1 for a log without offsets of its own."""
         self.logs_found: Callable[[Host], facts.DiskFound | None] = _no_logs
-        """What lies on the disk of a host that starts, where partitions have their logs."""
+        """Returns the partition logs on the disk of a starting broker."""
         self.append_of: Callable[[str, str], int] | None = None
-        """(host, log) -> how long an append to it takes; None: all take ``append_us``."""
+        """(host, log) -> time of an append in us; None if all appends take ``append_us``."""
         self._span_ends_us = SPAN_US
         self._steps_before_span = 0
-        """How many steps had been taken when the present span of ``SPAN_US`` began."""
+        """Number of steps before the present span of ``SPAN_US``."""
         self._most_steps = STEPS_OF_A_SPAN
-        """So many steps may have been taken in all before the present span is looked at."""
+        """Total number of steps at which the present span is checked for a livelock."""
         self._looked_at: list[str] = []
-        """What was due in this span behind the limit of steps."""
+        """Events of this span after the limit of steps."""
         self.stopped = ""
-        """Why the run is over; "" while it is not."""
+        """Reason of the end of the run; "" while it continues."""
         self.watch_sends: Callable[[Packet, Any], None] | None = None
         self.started: Callable[[Host], None] = _ignore
-        """Called when a host starts: by the cluster, to tell it its part."""
+        """Called when a host starts; the cluster then informs the host."""
         self.went_down: Callable[[Host], None] = _ignore
         self.actor_came: Callable[[Actor], None] = _ignore
-        """Called by start and end of an actor's life: by the Trio loop, which gives it a task."""
+        """Called at the start of an actor's life; the Trio loop then starts a task."""
         self.actor_went: Callable[[Actor], None] = _ignore
 
     # --- time --------------------------------------------------------------------------------------------------
 
     def next_turn(self, until_us: int) -> Turn | None:
-        """Take entries from the agenda until one comes to a turn; None when nothing is due until then."""
+        """Take entries from the agenda until one results in a turn; None if no entry is due by ``until_us``."""
         heap, pop = self.agenda.heap, self.agenda.pop
         while heap and not self.stopped:
             if heap[0][0] > until_us:
@@ -193,10 +193,10 @@ class World:
         return None
 
     def _stands_still(self, turn: Turn) -> None:
-        """Too many steps were taken in this span of time: raise what repeats, as soon as that is known.
+        """Raise once the repeating events of a span with too many steps are known.
 
         Raises:
-            Livelock: the text says which events of which actors repeat.
+            Livelock: the text names the repeating events and their actors.
         """
         actors = sum(len(host.actors) for host in self.hosts.values())
         self._most_steps = self._steps_before_span + STEPS_OF_A_SPAN + STEPS_OF_AN_ACTOR * actors
@@ -216,17 +216,17 @@ class World:
         raise Livelock(text)
 
     def next_due_us(self) -> int | None:
-        """When the next entry is due."""
+        """Return the due time of the next entry."""
         return self.agenda.heap[0][0] if self.agenda.heap else None
 
     def at(self, due_us: int, action: Callable[[], object]) -> None:
-        """Do something at a time, before whatever machines do then."""
+        """Call ``action`` at a time, before the events of machines at that time."""
         self.agenda.push_in_order(max(due_us, self.now_us), _call, action)
 
     # --- turns -------------------------------------------------------------------------------------------------
 
     def take_turn(self, actor: Actor, event: Event) -> None:
-        """Step, record, perform, tell."""
+        """Step the machine, record the step, perform its effects, and inform observers."""
         host = actor.host
         now_us = self.now_us
         local_us = now_us if host.steady else host.local_us(now_us)
@@ -309,7 +309,7 @@ class World:
     def _broken(
         self, actor: Actor, event: Event, step: tuple[int, int, int, tuple[Any, ...]], error: BaseException
     ) -> MachineBroke:
-        """Record a step (number, time, the host's time, event) that raised; what it came to."""
+        """Record a step (number, time, host's time, event) that raised, and return the exception for it."""
         seq, now_us, local_us, event_made = step
         text, whose = f"{type(error).__name__}: {error}", user_code_of(error)
         if isinstance(error, EndlessStep):
@@ -323,7 +323,7 @@ class World:
         return MachineBroke(f"{actor.name} at {now_us} us, step {seq}: {text}")
 
     def watch(self, observers: Sequence[Observer]) -> None:
-        """From now on these see every fact they want, in this order."""
+        """Set the observers; they see each fact in this order."""
         self._observers = tuple(observers)
         self._wire_is_watched = facts.watches_the_wire(self._observers)
         self._watching, self._watching_sent, self._watching_received = {}, {}, {}
@@ -337,7 +337,7 @@ class World:
         return found
 
     def _tell(self, actor: Actor, said: Sequence[Note | Send | Hangup], seq: int) -> None:
-        """Show what a step noted, and what it sent that somebody watches."""
+        """Show observers the notes and the watched messages of a step."""
         now_us, name, life = self.now_us, actor.name, actor.life
         for effect in said:
             if type(effect) is Note:
@@ -370,7 +370,7 @@ class World:
             take(seen, event)
 
     def _tell_of_link(self, actor: Actor, said: Note | Send | Hangup | LinkDown, seq: int) -> None:
-        """Show what an actor, or a part of it, sent, or what became of a connection."""
+        """Show observers a sent message, or the end of a connection, of an actor or a part of it."""
         watchers = self._watching_sent[type(said[4])] if isinstance(said, Send) else self._watchers_of(type(said))
         by, told = facts.of_part(actor.name, said) if THROUGH in said[0] else (actor.name, said)
         seen = facts.Seen(seq, self.now_us, by, actor.life, told)
@@ -378,7 +378,7 @@ class World:
             take(seen, told)
 
     def report(self, fact: Any) -> None:
-        """A fact of the world: recorded, and told to those who watch."""
+        """Record a fact of the world, and show it to observers."""
         self.recorder.fact(self.steps, self.now_us, fact)
         seen = facts.Seen(self.steps, self.now_us, "", 0, fact)
         for take in self._watching.get(type(fact)) or self._watchers_of(type(fact)):
@@ -453,19 +453,19 @@ class World:
             self._durable_from(write, self.now_us + took_us)
 
     def _durable_from(self, write: DiskWrite, least_us: int) -> None:
-        """An append will be durable at this time, and after those to its log before it."""
+        """Schedule the end of an append: not before ``least_us``, nor before earlier appends to its log."""
         disk = write.actor.host.disk
         disk.due_us[write.log] = due_us = max(least_us, disk.due_us.get(write.log, 0) + 1)
         self.agenda.push(due_us, self._append_done, write)
 
     def limit_disk(self, host: Host, bytes_per_s: int) -> None:
-        """From now on a host's disk writes so many bytes a second; 0: as many as it is asked to."""
+        """Set the speed of a host's disk in bytes per second; 0 removes the limit."""
         if host.disk_speed is None:
             host.disk_speed = DiskSpeed(self.agenda, self._taken)
         host.disk_speed.limit(bytes_per_s, self.now_us)
 
     def _taken(self, limited: LimitedWrite) -> None:
-        """A disk of limited speed has taken a write."""
+        """Act on a write that a disk of limited speed has finished."""
         if limited.append is not None:
             self._durable_from(limited.append, max(limited.due_us, self.now_us))
         else:
@@ -491,7 +491,7 @@ class World:
             disk.finish(write)
 
     def lose_tail(self, host: Host, log: str, records: int) -> int:
-        """A log of a host that is down loses its last records; how many."""
+        """Remove the last records of a log of a host that is down; return how many."""
         lost = host.disk.lose_tail(log, records)
         if lost:
             end = self.end_offset_of(log, host.disk.logs[log])
@@ -499,14 +499,14 @@ class World:
         return lost
 
     def fail_writes(self, host: Host, log: str, error: ErrorCode) -> None:
-        """What is on its way to a log fails; its writers are told."""
+        """Fail the unfinished writes of a log, and inform their actors."""
         for write in host.disk.fail(log):
             self.agenda.push_in_order(self.now_us, self._event_due, (write.actor, Appended(write.token, error, -1)))
 
     # --- events from outside -----------------------------------------------------------------------------------
 
     def tell(self, actor_name: str, command: object) -> bool:
-        """Tell an actor a command, as an event of its own; False when it does not run."""
+        """Send an actor a command as an event; return False if the actor does not run."""
         host = self.hosts.get(host_of(actor_name))
         actor = host.actors.get(actor_name) if host is not None else None
         if actor is None:
@@ -530,14 +530,14 @@ class World:
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def add_host(self, name: str, factories: dict[str, MachineFactory]) -> Host:
-        """A host that does not run yet."""
+        """Add a host; it does not run yet."""
         assert name not in self.hosts, f"host {name} exists"
         host = self.hosts[name] = Host(name, factories)
         host.disk.cache = self.page_cache
         return host
 
     def start(self, host: Host, *, keep_disk: bool = True) -> None:
-        """Begin a host's next life."""
+        """Start a host's next life."""
         assert not host.running, f"{host.name} runs already"
         if not keep_disk:
             host.disk = Disk(self.page_cache)
@@ -589,13 +589,13 @@ class World:
         self.went_down(host)
 
     def pause(self, host: Host) -> None:
-        """The host stands still."""
+        """Pause a host."""
         if host.condition is Condition.UP:
             host.condition = Condition.PAUSED
             self.report(facts.HostPaused(host=host.name))
 
     def resume(self, host: Host) -> None:
-        """The host goes on: what waited comes first, in the order it would have come."""
+        """Resume a host: waiting events come first, in their original order."""
         if host.condition is Condition.PAUSED:
             host.condition = Condition.UP
             self.report(facts.HostResumed(host=host.name))

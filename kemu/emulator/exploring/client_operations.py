@@ -1,10 +1,10 @@
-"""What applications and admin clients do with a cluster, and a group of Kafka Streams: drawn by an operated swarm.
+"""Operations of applications and admin clients, and a Kafka Streams group, drawn by an operated swarm.
 
-Applications seek, pause, subscribe to other topics and enforce rebalances. Admin clients reset, delete and describe
-offsets, groups and records, remove members and elect leaders; the groups have members then, or have just been closed.
+Applications seek, pause, change subscriptions and enforce rebalances. Admin clients reset, delete and describe
+offsets, groups and records, remove members and elect leaders. The groups have members then, or have just been closed.
 Brokers may limit the size of groups. A Streams group reads the first topic; its instances lose their network and stop.
 
-All of it comes from streams of its own: what else a seed draws stays as it is.
+These draws come from streams of their own, so the other draws of a seed do not change.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,15 +41,17 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.draw import SECOND
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.scenario.expectations import Expectation
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.streams import StreamsSpec
+from kemu.emulator.scenario.topics import TopicSpec
 
 MOST_CLIENT_OPERATIONS = 4
 SMALLEST_GROUPS = (2, 4)
-"""``group.max.size``, where a seed sets it."""
+"""Range of ``group.max.size``, where a seed sets it."""
 STREAMS_GROUP, CHANGELOG = "app", "app-changelog"
 RESTORE_US = (100, 2_000, 20_000)
-"""How long an instance applies a record of a changelog."""
+"""Times that an instance takes to apply a record of a changelog, in us."""
 
 # --- groups and their offsets ----------------------------------------------------------------------------------------
 
@@ -63,16 +65,18 @@ def _topic_of(site: Site, group: str) -> str:
 
 
 def _while_empty(site: Site, group: str, action: Action) -> list[Later]:
-    """Half of the time the group's members are closed before, and start afterwards, perhaps at that very moment."""
+    """In half of the cases close the group's members before the action, and start them after it, perhaps at the same
+    moment.
+    """
     members = _members_of(site, group)
     if not site.chance.below(2):
         return [(0, action)]
-    back_us = site.span(-SECOND // 5, SECOND // 10) if site.chance.below(2) else site.span(SECOND, 8 * SECOND)
+    restart_us = site.span(-SECOND // 5, SECOND // 10) if site.chance.below(2) else site.span(SECOND, 8 * SECOND)
     at_us = site.span(2 * SECOND, 6 * SECOND)
     closed: list[Later] = [(0, CloseHost(host=host)) for host in members]
     if site.scenario.groups[group].static:
         closed.append((SECOND, MembersExpulsion(group=group)))
-    return [*closed, (at_us, action), *((at_us + back_us, StartHost(host=host)) for host in members)]
+    return [*closed, (at_us, action), *((at_us + restart_us, StartHost(host=host)) for host in members)]
 
 
 def _reset(site: Site) -> list[Later]:
@@ -106,7 +110,7 @@ def _described(site: Site) -> list[Later]:
 
 
 def _subscribed(site: Site) -> list[Later]:
-    """A member subscribes to other topics, by name or pattern, or to none; half of the time it reverts that later."""
+    """A member subscribes to other topics, by name or pattern, or to none. Half of the changes are reverted later."""
     group, topics = site.group(), tuple(site.scenario.topics)
     host = site.member_of(group)
     match site.chance.below(3):
@@ -116,9 +120,9 @@ def _subscribed(site: Site) -> list[Later]:
             action = ChangeSubscription(host=host, pattern=one_of(site.chance, ("t.*", "t1", "t[2-9]")))
         case _:
             action = ChangeSubscription(host=host, topics=(one_of(site.chance, topics),))
-    again = ChangeSubscription(host=host, topics=site.scenario.groups[group].topics)
+    revert = ChangeSubscription(host=host, topics=site.scenario.groups[group].topics)
     later_us = site.span(2 * SECOND, 10 * SECOND)
-    return [(0, action), *([(later_us, again)] if site.chance.below(2) else [])]
+    return [(0, action), *([(later_us, revert)] if site.chance.below(2) else [])]
 
 
 def _partition_read_by(site: Site, group: str) -> tuple[str, int]:
@@ -164,7 +168,7 @@ def _elected(site: Site) -> list[Later]:
 
 
 def _configured(site: Site) -> list[Later]:
-    """A topic's min.insync.replicas changes, or its unclean elections are allowed, and half of the time unset later."""
+    """Change a topic's min.insync.replicas, or allow its unclean elections. In half of the cases revert that later."""
     topic = site.topic()
     key, value = one_of(site.chance, (("min.insync.replicas", "1"), ("unclean.leader.election.enable", "true")))
     later_us = site.span(3 * SECOND, 12 * SECOND)
@@ -186,12 +190,12 @@ CLIENT_OPERATIONS: dict[str, Callable[[Site], list[Later]]] = {
     "elect": _elected,
     "configure": _configured,
 }
-"""By the name under which a seed tells that it has them."""
+"""Family name, as a seed reports it -> the operation."""
 OF_REPLICATED_BROKERS = ("delete-records", "elect", "configure")
 
 
 def client_families(scenario: Scenario) -> tuple[str, ...]:
-    """The kinds of operations of clients that can be drawn for a scenario."""
+    """The families of client operations that can be drawn for a scenario."""
     replicated = scenario.brokers.replication is not None
     return tuple(name for name in CLIENT_OPERATIONS if replicated or name not in OF_REPLICATED_BROKERS)
 
@@ -199,7 +203,7 @@ def client_families(scenario: Scenario) -> tuple[str, ...]:
 def drawn_client_operations(
     scenario: Scenario, chance: Stream, moments_us: Sequence[int]
 ) -> tuple[tuple[str, ...], Plan]:
-    """Which families are on, and lines of a plan out of these, around the moments; in about half of the seeds none."""
+    """The enabled families, and plan lines of them around the moments; none in about half of the seeds."""
     if not chance.below(2) or not scenario.member_names():
         return (), ()
     families = tuple(name for name in client_families(scenario) if chance.below(2))
@@ -217,14 +221,14 @@ def drawn_client_operations(
 
 def _within(scenario: Scenario, found: Sequence[tuple[int, Action]]) -> Plan:
     latest_us = scenario.heal_at_us - SECOND
-    lines = [At(max(SECOND, min(at_us, latest_us)), action) for at_us, action in found]
+    lines = [At(at_us=max(SECOND, min(at_us, latest_us)), action=action) for at_us, action in found]
     return tuple(sorted(lines, key=lambda line: line.at_us))
 
 
 def with_group_limit(scenario: Scenario, chance: Stream) -> Scenario:
-    """The scenario, in one of eight seeds with a ``group.max.size`` that some of its groups reach.
+    """The scenario; in one of eight seeds with a ``group.max.size`` that some groups reach.
 
-    Then members may fail for good: GROUP_MAX_SIZE_REACHED is fatal (``JoinGroupResponseHandler``).
+    Members may then fail for good: GROUP_MAX_SIZE_REACHED is fatal (``JoinGroupResponseHandler``).
     """
     if chance.below(8):
         return scenario
@@ -237,9 +241,9 @@ def with_group_limit(scenario: Scenario, chance: Stream) -> Scenario:
 
 
 def with_streams(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) -> tuple[Scenario, Plan]:
-    """The scenario, in one of four seeds with a Streams group besides, and what happens to its instances.
+    """The scenario; in one of four seeds with a Streams group, and with plan lines for its instances.
 
-    The group is the last one and all its instances are healed: nobody else's name and nobody else's draws change.
+    The group is the last one, and all its instances are healed, so names and draws of other groups do not change.
     """
     if chance.below(4) or "group_max_size" in dict(scenario.brokers.config):
         return scenario, ()
@@ -278,7 +282,7 @@ def with_streams(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) 
 
 
 def _of_instances(site: Site) -> list[Later]:
-    """An instance loses its network for less or more than its session, its host stops, or the group's size changes."""
+    """An instance is isolated for less or more than its session, its host stops, or the group's size changes."""
     host, chance = site.member_of(STREAMS_GROUP), site.chance
     match chance.below(7):
         case 0 | 1:

@@ -1,7 +1,6 @@
-"""Coverage: where runs have been. Which message met which machine in which state, and how it ended; which transitions
-of the declared tables were taken; which probes were hit.
+"""Coverage of runs: messages by role, state and outcome; transitions of the declared tables; probes.
 
-It listens as a ``Recorder`` does, so it costs a run nothing that is not covered, and works on every scenario.
+It listens as a ``Recorder``, so a run without coverage pays nothing, and it works on every scenario.
 """
 
 from collections import Counter
@@ -31,21 +30,21 @@ from kemu.protocol.wire.codec import CodecError, unseal
 from kemu.protocol.wire.schema import SPECS, Kind
 from kemu.protocol.wire.values import from_row
 
-ON_ITS_WAY = ("sent", "queued", "held", "released")
+UNDER_WAY = ("sent", "queued", "held", "released")
 """Verdicts of the network on packets that may still arrive."""
 UNANSWERED = "unanswered"
 STATELESS = "-"
-"""Where a role has no state of its own that a message could meet."""
+"""The state of a role without states."""
 
 
 ROLES = ("member", "coordinator", "producer", "admin", "broker", "controller", "store")
 
 
 class Point(NamedTuple):
-    """A message met a machine: in which role and state, and what came of it.
+    """A message that a machine received: role, state, and outcome.
 
-    ``message``: "JoinGroup", or "JoinGroup reply". ``outcome``: the error of a reply, of a request the one its answer
-    brought, or ``UNANSWERED``.
+    ``message``: "JoinGroup", or "JoinGroup reply". ``outcome``: the error of a reply, or of the answer to a request;
+    ``UNANSWERED`` for a request without an answer.
     """
 
     role: str
@@ -55,7 +54,7 @@ class Point(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """A transition of a table: whose ("group", "member", "partition", "replica"), from where, to where."""
+    """A transition of a table ("group", "member", "partition", "replica")."""
 
     table: str
     old: str
@@ -88,12 +87,12 @@ _OF_KIND: Mapping[str, tuple[Probe, ...]] = MappingProxyType(
         for kind in {probe.kind: None for probe in PROBES.values()}
     }
 )
-_HEEDED = frozenset({*_OF_KIND, *(kind.__name__ for kind in _TABLES), "BecameController", "ControllerResigned"})
-"""Names of facts that are read; the others are passed over unread."""
+_READ = frozenset({*_OF_KIND, *(kind.__name__ for kind in _TABLES), "BecameController", "ControllerResigned"})
+"""Names of the facts that are read; others are skipped unread."""
 
 
 class Coverage:
-    """Of any number of runs, each watched by a ``RunCoverage`` of its own."""
+    """Coverage of any number of runs, each watched by its own ``RunCoverage``."""
 
     def __init__(self) -> None:
         self.points: Counter[Point] = Counter()
@@ -102,7 +101,7 @@ class Coverage:
         self.runs = 0
 
     def unhit(self) -> tuple[str, ...]:
-        """The names of the probes that no run has hit."""
+        """The names of probes that no run has hit."""
         return tuple(name for name in PROBES if not self.probes[name])
 
     def untaken(self) -> tuple[Transition, ...]:
@@ -110,41 +109,41 @@ class Coverage:
         return tuple(sorted(DECLARED - self.moves.keys()))
 
     def of_run(self) -> "RunCoverage":
-        """What listens to one more run."""
+        """A new recorder, for one more run."""
         self.runs += 1
         return RunCoverage(self)
 
 
 class RunCoverage:
-    """A ``Recorder`` of one run; ``finish`` counts what was asked and never answered."""
+    """A ``Recorder`` of one run; ``finish`` counts requests without an answer."""
 
     def __init__(self, coverage: Coverage) -> None:
         self._coverage = coverage
         self._packets = Packets()
         self._parts: dict[int, ActorName] = {}
-        """Packet -> whom it goes to, which may be a part of the actor that steps."""
+        """Packet -> its receiver, which may be a part of the actor that steps."""
         self._states: dict[tuple[ActorName, str], str] = {}
-        """(actor, group or "") -> its state."""
+        """(actor, group or "") -> state."""
         self._asked: dict[tuple[ActorName, ActorName, int, int], Point] = {}
-        """(who was asked, by whom, connection, request id) -> the request as it was met."""
+        """(receiver, sender, connection, request id) -> the request as it was received."""
 
     def step(self, row: StepRow) -> None:
-        """One step of one machine: what it met, in the state it was in; then what it did."""
+        """Take one step of one machine: its event in the state before, then its effects."""
         _, _, actor, _, _, event, effects = row
         if event[0] == rows.RECEIVED:
-            self._meet(actor, event[1])
+            self._received(actor, event[1])
         self._packets.sent(actor, effects)
         for effect in effects:
             if effect[0] == rows.NOTE:
-                if effect[1][0] in _HEEDED:
+                if effect[1][0] in _READ:
                     self._noted(noted_by(actor, effect), from_row(read_back(effect[1])))
             elif effect[0] == rows.SEND:
                 self._answer(actor, effect)
 
     def packet(self, row: PacketRow) -> None:
-        """What became of a packet."""
+        """Take the network's verdict on a packet."""
         number, to, connection, verdict = row[0], row[3], row[4], row[7]
-        if verdict in ON_ITS_WAY:
+        if verdict in UNDER_WAY:
             self._packets.routed(number, connection)
             self._parts[number] = to
         else:
@@ -152,37 +151,37 @@ class RunCoverage:
             self._parts.pop(number, None)
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
-        """A fact of the world; a process that starts knows no state."""
+        """Take a fact of the world. A process that starts has no state yet."""
         if isinstance(fact, HostStarted):
             self._states = {at: state for at, state in self._states.items() if host_of(at[0]) != fact.host}
         self._probe(fact)
 
     def broken(self, row: BrokenRow) -> None:
-        """A machine's own assertion failed: it met something all the same."""
+        """Take a step in which an assertion failed. Its message counts as received."""
         _, _, actor, _, _, event, _ = row
         if event[0] == rows.RECEIVED:
-            self._meet(actor, event[1])
+            self._received(actor, event[1])
 
     def finish(self) -> None:
-        """The run is over."""
+        """End the run."""
         for point in self._asked.values():
             self._coverage.points[point._replace(outcome=UNANSWERED)] += 1
         self._asked.clear()
 
-    def _meet(self, actor: ActorName, packet_id: int) -> None:
+    def _received(self, actor: ActorName, packet_id: int) -> None:
         packet = self._packets.take(packet_id)
-        met_by = self._parts.pop(packet_id, actor)
+        receiver = self._parts.pop(packet_id, actor)
         try:
             message, _ = unseal(packet.sealed)
         except CodecError:
             return
         spec = SPECS[type(message)]
-        role, state = role_of(actor), self._state(met_by, message)
+        role, state = role_of(actor), self._state(receiver, message)
         if spec.kind is Kind.REPLY:
             self._coverage.points[Point(role, state, f"{spec.name} reply", error_of(message).name)] += 1
         else:
-            met = Point(role, state, spec.name, UNANSWERED)
-            self._asked[actor, packet.sender, packet.connection, packet.request_id] = met
+            point = Point(role, state, spec.name, UNANSWERED)
+            self._asked[actor, packet.sender, packet.connection, packet.request_id] = point
 
     def _answer(self, actor: ActorName, effect: Row) -> None:
         _, _, to, connection, request_id, sealed = effect
@@ -223,7 +222,7 @@ class RunCoverage:
 
 
 def error_of(message: object) -> ErrorCode:
-    """The error of a message, or the first of those of its parts; NONE if it has none."""
+    """The error of a message, or the first error of its parts; NONE if there is none."""
     error = getattr(message, "error", ErrorCode.NONE)
     if error is not ErrorCode.NONE:
         return ErrorCode(error)

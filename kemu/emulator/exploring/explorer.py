@@ -1,7 +1,7 @@
-"""The explorer: runs of one scenario under many schedules, until one of them breaks a rule.
+"""The explorer: run a scenario under many schedules until a run breaks a rule.
 
-Seeds take turns. A run's coverage (``exploring.coverage``) is what guides: strategies are told how much of it no run
-before came to. What is found is a scenario with the schedule at the end of its plan.
+Seeds take turns. A run's coverage guides the search: strategies learn how much of it was new. The result is a scenario
+with the schedule at the end of its plan.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,18 +12,18 @@ from attrs import frozen
 from kemu.emulator.exploring.coverage import Coverage
 from kemu.emulator.exploring.schedules import STRATEGIES, OrderStrategy, Ran, SentMessages, StrategyOptions
 from kemu.emulator.exploring.trial import Signature, Trials, Tried
-from kemu.emulator.findings import STANDS_STILL, Violation
+from kemu.emulator.findings import STAYS_BLOCKED, Violation
 from kemu.emulator.plan.entries import Plan
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 
 DEFAULT_EXPLORATION = 100
-"""Runs."""
+"""Default number of runs."""
 
 
 @frozen(kw_only=True)
 class ExploredRun:
-    """One run: which it was, with which seed, under which schedule, how much of its coverage was new, what it broke."""
+    """One run: number, seed, schedule, amount of new coverage, and the violation it found."""
 
     number: int
     seed: int
@@ -31,18 +31,18 @@ class ExploredRun:
     new: int
     digest: str
     scenario: Scenario
-    """With the schedule at the end of its plan."""
+    """The scenario, with the schedule at the end of its plan."""
     found: Signature | None
-    """The violation that was looked for; None: it holds, as far as that goes."""
+    """The wanted violation; None: not found."""
     violation: Violation | None
 
 
 @frozen(kw_only=True)
 class Explored:
-    """What exploring came to. ``found``: the first run that breaks a rule; None: none did.
+    """The result of an exploration. ``found``: the first run that breaks a rule; None: no run did.
 
-    ``exhausted``: the strategy had no more schedules. ``reached``: how many (role, state, message, outcome),
-    transitions and probes the runs came to; ``by_plain`` of them under the seeds' own orders.
+    ``exhausted``: the strategy had no more schedules. ``reached``: number of points (role, state, message, outcome),
+    transitions and probes that the runs covered; ``by_plain``: those covered in the seeds' own orders.
     """
 
     runs: int
@@ -51,23 +51,22 @@ class Explored:
     reached: int
     by_plain: int
     kept: int
-    """Runs that came to something new, but for plain ones."""
+    """Number of runs with new coverage, except plain ones."""
 
 
 class Explorer:
     """Explores one scenario.
 
     Args:
-        scenario: what is run.
+        scenario: the scenario.
         strategy: a name of ``STRATEGIES``.
-        seeds: each has a strategy of its own; they take turns.
-        trials: runs it.
-        keep: "CHECKER" or "CHECKER:KIND", what is looked for; "": what makes a verdict, but not what stands still as it
-            would in Kafka (``STANDS_STILL``).
-        tell: told each run.
+        seeds: they take turns.
+        trials: runs the scenario.
+        keep: the wanted "CHECKER" or "CHECKER:KIND"; "": any but those in ``STAYS_BLOCKED``.
+        tell: called after each run.
 
     Raises:
-        ScenarioError: there is no such strategy.
+        ScenarioError: the strategy does not exist.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Explorer:
         tell: Callable[[ExploredRun], None] | None = None,
     ) -> None:
         if strategy not in STRATEGIES:
-            text = f'"{strategy}" is no strategy{nearest(strategy, STRATEGIES)}: {", ".join(STRATEGIES)}'
+            text = f'unknown strategy "{strategy}"{nearest(strategy, STRATEGIES)}: {", ".join(STRATEGIES)}'
             raise ScenarioError([Problem((), text)])
         options = attrs.evolve(options or StrategyOptions(), hosts=known_names(scenario).hosts())
         self._scenario = scenario
@@ -94,7 +93,7 @@ class Explorer:
         self._by_plain = self._kept = self._runs = 0
 
     def explore(self, runs: int = DEFAULT_EXPLORATION) -> Explored:
-        """At most so many runs, until one breaks a rule."""
+        """Run at most this many times, until a run breaks a rule."""
         waiting = list(self._strategies)
         while waiting and self._runs < runs:
             seed, strategy = waiting.pop(0)
@@ -126,9 +125,9 @@ class Explorer:
         listening = coverage.of_run()
         tried = self._trials.run(scenario, seed, recorder=listening, sent=sent)
         listening.finish()
-        came_to = {*coverage.points, *coverage.moves, *coverage.probes}
-        new = len(came_to - self._reached)
-        self._reached |= came_to
+        covered = {*coverage.points, *coverage.moves, *coverage.probes}
+        new = len(covered - self._reached)
+        self._reached |= covered
         if schedule:
             self._kept += new > 0
         else:
@@ -148,7 +147,11 @@ class Explorer:
 
     def _wanted(self, tried: Tried) -> Signature | None:
         if not self._keep:
-            found = {each: told for each, told in tried.found.items() if (each.checker, each.kind) not in STANDS_STILL}
+            found = {
+                each: violation
+                for each, violation in tried.found.items()
+                if (each.checker, each.kind) not in STAYS_BLOCKED
+            }
             return attrs.evolve(tried, found=found).worst()
         checker, _, kind = self._keep.partition(":")
         return next((each for each in tried.found if each.checker == checker and kind in ("", each.kind)), None)

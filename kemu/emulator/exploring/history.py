@@ -1,19 +1,17 @@
-"""The history of a run, as judged by who knows only what was acknowledged and what polls returned: anomalies by the
-names of Jepsen's Kafka tests, each with what explains it, or with nothing.
+"""The history of a run as clients saw it: anomalies by the names of Jepsen's Kafka tests, with their explanations.
 
-Source of the names: ``jepsen.tests.kafka`` (lost write, unseen, poll skip, internal poll skip, nonmonotonic poll,
-internal nonmonotonic poll, duplicate). It listens to a run as any observer does, live or over a trace, beside a panel
-that has taken each fact before; no run pays for it that is not asked.
+The names are those of ``jepsen.tests.kafka`` (lost write, unseen, poll skip, internal poll skip, nonmonotonic poll,
+internal nonmonotonic poll, duplicate). The history listens to a run live or over a trace, after the panel. A run
+without it pays nothing.
 
-What a poll returned nobody tells, but what an application finished is told: so a *poll* is one part of it, the records
-of one partition (``Processed``, ``RangeProcessed``). What a poll returned and a crash cut off is read again by others
-and is no poll here. Parts of one partition that a member finished in one step are parts of one poll (*internal*); where
-work takes time they are polls of their own. Who reads for no group tells no positions and is left out.
+A *poll* is one unit of finished work: the records of one partition (``Processed``, ``RangeProcessed``). Records that a
+poll returned and a crash interrupted do not count. Units that a member finished in one step belong to one poll
+(*internal*); where work takes time, each unit is a poll. Readers without a group report no positions and are left out.
 
-A record is an offset and the leader epoch that wrote it: what comes at an offset again is another record. Each group is
-to read every record, so a write is lost to a group. What explains an anomaly (``EXPLANATIONS``) is what the run's facts
-say in the open; records that Kafka's rules lets go are explained with its reason (``emulator.findings``). A record
-that one group works through twice is no anomaly: that is at least once, and the figure ``reprocessed`` counts it.
+A record is an offset and the leader epoch that wrote it. Each group must read every record, so a write is lost to a
+group. ``EXPLANATIONS`` lists the facts that explain an anomaly; Kafka's allowed losses explain one, too
+(``emulator.findings``). A record that a group processes twice is no anomaly but at-least-once delivery; the figure
+``reprocessed`` counts it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -58,26 +56,26 @@ from kemu.protocol.notes.replication import LogStartMoved, NodeWritten
 from kemu.protocol.notes.streams import ThreadReplaced
 
 IDLE_US = 60_000_000
-"""A group that processed nothing for so long, up to the end of a run that was healed before, reads no more."""
+"""Time without progress, up to the end of a run that was healed before, after which a group reads no more."""
 
 
 class Anomaly(StrEnum):
-    """Jepsen's names."""
+    """Anomalies, by Jepsen's names."""
 
     LOST_WRITE = "lost write"
     """An acknowledged record that a group read past and never read."""
     UNSEEN = "unseen"
-    """An acknowledged record that nobody had read when the run was over, and that nobody had read past."""
+    """An acknowledged record that no group had read, or read past, at the end of the run."""
     POLL_SKIP = "poll skip"
-    """A member went on behind records that exist."""
+    """A member continued after records that exist."""
     INTERNAL_POLL_SKIP = "internal poll skip"
-    """So inside one poll."""
+    """The same within one poll."""
     NONMONOTONIC_POLL = "nonmonotonic poll"
     """A member went back."""
     INTERNAL_NONMONOTONIC_POLL = "internal nonmonotonic poll"
-    """So inside one poll."""
+    """The same within one poll."""
     DUPLICATE = "duplicate"
-    """A batch of an idempotent producer at two offsets of a log. (Other producers' batches have no identity.)"""
+    """A batch of an idempotent producer at two offsets of a log. Batches of other producers cannot be identified."""
 
 
 REBALANCE = "rebalance"
@@ -86,35 +84,35 @@ TRUNCATION = "truncation"
 SECOND_READER = "second consumer"
 UNCLEAN_ELECTION = "unclean election"
 STILL_TO_READ = "still to be read"
-NOBODY_READS = "nobody reads it"
+NO_READER = "no reader"
 
 EXPLANATIONS: Mapping[str, str] = MappingProxyType(
     {
         REBALANCE: "the partition was assigned, revoked or lost in between",
-        BY_HAND: "the member is given its partitions by hand, and began anew",
+        BY_HAND: "the member has manually assigned partitions, and began again",
         SOUGHT: "the application chose the position",
-        RESET: "there was no position to go on from (auto.offset.reset)",
-        TRUNCATION: "the log had lost its end, and the member was told (KIP-320); a first copy went with it",
-        SECOND_READER: "the second consumer works off what lies between (KIP-333)",
-        TRIMMED: "retention or delete-records took them before they were read",
-        RECREATED: "the topic was deleted, and another one of its name is read",
+        RESET: "the member had no valid position (auto.offset.reset)",
+        TRUNCATION: "the log lost its end, and a leader reported that to the member (KIP-320)",
+        SECOND_READER: "the second consumer processes the records in between (KIP-333)",
+        TRIMMED: "retention or delete-records deleted them before they were read",
+        RECREATED: "the topic was deleted, and another topic of that name is read",
         OPERATOR: "an offset was committed from outside the group",
-        BEGAN: "the group had committed an offset behind them before it read anything",
-        UNCLEAN_ELECTION: "a replica outside the ISR was elected in between: no leader knows what it has",
-        STILL_TO_READ: "whoever reads next begins before them: the run was over too soon to tell",
-        NOBODY_READS: "no group reads the partition",
+        BEGAN: "the group had committed an offset after them before it read anything",
+        UNCLEAN_ELECTION: "a replica outside the ISR was elected in between, and no leader knows its batches",
+        STILL_TO_READ: "the next reader begins before them: the run ended too early to tell",
+        NO_READER: "no group reads the partition",
         **{f"expected loss: {why}": text for why, text in LOSS_REASONS.items()},
     }
 )
-"""What explains an anomaly -> in words."""
+"""Explanation of an anomaly -> its description."""
 
 
 @frozen
 class Occurrence:
-    """An anomaly: records ``first .. last`` of a partition (of one that went back, those it returned again).
+    """An anomaly: records ``first .. last`` of a partition (after going back: the records returned again).
 
-    ``explained``: a key of ``EXPLANATIONS``, "" if nothing does. ``who``: the member, the group or the broker it is
-    about. ``at_us``: when the poll was, the record was acknowledged, or the second copy was appended.
+    ``explained``: a key of ``EXPLANATIONS``; "" if nothing explains it. ``who``: its member, group or broker.
+    ``at_us``: time of the poll, the acknowledgement, or the second append.
     """
 
     anomaly: Anomaly
@@ -128,7 +126,7 @@ class Occurrence:
 
     @property
     def records(self) -> int:
-        """How many."""
+        """Number of records."""
         return self.last - self.first + 1
 
 
@@ -144,7 +142,7 @@ class _Batch(NamedTuple):
     last: int
     term: Term
     unclean: bool
-    """Before an unclean election."""
+    """Whether an unclean election came after the batch."""
 
 
 class _Reader:
@@ -155,13 +153,13 @@ class _Reader:
     def __init__(self, life: int) -> None:
         self.life = life
         self.polled_to: int | None = None
-        """Behind what the last poll returned."""
+        """The offset after the last poll."""
         self.polled_seq = -1
-        """The step that told so."""
+        """The step of the last poll."""
         self.position: int | None = None
-        """Where it was put since then."""
+        """The position set since the last poll."""
         self.why = ""
-        """What explains that it goes on elsewhere than behind the last poll."""
+        """Why it may continue elsewhere than after the last poll."""
 
 
 class _Reading:
@@ -172,24 +170,24 @@ class _Reading:
     def __init__(self, account: GroupProgress) -> None:
         self.account = account
         self.deleted = Ranges()
-        """What was deleted before the group came to it."""
+        """Records that were deleted before the group read them."""
         self.polled_us = 0
 
-    def excuses(self, term: Term) -> list[tuple[int, int, str]]:
-        """What explains that records of a term were not read: (first, last + 1, why)."""
+    def explanations(self, term: Term) -> list[tuple[int, int, str]]:
+        """Explanations for unread records of a term: (first, last + 1, explanation)."""
         skipped = self.account.skipped.items()
         found = [(*piece, why) for why, records in skipped for piece in records.of(term)]
         return [*[(*piece, TRIMMED) for piece in self.deleted], *found]
 
-    def past(self, term: Term) -> int:
-        """Behind the last record it read of this epoch or a later one."""
+    def read_to(self, term: Term) -> int:
+        """The offset after the last record that it read of this term or a later one."""
         read = self.account.done.by_term.items()
         written = [ranges for writer, ranges in read if writer >= term or writer == ANY]
         return max((last for ranges in written for _, last in ranges), default=0)
 
 
 class History:
-    """See the module. Show it every fact of a run, after its panel, then ``finish``."""
+    """The anomalies of a run; see the module. Show it every fact after the panel, then call ``finish``."""
 
     def __init__(self, panel: Panel) -> None:
         self.found: list[Occurrence] = []
@@ -197,7 +195,7 @@ class History:
         self._readers: dict[tuple[ActorName, TopicPartition], _Reader] = {}
         self._readings: dict[TopicPartition, dict[GroupId, _Reading]] = {}
         self._written_in: dict[TopicPartition, dict[int, Term]] = {}
-        """First offset of a batch -> the term that appended it last."""
+        """First offset of a batch -> the term that last appended it."""
         self._acks: dict[TopicPartition, list[_Ack]] = {}
         self._batches: dict[TopicPartition, dict[tuple[int, int, int], _Batch]] = {}
         self._healed_us: int | None = None
@@ -206,20 +204,20 @@ class History:
             RangeProcessed: self._processed,
             PositionSet: self._positioned,
             RangePositionSet: self._positioned_in_range,
-            PartitionsAssigned: lambda seen, fact: self._moved(seen, fact.added),
-            PartitionsRevoked: lambda seen, fact: self._moved(seen, fact.revoked),
-            PartitionsLost: lambda seen, fact: self._moved(seen, fact.lost),
-            ChildConsumerStarted: lambda seen, fact: self._forget(part_on(seen.actor, SECOND)),
-            ThreadReplaced: lambda seen, fact: self._forget(part_on(fact.instance, fact.thread)),
+            PartitionsAssigned: lambda seen, fact: self._owner_changed(seen, fact.added),
+            PartitionsRevoked: lambda seen, fact: self._owner_changed(seen, fact.revoked),
+            PartitionsLost: lambda seen, fact: self._owner_changed(seen, fact.lost),
+            ChildConsumerStarted: lambda seen, fact: self._new_reader(part_on(seen.actor, SECOND)),
+            ThreadReplaced: lambda seen, fact: self._new_reader(part_on(fact.instance, fact.thread)),
             RecordsAppended: self._appended,
             RecordsAcknowledged: self._acknowledged,
             LogStartMoved: self._deleted,
             NodeWritten: self._node_written,
-            Healed: self._was_healed,
+            Healed: self._healed,
         }
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        """What takes facts of a type (``facts.handlers_of``)."""
+        """The handlers of facts of a type (``facts.handlers_of``)."""
         handler = self._on.get(kind)
         return () if handler is None else (handler,)
 
@@ -262,7 +260,7 @@ class History:
     def _skipped(
         self, seen: Seen, who: str, at: TopicPartition, due: int, found: int, why: str, *, inside: bool
     ) -> None:
-        """A poll began at ``found`` where ``due`` was to come: perhaps an anomaly."""
+        """Judge a poll that began at ``found`` instead of ``due``."""
         name = f"{at[0]}-{at[1]}"
         if found < due:
             kind = Anomaly.INTERNAL_NONMONOTONIC_POLL if inside else Anomaly.NONMONOTONIC_POLL
@@ -271,26 +269,26 @@ class History:
         elif found > due:
             kind = Anomaly.INTERNAL_POLL_SKIP if inside else Anomaly.POLL_SKIP
             log = self._panel.logs.of(at).records
-            there = min(max(due, log.start), found)
-            for first, last, reason in self._parts(who, at, due, there, min(found, log.end), why):
+            kept_to = min(max(due, log.start), found)
+            for first, last, reason in self._parts(who, at, due, kept_to, min(found, log.end), why):
                 if first < last:
-                    text = f"{who} went on in {name} at {found} and was to go on at {due}"
+                    text = f"{who} continued in {name} at {found} instead of {due}"
                     self.found.append(Occurrence(kind, seen.at_us, name, first, last - 1, who, reason, text))
 
     def _parts(
-        self, who: str, at: TopicPartition, first: int, there: int, last: int, why: str
+        self, who: str, at: TopicPartition, first: int, kept_to: int, last: int, why: str
     ) -> Iterable[tuple[int, int, str]]:
-        """What was skipped, by what explains it: what is deleted; what is in no range of the second consumer's."""
-        yield first, there, why or TRIMMED
+        """The skipped records by explanation: deleted ones, and those outside the second consumer's ranges."""
+        yield first, kept_to, why or TRIMMED
         if why or not who.endswith(f"/{SECOND}"):
-            yield there, last, why
+            yield kept_to, last, why
             return
         group = self._panel.ranges.members.get(who.removesuffix(f"/{SECOND}"), "")
         open_ranges = [(each.start, each.end, "") for each in self._panel.ranges.of(group, at).open_ranges]
-        yield from _explained((there, last), [*open_ranges, (there, last, SECOND_READER)])
+        yield from _explained((kept_to, last), [*open_ranges, (kept_to, last, SECOND_READER)])
 
-    def _moved(self, seen: Seen, partitions: tuple[TopicPartition, ...]) -> None:
-        """A rebalance gave or took these; the second consumer reads what its member owns."""
+    def _owner_changed(self, seen: Seen, partitions: tuple[TopicPartition, ...]) -> None:
+        """A rebalance assigned or revoked these partitions. The second consumer reads the partitions of its member."""
         for at in partitions:
             for name in (seen.actor, part_on(seen.actor, SECOND)):
                 reader = self._readers.get((name, at))
@@ -306,7 +304,7 @@ class History:
         else:
             reader.why = {SEEK: SOUGHT, TRUNCATED: TRUNCATION, JUMPED: SECOND_READER}.get(fact.why, RESET)
             second = self._readers.get((part_on(seen.actor, SECOND), at))
-            if second is not None and fact.why == TRUNCATED:  # its ranges end where the log does
+            if second is not None and fact.why == TRUNCATED:  # the ranges end at the end of the log
                 second.position, second.why = None, TRUNCATION
         self._reading(fact.group, at)
 
@@ -314,8 +312,8 @@ class History:
         reader = self._reader(seen.actor, seen.life, (fact.topic, fact.partition))
         reader.position, reader.why = fact.offset, SECOND_READER
 
-    def _forget(self, actor: ActorName) -> None:
-        """Another of the same name will have read nothing yet."""
+    def _new_reader(self, actor: ActorName) -> None:
+        """A new reader of this name has read nothing yet."""
         for key in [key for key in self._readers if key[0] == actor]:
             del self._readers[key]
 
@@ -324,18 +322,18 @@ class History:
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         at, logs = (fact.topic, fact.partition), self._panel.logs
         log = logs.of(at)
-        epoch = log.epoch if logs.counts else self._panel.roles.get((seen.actor, at), (0, True))[0]
+        epoch = log.epoch if logs.appended_to_log else self._panel.roles.get((seen.actor, at), (0, True))[0]
         term = max(epoch, 0), seen.life
         self._written_in.setdefault(at, {})[fact.base_offset] = term
-        if fact.producer_id < 0 or not logs.counts:
+        if fact.producer_id < 0 or not logs.appended_to_log:
             return
         batches = self._batches.setdefault(at, {})
         key = (fact.producer_id, fact.producer_epoch, fact.sequence)
         before = batches.get(key)
         last = fact.base_offset + fact.count - 1
         if before is not None and before.first != fact.base_offset:
-            there = log.records.term_at(before.first) == before.term
-            why = TRUNCATION if not there else UNCLEAN_ELECTION if before.unclean else ""
+            kept_to = log.records.term_at(before.first) == before.term
+            why = TRUNCATION if not kept_to else UNCLEAN_ELECTION if before.unclean else ""
             name = f"{at[0]}-{at[1]}"
             text = (
                 f"{seen.actor} appended the batch of producer {fact.producer_id}, epoch {fact.producer_epoch}, "
@@ -354,7 +352,7 @@ class History:
         self._acks.setdefault(at, []).append(ack)
 
     def _deleted(self, seen: Seen, fact: LogStartMoved) -> None:
-        """What nobody of a group had come to yet is deleted in the open."""
+        """Note deleted records that a group had not read yet."""
         at = (fact.topic, fact.partition)
         if self._panel.logs.of(at).is_led_by(seen.actor):
             for reading in self._readings.get(at, {}).values():
@@ -378,69 +376,73 @@ class History:
             for key, batch in batches.items():
                 batches[key] = batch._replace(unclean=True)
 
-    def _was_healed(self, seen: Seen, fact: Healed) -> None:
+    def _healed(self, seen: Seen, fact: Healed) -> None:
         self._healed_us = seen.at_us
 
     # --- the end -----------------------------------------------------------------------------------------------
 
     def finish(self, at_us: int, losses: Iterable[Loss] = ()) -> tuple[Occurrence, ...]:
-        """The run is over: all anomalies, in the order of time. ``losses``: what Kafka's rules let go."""
-        gone: dict[str, list[Loss]] = {}
+        """End the run and return all anomalies by time. ``losses``: records that Kafka may lose."""
+        losses_of: dict[str, list[Loss]] = {}
         for loss in losses:
-            gone.setdefault(loss.partition, []).append(loss)
+            losses_of.setdefault(loss.partition, []).append(loss)
         for at, acks in self._acks.items():
             name = f"{at[0]}-{at[1]}"
-            lost_to = [(loss.first, loss.last + 1, f"expected loss: {loss.why}") for loss in gone.get(name, ())]
-            self._of_partition(at, acks, lost_to, at_us)
+            allowed_losses = [
+                (loss.first, loss.last + 1, f"expected loss: {loss.why}") for loss in losses_of.get(name, ())
+            ]
+            self._of_partition(at, acks, allowed_losses, at_us)
         self.found.sort(key=lambda each: (each.at_us, each.partition, each.first, each.anomaly, each.who))
         return tuple(self.found)
 
     def _of_partition(
-        self, at: TopicPartition, acks: list[_Ack], lost_to: list[tuple[int, int, str]], ended_us: int
+        self, at: TopicPartition, acks: list[_Ack], allowed_losses: list[tuple[int, int, str]], ended_us: int
     ) -> None:
         readings, log = self._readings.get(at, {}), self._panel.logs.of(at)
         for ack in _joined(acks):
             unseen: list[Run] = [(ack.first, ack.last, ack.term)]
             for group, reading in readings.items():
                 unseen = reading.account.done.lacking(unseen)
-                past, begins = reading.past(ack.term), self._begins(group, reading, at)
-                there = log.still_has(ack.first, ack.last, ack.term)
-                excuses = reading.excuses(ack.term)
-                excuses += [*lost_to, (begins, max(begins, there), STILL_TO_READ)]
+                read_to, begins = reading.read_to(ack.term), self._begins(group, reading, at)
+                kept_to = log.still_has(ack.first, ack.last, ack.term)
+                explanations = reading.explanations(ack.term)
+                explanations += [*allowed_losses, (begins, max(begins, kept_to), STILL_TO_READ)]
                 for first, last, _ in reading.account.done.lacking([(ack.first, ack.last, ack.term)]):
-                    if first < (last := min(last, past)):
-                        self._tell(Anomaly.LOST_WRITE, at, group, ack, (first, last), excuses)
-            past = max([reading.past(ack.term) for reading in readings.values()], default=0)
-            if left := [(max(first, past), last) for first, last, _ in unseen if last > past]:
-                self._tell_unseen(at, ack, left, lost_to, ended_us)
+                    if first < (last := min(last, read_to)):
+                        self._report(Anomaly.LOST_WRITE, at, group, ack, (first, last), explanations)
+            read_to = max([reading.read_to(ack.term) for reading in readings.values()], default=0)
+            if left := [(max(first, read_to), last) for first, last, _ in unseen if last > read_to]:
+                self._report_unseen(at, ack, left, allowed_losses, ended_us)
 
-    def _tell_unseen(
+    def _report_unseen(
         self,
         at: TopicPartition,
         ack: _Ack,
         unseen: list[tuple[int, int]],
-        lost_to: list[tuple[int, int, str]],
+        allowed_losses: list[tuple[int, int, str]],
         ended_us: int,
     ) -> None:
         readings, log = self._readings.get(at, {}), self._panel.logs.of(at)
-        there = log.still_has(ack.first, ack.last, ack.term)
-        excuses = [excuse for each in readings.values() for excuse in each.excuses(ack.term)]
-        excuses += [*lost_to, (0, log.records.start, TRIMMED)]
+        kept_to = log.still_has(ack.first, ack.last, ack.term)
+        explanations = [excuse for each in readings.values() for excuse in each.explanations(ack.term)]
+        explanations += [*allowed_losses, (0, log.records.start, TRIMMED)]
         if not readings:
-            excuses.append((ack.first, there, NOBODY_READS))
+            explanations.append((ack.first, kept_to, NO_READER))
         elif not self._idle(at, ended_us):
-            excuses.append((ack.first, there, STILL_TO_READ))
+            explanations.append((ack.first, kept_to, STILL_TO_READ))
         for piece in unseen:
-            self._tell(Anomaly.UNSEEN, at, "", ack, piece, excuses)
+            self._report(Anomaly.UNSEEN, at, "", ack, piece, explanations)
 
     def _idle(self, at: TopicPartition, ended_us: int) -> bool:
-        """Whether nobody would have read on: the run was healed, and no group of its reads anything any more."""
+        """Whether reading had ended: the run was healed, and no group of the partition reads anything any more."""
         groups = self._readings[at]
         polled = [each.polled_us for all_of in self._readings.values() for g, each in all_of.items() if g in groups]
         return self._healed_us is not None and max(self._healed_us, *polled, 0) < ended_us - IDLE_US
 
     def _begins(self, group: GroupId, reading: _Reading, at: TopicPartition) -> int:
-        """Where the group goes on: at the first position of a member that owns it, or else what is committed."""
+        """The group's next offset: the lowest position of a member that owns the partition, or else the committed
+        offset.
+        """
         panel = self._panel
         if panel.ranges.uses(group):
             return panel.ranges.of(group, at).committed or 0
@@ -450,34 +452,34 @@ class History:
             if held.offset >= 0
             and (holding := panel.holdings.get(actor)) is not None
             and at in holding.owned
-            and not holding.gone
+            and not holding.has_left
             and (host := panel.hosts.get(host_of(actor))) is not None
             and host.runs
         ]
-        return min(held) if held else reading.account.rests_on
+        return min(held) if held else reading.account.committed_in_log
 
-    def _tell(
+    def _report(
         self,
         anomaly: Anomaly,
         at: TopicPartition,
         group: GroupId,
         ack: _Ack,
         piece: tuple[int, int],
-        excuses: list[tuple[int, int, str]],
+        explanations: list[tuple[int, int, str]],
     ) -> None:
-        """These records, cut by what explains them."""
+        """Report these records, divided by their explanations."""
         name = f"{at[0]}-{at[1]}"
-        for first, last, why in sorted(_explained(piece, excuses)):
+        for first, last, why in sorted(_explained(piece, explanations)):
             acked_us = next((one.at_us for one in self._acks[at] if one.first <= first < one.last), ack.at_us)
             which = f"records {first} to {last - 1} of {name} (leader epoch {ack.term[0]})"
-            text = f"{which} were acknowledged and nobody had read them when the run was over"
+            text = f"{which} were acknowledged, and no group had read them at the end of the run"
             if anomaly is Anomaly.LOST_WRITE:
                 text = f"{which} were acknowledged; group {group} read past them and never read them"
             self.found.append(Occurrence(anomaly, acked_us, name, first, last - 1, group, why, text))
 
 
 def _joined(acks: list[_Ack]) -> list[_Ack]:
-    """The same records in as few pieces as they make, by epoch; the time is that of the first of each."""
+    """Merge acknowledgements of one term that touch. A merged one has the time of its first."""
     joined: list[_Ack] = []
     for ack in sorted(acks, key=lambda each: (each.term, each.first, each.at_us)):
         if joined and joined[-1].term == ack.term and ack.first <= joined[-1].last:
@@ -487,17 +489,17 @@ def _joined(acks: list[_Ack]) -> list[_Ack]:
     return joined
 
 
-def _explained(piece: tuple[int, int], excuses: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    """These offsets, cut by the first excuse that covers each; "" where none does."""
+def _explained(piece: tuple[int, int], explanations: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    """Divide these offsets by the first explanation that covers each; "" where none does."""
     left = Ranges()
     left.add(*piece)
-    for first, last, why in excuses:
-        yield from ((*part, why) for part in left.take(first, last))
+    for first, last, why in explanations:
+        yield from ((*part, why) for part in left.remove(first, last))
     yield from ((*part, "") for part in left)
 
 
 def counted(found: Iterable[Occurrence]) -> Mapping[Anomaly, Mapping[str, tuple[int, int]]]:
-    """Anomaly -> what explains it ("" = nothing) -> (how often, how many records)."""
+    """Anomaly -> explanation ("" for none) -> (occurrences, records)."""
     counts: dict[Anomaly, dict[str, tuple[int, int]]] = {}
     for each in found:
         row = counts.setdefault(each.anomaly, {})

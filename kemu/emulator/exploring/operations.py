@@ -1,10 +1,10 @@
-"""What people do with a cluster, and what they set otherwise: drawn by an operated swarm.
+"""Operations on a cluster, and unusual settings, drawn by an operated swarm.
 
-Faults alone meet a cluster that nobody touches and in which all is set as usual. Here members come and go, brokers are
-shut down, partitions are moved, topics fall silent, single requests of a rebalance hang; and a cluster has racks, short
-retention, unclean elections. What happens comes in bursts around a few moments: things that must meet meet.
+Faults alone hit a cluster that nobody operates and whose settings are all usual. Here members join and leave, brokers
+are shut down, partitions move, topics get no records, and single requests of a rebalance hang. Clusters have racks,
+short retention and unclean elections. Operations come in bursts around a few moments, so that they meet.
 
-All of it comes from a stream of its own: what else a seed draws stays as it is.
+These draws come from a stream of their own, so the other draws of a seed do not change.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,8 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.draw import SECOND
 from kemu.emulator.plan.entries import At, Plan
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import BrokerConfig, ReplicaConfig
@@ -40,9 +41,9 @@ T = TypeVar("T")
 
 MOST_OPERATIONS = 6
 SETTLES_US = 20 * SECOND
-"""The load runs on for so long after the last moment."""
+"""Duration of the load after the last moment, in us."""
 BEFORE_US, BEHIND_US = 2 * SECOND, 12 * SECOND
-"""What belongs to a moment is so much earlier or later than it."""
+"""Range of times around a moment, in us."""
 RACKS = (("north", "south"), ("north", "south", "east"))
 OF_REBALANCES = ("JoinGroup", "JoinGroup", "SyncGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch")
 BETWEEN_BROKERS = ("Fetch", "Fetch", "OffsetForLeaderEpoch")
@@ -57,7 +58,7 @@ SHORT_SESSIONS_MS = (6_000, 10_000)
 
 
 def drawn_settings(scenario: Scenario, chance: Stream) -> Scenario:
-    """The same cluster and load, with some of it set as few have it."""
+    """The same cluster and load, with some unusual settings."""
     brokers = scenario.brokers
     of_brokers = dict(brokers.config)
     groups = dict(scenario.groups)
@@ -108,7 +109,7 @@ def _drawn_member_settings(group: GroupSpec, chance: Stream) -> GroupSpec:
 
 
 def in_order(settings: dict[str, Any]) -> Settings:
-    """As they are read from a file."""
+    """Settings in the order in which a file has them."""
     return tuple(sorted(settings.items()))
 
 
@@ -117,7 +118,7 @@ def in_order(settings: dict[str, Any]) -> Settings:
 
 @frozen
 class Site:
-    """Where operations are drawn for."""
+    """The scenario and the chance that operations are drawn from."""
 
     scenario: Scenario
     chance: Stream
@@ -146,7 +147,7 @@ class Site:
 
 
 Later = tuple[int, Action]
-"""How much later than its moment something is done."""
+"""(delay after its moment in us, action)."""
 
 
 def _resized(site: Site) -> list[Later]:
@@ -155,14 +156,14 @@ def _resized(site: Site) -> list[Later]:
 
 
 def _bounced(site: Site) -> list[Later]:
-    """Shut down cleanly, and back; where brokers replicate these too."""
+    """Close a member, or a replicated broker, and start it again."""
     replicated = site.scenario.brokers.replication is not None
     host = site.broker() if replicated and site.chance.below(2) else site.member()
     return [(0, CloseHost(host=host)), (site.span(SECOND, 10 * SECOND), StartHost(host=host))]
 
 
-def _back_at_once(site: Site) -> list[Later]:
-    """A process dies and is back before anybody misses it."""
+def _quick_restart(site: Site) -> list[Later]:
+    """A process dies and restarts within its session."""
     replicated = site.scenario.brokers.replication is not None
     host = site.broker() if replicated and site.chance.below(2) else site.member()
     return [(0, Crash(host=host, mode="process", for_us=site.span(SECOND // 10, 3 * SECOND)))]
@@ -186,7 +187,7 @@ def _silent(site: Site) -> list[Later]:
 
 
 def _hangs(site: Site) -> list[Later]:
-    """From a request on a member, a broker or the controller is not heard, or does not hear, for a while."""
+    """Hold the messages of a member, a broker or the controller, from one request on, for a while."""
     chance, for_us = site.chance, site.span(3 * SECOND, 20 * SECOND)
     replicated = site.scenario.brokers.replication is not None
     if replicated and chance.below(2):
@@ -207,7 +208,7 @@ def _hangs(site: Site) -> list[Later]:
 
 
 def _meanwhile(site: Site, group: str, for_us: int) -> list[Later]:
-    """Most of the time the group rebalances while something hangs, and somebody else has troubles of its own."""
+    """Start a rebalance while a request hangs (in most cases), and disturb another member."""
     chance, other = site.chance, site.member_of(group)
     found: list[Later] = []
     if chance.below(4):
@@ -227,7 +228,7 @@ def _busy(site: Site) -> list[Later]:
 
 
 def _moved(site: Site) -> list[Later]:
-    """Some partitions of a topic go to other brokers, and half of the time back before or after they are there."""
+    """Move some partitions of a topic to other brokers; cancel half of these moves before or after their end."""
     chance, scenario, topic = site.chance, site.scenario, site.topic()
     replication = scenario.brokers.replication
     assert replication is not None
@@ -247,7 +248,7 @@ def _moved(site: Site) -> list[Later]:
 
 
 def _in_turns(site: Site) -> list[Later]:
-    """Two brokers die in turns, each for a while, the next one before or soon after the last is back."""
+    """Two brokers crash in turns, each for a while, around the restart of the other."""
     chance, names = site.chance, list(site.scenario.broker_names())
     pair = [names.pop(chance.below(len(names))) for _ in range(2)]
     mode, at_us = one_of(chance, ("process", "process", "power")), 0
@@ -262,7 +263,7 @@ def _in_turns(site: Site) -> list[Later]:
 OPERATIONS: dict[str, Callable[[Site], list[Later]]] = {
     "resize": _resized,
     "bounce": _bounced,
-    "quick-restart": _back_at_once,
+    "quick-restart": _quick_restart,
     "rolling-restart": _restarted_one_by_one,
     "silence": _silent,
     "hang": _hangs,
@@ -270,18 +271,18 @@ OPERATIONS: dict[str, Callable[[Site], list[Later]]] = {
     "move": _moved,
     "turns": _in_turns,
 }
-"""By the name under which a seed tells that it has them."""
+"""Family name, as a seed reports it -> the operation."""
 OF_REPLICATION = ("move", "turns")
 
 
 def operation_families(scenario: Scenario) -> tuple[str, ...]:
-    """The kinds of operations that can be drawn for a scenario."""
+    """The families of operations that can be drawn for a scenario."""
     replicated = scenario.brokers.replication is not None
     return tuple(name for name in OPERATIONS if replicated or name not in OF_REPLICATION)
 
 
 def drawn_operations(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) -> tuple[tuple[str, ...], Plan]:
-    """Which families are on (about half of them), and lines of a plan out of these, around the moments."""
+    """The enabled families (about half of them), and plan lines of them around the moments."""
     families = tuple(name for name in operation_families(scenario) if chance.below(2))
     if not families or not scenario.member_names():
         return (), ()
@@ -290,71 +291,77 @@ def drawn_operations(scenario: Scenario, chance: Stream, moments_us: Sequence[in
     for _ in range(chance.between(1, MOST_OPERATIONS)):
         at_us = near(chance, moments_us, scenario)
         for later_us, action in OPERATIONS[one_of(chance, families)](site):
-            entries.append(At(max(SECOND, min(at_us + later_us, scenario.heal_at_us - SECOND)), action))
+            entries.append(At(at_us=max(SECOND, min(at_us + later_us, scenario.heal_at_us - SECOND)), action=action))
     return families, tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 
 def forgets_offsets(scenario: Scenario) -> bool:
-    """Whether offsets are kept for a minute alone."""
+    """Whether the brokers keep offsets for only one minute."""
     return "offsets_retention_minutes" in dict(scenario.brokers.config)
 
 
 def drawn_silence(scenario: Scenario, chance: Stream, from_us: int) -> tuple[Scenario, Plan]:
-    """Where offsets are kept for a minute alone: most topics are silent for longer, more groups commit by hand (who
-    commits by itself does so with nothing new, too), and some are gone as a whole for a moment.
+    """Silence for a scenario that keeps offsets for only one minute: most topics are silent for longer, more groups
+    commit manually (auto-commit also repeats old offsets), and some groups are closed for a moment.
     """
     groups = {
         name: attrs.evolve(group, config=in_order({**dict(group.config), **BY_HAND})) if chance.below(2) else group
         for name, group in scenario.groups.items()
     }
-    lines = [At(from_us, SetRateOf(topic=topic, records_per_s=0)) for topic in scenario.topics if chance.below(4)]
+    lines = [
+        At(at_us=from_us, action=SetRateOf(topic=topic, records_per_s=0))
+        for topic in scenario.topics
+        if chance.below(4)
+    ]
     for name in scenario.groups:
         if chance.below(2):
             continue
-        gone_us = from_us + (KEPT_US + chance.between(2, 12) * SECOND)
-        back_us = gone_us + chance.between(1_000, 3_000) * 1_000
+        closed_us = from_us + (KEPT_US + chance.between(2, 12) * SECOND)
+        started_us = closed_us + chance.between(1_000, 3_000) * 1_000
         members = [host for host, of, _ in scenario.member_names() if of == name]
-        lines += [At(gone_us, CloseHost(host=host)) for host in members]
-        lines += [At(back_us, StartHost(host=host)) for host in members]
+        lines += [At(at_us=closed_us, action=CloseHost(host=host)) for host in members]
+        lines += [At(at_us=started_us, action=StartHost(host=host)) for host in members]
     within = [line for line in lines if line.at_us < scenario.heal_at_us]
     return attrs.evolve(scenario, groups=groups), tuple(sorted(within, key=lambda entry: entry.at_us))
 
 
 def drawn_moments(scenario: Scenario, chance: Stream) -> tuple[int, ...]:
-    """One or two moments around which everything happens, when groups have begun to work."""
+    """One or two moments for all events, when groups have begun to work."""
     latest_ms = max(15_000, min(30_000, scenario.heal_at_us // 1_000 - 15_000))
     return tuple(sorted(chance.between(8_000, latest_ms) * 1_000 for _ in range(chance.between(1, 2))))
 
 
 def no_longer_than_needed(scenario: Scenario, moments_us: Sequence[int]) -> Scenario:
-    """The load is over soon after the last moment, unless it must be quiet for long."""
+    """End the load soon after the last moment, unless it needs a long silence."""
     if forgets_offsets(scenario):
         return scenario
     return attrs.evolve(scenario, duration_us=min(scenario.duration_us, max(moments_us) + SETTLES_US))
 
 
 def near(chance: Stream, moments_us: Sequence[int], scenario: Scenario) -> int:
-    """A time that belongs to one of the moments."""
+    """A time around one of the moments, in us."""
     at_us = one_of(chance, moments_us) + chance.between(-BEFORE_US // 1_000, BEHIND_US // 1_000) * 1_000
     return max(SECOND, min(at_us, scenario.heal_at_us - SECOND))
 
 
 def in_bursts(scenario: Scenario, plan: Plan, chance: Stream, moments_us: Sequence[int]) -> Plan:
-    """The same faults around the moments, in order of time."""
-    moved = [At(near(chance, moments_us, scenario), entry.action) for entry in plan if isinstance(entry, At)]
+    """The same faults around the moments, by time."""
+    moved = [
+        At(at_us=near(chance, moments_us, scenario), action=entry.action) for entry in plan if isinstance(entry, At)
+    ]
     return tuple(sorted(moved, key=lambda entry: entry.at_us))
 
 
-def settings_told(scenario: Scenario) -> str:
-    """What of ``drawn_settings`` brokers have, for people; members' settings stand with their groups."""
+def settings_text(scenario: Scenario) -> str:
+    """The brokers' settings of ``drawn_settings``, for people. Members' settings are listed with their groups."""
     brokers, replication = scenario.brokers, scenario.brokers.replication
     parts = [f"racks {' '.join(brokers.racks)}"] if brokers.racks else []
-    told = settings_dict(BrokerConfig, brokers.config)
+    settings = settings_dict(BrokerConfig, brokers.config)
     if replication is not None:
         parts += ["unclean elections"] if replication.unclean else []
         parts += [f"session {duration_text(replication.session_us)}", f"lag {duration_text(replication.lag_us)}"]
-        told |= settings_dict(ReplicaConfig, replication.config)
-    return ", ".join([*parts, *(f"{key}={item}" for key, item in told.items())]) or "nothing"
+        settings |= settings_dict(ReplicaConfig, replication.config)
+    return ", ".join([*parts, *(f"{key}={item}" for key, item in settings.items())]) or "nothing"
 
 
 def one_of(chance: Stream, items: Sequence[T]) -> T:

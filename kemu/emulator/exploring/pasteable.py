@@ -1,4 +1,4 @@
-"""A shrunk failure as files that people keep: a scenario in TOML, a test in Python that fails until it is mended."""
+"""A shrunk failure as files to keep: a scenario in TOML, and a test in Python that fails until the defect is fixed."""
 
 import re
 import textwrap
@@ -12,21 +12,21 @@ WIDTH = 110
 QUOTES = '"' * 3
 
 
-def said(violation: Violation) -> str:
-    """A violation in a line: "one-owner two-owners at 22.022 s: ..."."""
+def violation_line(violation: Violation) -> str:
+    """A violation in one line: "one-owner two-owners at 22.022 s: ..."."""
     return f"{violation.checker} {violation.kind}".rstrip() + f" at {violation.at_us / 1e6:.3f} s: {violation.text}"
 
 
 def as_toml(shrunk: Shrunk) -> str:
-    """The scenario as a file; it says its seed and release itself."""
-    comment = textwrap.wrap(f"Shrunk in {shrunk.runs} runs. Shows: {said(shrunk.violation)}", WIDTH - 2)
+    """The scenario as a file, with its seed and release."""
+    comment = textwrap.wrap(f"Shrunk in {shrunk.runs} runs. Shows: {violation_line(shrunk.violation)}", WIDTH - 2)
     return "".join(f"# {line}\n" for line in comment) + toml_text(shrunk.scenario.to_dict())
 
 
 def as_test(shrunk: Shrunk) -> str:
-    """A module with one test that runs the scenario and holds when nothing is violated any more."""
+    """A module with one test, which runs the scenario and passes when no rule is violated."""
     scenario = shrunk.scenario
-    shows = "\n".join(textwrap.wrap(f"Shows: {said(shrunk.violation)}", WIDTH))
+    shows = "\n".join(textwrap.wrap(f"Shows: {violation_line(shrunk.violation)}", WIDTH))
     shows = shows.replace("\\", "\\\\").replace(QUOTES, "'" * 3)
     return f'''"""Shrunk in {shrunk.runs} runs.
 
@@ -44,5 +44,5 @@ def test_{identifier(scenario.name)}() -> None:
 
 
 def identifier(name: str) -> str:
-    """A scenario's name as a part of Python's names."""
+    """A scenario's name as part of a Python name."""
     return re.sub(r"\W+", "_", name).strip("_").lower() or "scenario"

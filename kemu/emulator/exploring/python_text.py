@@ -1,7 +1,7 @@
-"""A scenario as the Python that builds it from the public names: ``kemu.Scenario(...)``, defaults left out.
+"""A scenario as Python code from the public names: ``kemu.Scenario(...)``, without defaults.
 
-What is evaluated is equal to what was written, and type checkers take it: durations are texts where the class converts
-them, and ``kemu.duration_us("20s")`` where a field is whole microseconds.
+The evaluated code equals the scenario, and type checkers accept it. Durations are texts where the class converts them,
+and ``kemu.duration_us("20s")`` where a field is an integer in microseconds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,11 +26,11 @@ STEP = "    "
 
 @frozen
 class _Call:
-    """Something with an opening, items and a closing: a call, a dict, a tuple."""
+    """A call, a dict or a tuple: an opening, items and a closing."""
 
     opening: str
     items: "tuple[tuple[str, _Node], ...]"
-    """(what stands before the item, the item)"""
+    """(text before the item, the item)."""
     closing: str
 
 
@@ -38,12 +38,12 @@ _Node: TypeAlias = str | _Call
 
 
 def python_text(scenario: Scenario, *, before: str = "") -> str:
-    """The expression; ``before`` is what stands before it on its first line ("SCENARIO = ")."""
+    """The expression; ``before`` is the text before it on its first line ("SCENARIO = ")."""
     return _laid_out(before, _spec(scenario), 0)
 
 
 def entry_text(entry: Entry) -> str:
-    """One entry of a plan, as an expression on one line."""
+    """One plan entry, as an expression on one line."""
     return _on_one_line(_entry(entry))
 
 
@@ -64,7 +64,7 @@ def _laid_out(before: str, node: _Node, depth: int) -> str:
     if isinstance(node, str) or len(line) + len(STEP) * depth < WIDTH:
         return line
     inner = STEP * (depth + 1)
-    lines = [f"{inner}{_laid_out(said, item, depth + 1)}," for said, item in node.items]
+    lines = [f"{inner}{_laid_out(text, item, depth + 1)}," for text, item in node.items]
     return "\n".join([before + node.opening, *lines, STEP * depth + node.closing])
 
 
@@ -81,10 +81,10 @@ def _dict(items: Mapping[str, _Node]) -> _Call:
 
 
 def _literal(value: Any) -> str:
-    """As people write it in Python: strings in double quotes, large numbers in groups."""
+    """A literal as people write it: strings in double quotes, large numbers in groups."""
     if isinstance(value, str):
-        said = repr(value)
-        return f'"{said[1:-1]}"' if said[0] == "'" and '"' not in value else said
+        text = repr(value)
+        return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in value else text
     if isinstance(value, ErrorCode):
         return f"kemu.ErrorCode.{value.name}"
     if isinstance(value, int) and not isinstance(value, bool):
@@ -96,11 +96,11 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-# --- what is said ----------------------------------------------------------------------------------------------------
+# --- values ----------------------------------------------------------------------------------------------------------
 
 
 def _spec(spec: Any) -> _Call:
-    """A value of a scenario's class."""
+    """An instance of a scenario's class."""
     given: list[tuple[str, _Node]] = []
     cls: Any = type(spec)
     for each in declared(cls):
@@ -164,6 +164,6 @@ def _action(action: Action) -> _Call:
     for key in keys_of(type(action)):
         value = getattr(action, key.name)
         if key.required or value != key.default:
-            said = f"kemu.duration_us({_literal(duration_text(value))})" if key.duration else _literal(value)
-            given.append((f"{key.name}=", said))
+            text = f"kemu.duration_us({_literal(duration_text(value))})" if key.duration else _literal(value)
+            given.append((f"{key.name}=", text))
     return _called(type(action).__name__, given)

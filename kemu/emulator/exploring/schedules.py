@@ -1,11 +1,11 @@
-"""Schedules: in which order messages come, as lines that a plan ends with; and strategies that draw or enumerate them.
+"""Schedules: orders of messages, as the last lines of a plan, and strategies that draw or enumerate them.
 
-A run's order is its seed's. A schedule changes it and nothing else: what is due at one instant (``ties``), which links
-are slow (``priorities``), which single messages come later (``delay``). As it is a few lines of a plan, a run with it
-is repeated, recorded, replayed and shrunk like any other. No line lets one packet of a connection overtake another.
+A run has the order of its seed. A schedule changes only that order: of events at one instant (``ties``), of slow links
+(``priorities``), of single messages that arrive later (``delay``). Because it is a few plan lines, its run is
+repeated, recorded, replayed and shrunk like any other. No line lets a packet overtake another on the same connection.
 
-Sources: for priorities Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", 2010;
-for delays Emmi et al., "Delay-bounded scheduling", 2011: most bugs of order show when few messages are late.
+Sources: priorities: Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", 2010.
+Delays: Emmi et al., "Delay-bounded scheduling", 2011 (most ordering bugs need only a few late messages).
 """
 
 from collections import Counter, deque
@@ -17,7 +17,8 @@ from attrs import frozen
 
 from kemu.emulator.engine.network import PASS, Judgement, Packet, Rule
 from kemu.emulator.engine.rules import said_api
-from kemu.emulator.plan.actions import Action, LateMessage, LinkPriorities, TieOrder
+from kemu.emulator.plan.action import Action
+from kemu.emulator.plan.actions import LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.entries import At, Plan, entry_to_dict
 from kemu.protocol.names import host_of
 
@@ -27,7 +28,7 @@ SEED_ORDER: Plan = ()
 
 @frozen
 class SentMessage:
-    """A message between two hosts, as a line of a plan names it: the ``nth`` of its API this way."""
+    """A message between two hosts, as a plan names it: the ``nth`` of its API between them."""
 
     api: str
     sender: str
@@ -36,7 +37,7 @@ class SentMessage:
 
 
 class SentMessages(Rule):
-    """Passes everything, and keeps what the network's rules are asked about, in order, until it is told to stop."""
+    """A rule that passes all packets and keeps their messages, in order, until ``stop``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,11 +47,11 @@ class SentMessages(Rule):
         self._last = 0
 
     def stop(self) -> None:
-        """Keep no more."""
+        """Keep no more messages."""
         self.counting = False
 
     def judge(self, packet: Packet) -> Judgement:
-        """No objection."""
+        """Pass the packet."""
         if packet.id > self._last and self.counting:
             self._last = packet.id
             kind = said_api(packet), host_of(packet.sender), host_of(packet.receiver)
@@ -61,33 +62,33 @@ class SentMessages(Rule):
 
 @frozen(kw_only=True)
 class Ran:
-    """What a strategy learns of a run: its schedule, the messages sent under it, how much of it was new."""
+    """The result of a run for a strategy: schedule, messages, amount of new coverage."""
 
     schedule: Plan
     sent: Sequence[SentMessage]
     new: int
-    """How many (role, state, message, outcome), transitions and probes no run before it came to."""
+    """Number of new points (role, state, message, outcome), transitions and probes."""
 
 
 class OrderStrategy(Protocol):
-    """What is run next with one seed. ``next`` and ``learn`` take turns."""
+    """Chooses the next run of one seed. ``next`` and ``learn`` take turns."""
 
     def next(self) -> Plan | None:
-        """The next schedule; None: there is none left."""
+        """The next schedule; None: no schedule is left."""
         ...
 
     def learn(self, ran: Ran) -> None:
-        """What came of it."""
+        """Take the result of a run."""
         ...
 
 
 @frozen(kw_only=True)
 class StrategyOptions:
-    """What strategies take, each what concerns it.
+    """Options of all strategies.
 
-    ``grain_us``: of ties. ``within_us``, ``depth``: how much later links come at most, and one more than the change
-    points (a bug of depth d needs d - 1 of them). ``bound``: how many messages are delayed at most; ``spans_us``: by
-    how much, one of these; ``messages``: only of these APIs ("SyncGroup", "SyncGroupReply"; () = all).
+    ``grain_us``: instant of ties. ``within_us``, ``depth``: longest delay of a link, and number of change points plus
+    one (a bug of depth d needs d - 1 of them). ``bound``: most delayed messages; ``spans_us``: their delays;
+    ``messages``: only these APIs ("SyncGroup", "SyncGroupReply"; () = all).
     """
 
     grain_us: int = 10_000
@@ -97,7 +98,7 @@ class StrategyOptions:
     spans_us: tuple[int, ...] = (1_000_000, 10_000_000)
     messages: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    """Whom a plan can name; others' messages are not delayed."""
+    """Hosts that a plan can name. Messages of others are not delayed."""
 
 
 class _Plain:
@@ -114,7 +115,10 @@ class _Plain:
 
 
 class _Numbered:
-    """The seed's own order, then one line with the orders 1, 2, ...: ``line_of`` (order, messages of a plain run)."""
+    """The seed's own order, then one plan line with the orders 1, 2, ...
+
+    ``line_of``: (order, number of messages in the plain run) -> the line.
+    """
 
     def __init__(self, line_of: Callable[[int, int], Action]) -> None:
         self._line_of = line_of
@@ -123,7 +127,7 @@ class _Numbered:
 
     def next(self) -> Plan | None:
         self._order += 1
-        return (At(0, self._line_of(self._order, self._sent)),) if self._order else SEED_ORDER
+        return (At(at_us=0, action=self._line_of(self._order, self._sent)),) if self._order else SEED_ORDER
 
     def learn(self, ran: Ran) -> None:
         if ran.schedule == SEED_ORDER:
@@ -131,12 +135,12 @@ class _Numbered:
 
 
 def _ties(options: StrategyOptions) -> _Numbered:
-    """Other orders of what is due at one instant."""
+    """Other orders of events at one instant."""
     return _Numbered(lambda order, _: TieOrder(order=order, grain_us=options.grain_us))
 
 
 def _priorities(options: StrategyOptions) -> _Numbered:
-    """PCT: other priorities of links, with depth - 1 change points among as many messages as a plain run has."""
+    """PCT: other priorities of links, with depth - 1 change points among the messages of a plain run."""
     within_us, changes = options.within_us, options.depth - 1
     return _Numbered(
         lambda order, sent: LinkPriorities(order=order, within_us=within_us, changes=changes, messages=sent)
@@ -144,11 +148,10 @@ def _priorities(options: StrategyOptions) -> _Numbered:
 
 
 class _Delays:
-    """Which messages are delayed: none, each single one, each two, ... up to the bound, rare messages first.
+    """Delayed messages: none, each single one, each pair, and so on up to the bound; rare messages first.
 
-    Two lists are worked off in turns: the systematic one, smallest schedules first, and one with what grows out of
-    schedules that came to something new: those with another span, and with one more delay. With runs enough every
-    schedule of the systematic list has its turn, whatever the other one has.
+    Two lists take turns. The systematic list has the smallest schedules first. The other list has variants of
+    schedules with new coverage: other delays, and one more delay. With enough runs every systematic schedule is tried.
     """
 
     def __init__(self, options: StrategyOptions) -> None:
@@ -200,7 +203,7 @@ class _Delays:
             self._promising.append(iter([*self._respanned(ran.schedule), *grown]))
 
     def _grown(self, ran: Ran) -> list[Plan]:
-        """The schedule with one more delay, of a message that is sent after those that it delays already."""
+        """The schedule with one more delay, of a message that is sent after those it delays already."""
         late = {_message(entry) for entry in ran.schedule}
         after = max((index for index, sent in enumerate(ran.sent) if sent in late), default=-1)
         candidates = [sent for sent in ran.sent[after + 1 :] if self._concerns(sent)]
@@ -213,7 +216,7 @@ class _Delays:
             ranked.append((rounds[kind], counts[kind], index, sent))
         ranked.sort(key=lambda row: row[:3])
         return [
-            (*ran.schedule, At(0, _late(sent, span_us)))
+            (*ran.schedule, At(at_us=0, action=_late(sent, span_us)))
             for _, _, _, sent in ranked
             for span_us in self._options.spans_us
         ]
@@ -224,7 +227,7 @@ class _Delays:
         return known and (not options.messages or sent.api in options.messages)
 
     def _respanned(self, schedule: Plan) -> list[Plan]:
-        """The last delay twice and half as long."""
+        """The last delay doubled and halved."""
         *before, last = schedule
         action = last.action
         assert isinstance(action, LateMessage)
@@ -248,11 +251,11 @@ STRATEGIES: Mapping[str, Callable[[StrategyOptions], OrderStrategy]] = {
     "pct": _priorities,
     "delays": _Delays,
 }
-"""By the name that ``kemu explore --strategy`` knows; each is made anew for each seed."""
+"""Name, as in ``kemu explore --strategy``, -> the strategy; each seed gets a new one."""
 
 
 def as_do(entry: Any) -> str:
-    """A line of a schedule as ``--do`` takes it: "delay at=0us api=SyncGroup ..."."""
+    """A schedule's line as ``--do`` takes it: "delay at=0us api=SyncGroup ..."."""
     row = entry_to_dict(entry)
     kind = row.pop("do")
     return " ".join([kind, *(f'{key}="{item}"' if " " in str(item) else f"{key}={item}" for key, item in row.items())])

@@ -1,14 +1,12 @@
 """Shrinking: from a scenario that breaks a rule to a small one that breaks the same rule.
 
-Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over what a scenario
-consists of, in its plain form: lines of the plan, groups, members, topics, partitions, records, brokers, settings,
-time, and at last the numbers themselves, which get rounder. Each attempt is a run; what shows the same violation
-(``trial.Signature``) is kept. The passes go round until none of them finds anything more, so nothing that one pass can
-take away is left, within the number of runs allowed. No clock and no chance of its own: the same input, the same
-result.
+The method is delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). It
+removes plan lines, groups, members, topics, partitions, records, brokers, settings and time, and rounds numbers. Each
+attempt is a run, and is kept if it shows the same violation (``trial.Signature``). The passes repeat until none finds
+anything, within the allowed number of runs. Shrinking uses no clock and no chance: equal inputs give equal results.
 
-A failure that needs its plan keeps needing it: else a group that "did not come to rest" would soon be one that was
-given no time to.
+A failure that needs its plan keeps needing it. Otherwise a group that "did not come to rest" would soon be a group
+without enough time.
 """
 
 import json
@@ -30,24 +28,24 @@ from kemu.protocol.names import consumer_host
 
 T = TypeVar("T")
 Data: TypeAlias = dict[str, Any]
-"""A scenario's plain form."""
+"""The plain form of a scenario."""
 
 DEFAULT_RUNS = 600
 SECOND_US = 1_000_000
 ROUND_US = (60_000_000, 30_000_000, 10_000_000, 5_000_000, SECOND_US, 500_000, 100_000, 10_000, 1_000)
 """Durations become multiples of the first of these that works."""
 ASSUMED: Mapping[str, Any] = {"factor": 3}
-"""What is written even where it is what stands there anyway."""
+"""Settings that stay written even if they equal the default."""
 HOST_KEYS = frozenset({"host", "hosts", "by", "to", "from", "sender", "receiver", "a", "b", "side", "other"})
 
 
 class NothingToShrink(Exception):
-    """The run holds, or does not show the violation that was asked for."""
+    """The run holds, or does not show the wanted violation."""
 
 
 @frozen(kw_only=True)
 class ScenarioSize:
-    """How large a scenario is, by what people count."""
+    """The size of a scenario, in units that people count."""
 
     plan: int
     groups: int
@@ -58,10 +56,10 @@ class ScenarioSize:
     records_per_s: int
     duration_us: int
     settings: int
-    """Keys that say something which could have been left out."""
+    """Number of optional keys that are set."""
 
     def rows(self) -> tuple[tuple[str, str], ...]:
-        """(what, how many) of each."""
+        """(unit, count) of each."""
         plain = ("plan", "groups", "members", "topics", "partitions", "brokers", "settings")
         names = {"plan": "lines of the plan"}
         counts = [(names.get(name, name), str(getattr(self, name))) for name in plain]
@@ -74,7 +72,7 @@ class ScenarioSize:
 
 
 def size_of(scenario: Scenario) -> ScenarioSize:
-    """How large it is."""
+    """The size of a scenario."""
     return ScenarioSize(
         plan=len(scenario.plan),
         groups=len(scenario.groups),
@@ -90,9 +88,9 @@ def size_of(scenario: Scenario) -> ScenarioSize:
 
 @frozen(kw_only=True)
 class Shrunk:
-    """What shrinking came to: the scenario that shows the violation with its own seed, and how large it was before.
+    """The result of shrinking: the small scenario with its own seed, and the sizes before and after.
 
-    ``complete``: False if it was interrupted, or the runs allowed were used up: then it may be smaller still.
+    ``complete``: False if shrinking was interrupted or used up its runs; the scenario may then get smaller still.
     """
 
     scenario: Scenario
@@ -106,7 +104,7 @@ class Shrunk:
 
 @frozen
 class ShrinkProgress:
-    """How far it is: what is tried, how many runs were made, how large the smallest so far is."""
+    """Progress: the present pass, the number of runs, the smallest size so far."""
 
     step: str
     runs: int
@@ -114,39 +112,39 @@ class ShrinkProgress:
 
 
 def choose(tried: Tried, wanted: str = "") -> Signature:
-    """Which violation of a run is to stay: the one that makes the verdict, or the first of "CHECKER" or "CHECKER:KIND".
+    """Choose the violation to keep: the one that decides the verdict, or the first of "CHECKER" or "CHECKER:KIND".
 
     Raises:
-        NothingToShrink: there is none.
+        NothingToShrink: the run has no such violation.
     """
     if not wanted:
         worst = tried.worst()
         if worst is None:
-            expected = " (what it expects was violated: --keep CHECKER names that)" if tried.found else ""
-            raise NothingToShrink(f"nothing was violated in this run: there is nothing to shrink{expected}")
+            expected = " (but an expected violation: --keep CHECKER chooses it)" if tried.found else ""
+            raise NothingToShrink(f"this run has no violation{expected}: there is nothing to shrink")
         return worst
     checker, _, kind = wanted.partition(":")
     for signature in tried.found:
         if signature.checker == checker and kind in ("", signature.kind):
             return signature
     found = ", ".join(dict.fromkeys(f"{each.checker}:{each.kind}" for each in tried.found)) or "nothing"
-    raise NothingToShrink(f"{wanted} was not violated in this run; found: {found}")
+    raise NothingToShrink(f"this run does not violate {wanted}; it found: {found}")
 
 
 class Shrinker:
-    """Makes one failing scenario smaller. ``best`` and ``shrunk`` may be asked for at any time, also when interrupted.
+    """Makes one failing scenario smaller. ``best`` and ``shrunk`` are valid at any time, even after an interruption.
 
     Args:
-        scenario, seed: what fails.
-        trials: who runs it.
+        scenario, seed: the failing run.
+        trials: runs the attempts.
         keep: see ``choose``.
-        runs: how many attempts may be made.
-        tries: with how many seeds each attempt is made, before it counts as one that holds.
-        tell: called with each attempt.
+        runs: most attempts.
+        tries: seeds per attempt before it counts as holding.
+        tell: called before each attempt.
 
     Raises:
-        NothingToShrink: it does not fail.
-        ScenarioError: a configuration that a machine refuses.
+        NothingToShrink: the run does not fail.
+        ScenarioError: a machine refuses its configuration.
     """
 
     def __init__(
@@ -166,7 +164,7 @@ class Shrinker:
         self._tell = tell
         self._step = ""
         self._known: set[str] = set()
-        """Attempts that were made, by what was run: none is made twice."""
+        """Attempts that were made, by scenario: none is made twice."""
         first = trials.run(scenario, seed)
         self.signature = choose(first, keep)
         self.violation = first.found[self.signature]
@@ -180,7 +178,7 @@ class Shrinker:
         self._plan_matters = bool(bare.plan) and not self._fails_anyway(bare, seed)
 
     def shrink(self) -> Shrunk:
-        """Do it."""
+        """Shrink until nothing gets smaller or the runs are used up."""
         try:
             while self._go_round():
                 pass
@@ -190,7 +188,7 @@ class Shrinker:
         return self.shrunk()
 
     def shrunk(self) -> Shrunk:
-        """The smallest so far; the scenario says its seed and release itself."""
+        """The smallest scenario so far, with its seed and release."""
         profile = self._trials.profile or self.scenario.profile
         return Shrunk(
             scenario=attrs.evolve(self.scenario, seed=self.seed, profile=profile),
@@ -203,7 +201,7 @@ class Shrinker:
         )
 
     def _go_round(self) -> bool:
-        """All passes once; whether anything got smaller."""
+        """Run all passes once; return whether anything got smaller."""
         before = json.dumps(self.best)
         for name, work in PASSES:
             self._step = name
@@ -213,7 +211,7 @@ class Shrinker:
     # --- attempts ------------------------------------------------------------------------------------------------
 
     def works(self, data: Data) -> bool:
-        """Whether this, too, shows the violation; if so, it is the best so far."""
+        """Whether this scenario shows the violation, too. If so, it becomes the best so far."""
         try:
             scenario = scenario_from_dict(data)
         except ScenarioError:
@@ -238,7 +236,7 @@ class Shrinker:
         return False
 
     def _fails_anyway(self, scenario: Scenario, seed: int) -> bool:
-        """Whether it shows the violation without its plan as well."""
+        """Whether the scenario shows the violation without its plan."""
         calm = attrs.evolve(scenario, plan=())
         return self.signature in self._trials.run(calm, seed, until=self.signature).found
 
@@ -247,7 +245,7 @@ class Shrinker:
         self.best = {"plan": [], **scenario.to_dict()}
 
     def minimize(self, items: Sequence[T], with_items: Callable[[Sequence[T]], Data]) -> None:
-        """As few of these items as go: ddmin. ``with_items``: the scenario with some of them only."""
+        """Keep as few of these items as possible (ddmin). ``with_items``: the scenario with only some of them."""
         left, parts = list(items), 2
         if left and self.works(with_items([])):
             return
@@ -264,7 +262,7 @@ class Shrinker:
                 parts = min(2 * parts, len(left))
 
     def lower(self, value: int, least: int, with_value: Callable[[int], Data], unit: int = 1) -> None:
-        """A number as small as it goes, in steps of ``unit``: the least, else by halving what is between."""
+        """Lower a number as far as possible in steps of ``unit``: first to the least value, else by bisection."""
         if value <= least or self.works(with_value(least)):
             return
         low, high = least, value
@@ -296,7 +294,7 @@ def _with(data: Data, path: Sequence[str | int], value: Any) -> Data:
 
 
 def _without(data: Data, paths: Iterable[Sequence[str | int]]) -> Data:
-    """A copy without what is at these paths."""
+    """A copy without the values at these paths."""
     copy: Data = json.loads(json.dumps(data))
     for path in paths:
         place: Any = copy
@@ -324,7 +322,7 @@ def _groups(shrinker: Shrinker) -> None:
 
 
 def _only_groups(data: Data, names: Sequence[str]) -> Data:
-    """These groups alone; members are numbered anew."""
+    """Keep only these groups; renumber the members."""
     hosts = list(_hosts(data))
     kept = [host for host, group in hosts if group in names]
     return _renumbered({**data, "groups": {name: data["groups"][name] for name in names}}, kept)
@@ -356,12 +354,12 @@ def _hosts(data: Data) -> Iterable[tuple[str, str]]:
 
 
 def _renumbered(data: Data, kept: Sequence[str]) -> Data:
-    """Members ``kept`` are c1, c2, ... now; what the scenario says of those that went is left out, if it can be."""
+    """Rename the members ``kept`` to c1, c2, ... and remove optional settings of the others."""
     names = {host: consumer_host(number) for number, host in enumerate(kept, start=1)}
 
     def renamed(item: Any) -> Any:
         if isinstance(item, str):
-            # who is not there any more keeps a name that nobody has: the line is refused, and stays with its member
+            # A removed member gets a name that no host has: its plan line is refused and removed with it.
             return names.get(item, "gone" if re.fullmatch(r"c\d+", item) else item)
         return [renamed(each) for each in item] if isinstance(item, list) else item
 
@@ -392,7 +390,7 @@ def _away(shrinker: Shrinker) -> None:
 
 
 def _with_away(data: Data, hosts: Sequence[str]) -> Data:
-    """These alone stay away; without any all is healed."""
+    """Let only these hosts stay away; without hosts, heal everything."""
     copy: Data = json.loads(json.dumps(data))
     if hosts:
         copy["checks"]["away"]["hosts"] = list(hosts)
@@ -433,13 +431,13 @@ def _partitions(shrinker: Shrinker) -> None:
 def _records(shrinker: Shrinker) -> None:
     for topic in list(shrinker.best["topics"]):
         spec = shrinker.scenario.topics[topic]
-        for key, value, said in (
+        for key, value, text in (
             ("rate", spec.records_per_s, lambda count: f"{count}/s"),
             ("initial_records", spec.initial_records, lambda count: count),
         ):
             best = shrinker.best
             path = ("topics", topic, key)
-            shrinker.lower(value, 0, lambda count, best=best, path=path, said=said: _with(best, path, said(count)))  # type: ignore[misc]
+            shrinker.lower(value, 0, lambda count, best=best, path=path, text=text: _with(best, path, text(count)))  # type: ignore[misc]
 
 
 def _brokers(shrinker: Shrinker) -> None:
@@ -457,10 +455,10 @@ def _brokers(shrinker: Shrinker) -> None:
 
 
 def _settings(data: Data) -> list[tuple[str | int, ...]]:
-    """Paths of all that could be left out, each table before what is in it.
+    """Paths of all optional keys, each table before its contents.
 
-    What has a pass of its own is not there, nor is what must hold and by when (``checks``): it says what a failure is.
-    Who stays away then has a pass.
+    Parts with a pass of their own are left out, and so is ``checks``, which defines the failure. Hosts that stay away
+    have a pass.
     """
     found: list[tuple[str | int, ...]] = []
 
@@ -488,7 +486,7 @@ def _left_out(shrinker: Shrinker) -> None:
 
 
 def _time(shrinker: Shrinker) -> None:
-    """Everything earlier, and the end sooner."""
+    """Move everything earlier, and end sooner."""
     best = shrinker.best
     timed = [duration_us(row["at"]) for row in best["plan"] if "at" in row]
     earliest_us = min(timed, default=0) // SECOND_US * SECOND_US
@@ -512,7 +510,7 @@ def _time(shrinker: Shrinker) -> None:
 
 
 def _rounder(shrinker: Shrinker) -> None:
-    """Each duration of the plan becomes the roundest that works; ranks and counts become 1."""
+    """Round each duration of the plan as far as it works; set ranks and counts to 1."""
     for index in range(len(shrinker.best["plan"])):
         row = shrinker.best["plan"][index]
         for key, item in row.items():
@@ -541,16 +539,16 @@ def _is_duration(text: str) -> bool:
 
 PASSES: tuple[tuple[str, Callable[[Shrinker], None]], ...] = (
     ("the plan", _plan),
-    ("who stays away", _away),
+    ("hosts that stay away", _away),
     ("groups", _groups),
     ("members", _members),
     ("topics", _topics),
     ("partitions", _partitions),
     ("settings", _left_out),
-    ("a calm rhythm", _calm),
+    ("calm draws", _calm),
     ("brokers", _brokers),
     ("records", _records),
     ("time", _time),
     ("round numbers", _rounder),
 )
-"""What is tried, in this order, until a whole round finds nothing."""
+"""Passes, in this order, repeated until a whole round finds nothing."""

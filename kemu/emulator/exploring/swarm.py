@@ -1,18 +1,17 @@
-"""The swarm: from a seed a cluster, a load and a plan of faults, all drawn, with about half of the fault families off.
+"""The swarm: a cluster, a load and a plan of faults drawn from a seed, with about half of the fault families disabled.
 
-What is always a little on hides what only shows alone (Groce et al., "Swarm testing", 2012): so each seed first decides
-which kinds of faults it has at all, then draws from those. Everything is drawn from named streams of the seed, as a
-run's own chance is. The draws come from a ``Stream``, so that whoever has other ways to choose (``kemu.strategies``)
-draws the same things.
+A fault that is always a little present hides failures that only another fault shows alone (Groce et al., "Swarm
+testing", 2012). So each seed first decides which kinds of faults it has, then draws from those. Everything is drawn
+from named streams of the seed. The draws use a ``Stream``, so that other choosers (``kemu.strategies``) draw the same
+things.
 
-Half of the seeds have another order than their own, too (``drawn_orders``): the family "orders", whose lines end the
-plan.
+Half of the seeds also have another order than their own (``drawn_orders``): the family "orders", the last plan lines.
 
-After the faults everything is healed, or a core of the cluster alone, while the others stay away (``drawn_core``).
+After the faults everything is healed, or only a core of the cluster while the other hosts stay away (``drawn_core``).
 
-A swarm is as good as its seeds are many: loads are small, most producers gather records for longer than Kafka's clients
-do by themselves (each batch costs an append, its copies and an answer to everybody who waits for it), and a run is over
-as soon as all is well again.
+A swarm needs many seeds. So loads are small, most producers collect records for longer than Kafka's clients do by
+default (each batch costs an append, its replication and an answer), and a run ends as soon as everything has
+recovered.
 """
 
 from collections.abc import Container, Sequence
@@ -31,7 +30,7 @@ from kemu.emulator.exploring.operations import (
     forgets_offsets,
     in_bursts,
     no_longer_than_needed,
-    settings_told,
+    settings_text,
 )
 from kemu.emulator.plan.action import ANYONE, ActionKind, Drawn
 from kemu.emulator.plan.actions import ACTIONS, LateMessage, LinkPriorities, TieOrder
@@ -39,9 +38,10 @@ from kemu.emulator.plan.draw import SECOND, Draw
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.away import WAYS, AwaySpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.expectations import OF_KAFKAS_OWN
 from kemu.emulator.scenario.reading import scenario_from_dict
-from kemu.emulator.scenario.scenario import ChecksSpec, Scenario
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import ConsumerConfig, ProducerConfig
@@ -55,13 +55,13 @@ SESSIONS_MS = (6_000, 10_000, 30_000, 45_000)
 POLL_INTERVALS_MS = (20_000, 60_000, 300_000)
 BATCHES_MS = (100, 250, 500, 1_000)
 ORDERS = "orders"
-"""The family of other orders than the seed's, beside the kinds of faults."""
+"""The family of other message orders, besides the kinds of faults."""
 GRAINS_US = (1_000, 10_000, 100_000)
 WITHIN_US = (10_000, 100_000, 1_000_000)
 SPANS_US = (200_000, 1_000_000, 5_000_000, 12_000_000)
 MOST_LATE = 3
 RARE, FREQUENT = 4, 60
-"""The latest message that is delayed, of an API that is said now and then and of one that is said all the time."""
+"""Highest ``nth`` of a delayed message, for a rare and for a frequent API."""
 OF_MEMBERS = (
     ("JoinGroup", RARE),
     ("SyncGroup", RARE),
@@ -83,11 +83,11 @@ OF_BROKERS = (
 
 @frozen(kw_only=True)
 class SwarmCase:
-    """What one seed came to. ``on``, ``off``: the families of faults, by the kinds of their actions, and ``ORDERS``.
+    """The case that a seed draws. ``on``, ``off``: families of faults, by the kinds of their actions, and ``ORDERS``.
 
-    ``orders``: the lines at the end of the plan that make another order than the seed's; () = its own. ``moments_us``:
-    those around which all happens, in a cluster that is operated (``emulator.exploring.operations``); () = nobody does
-    anything with it. ``operations``: the families of what is done then that are on.
+    ``orders``: the last plan lines, which change the seed's order; () = its own. ``moments_us``: the moments around
+    which everything happens in an operated cluster (``emulator.exploring.operations``); () = not operated.
+    ``operations``: the enabled families of operations.
     """
 
     seed: int
@@ -99,7 +99,7 @@ class SwarmCase:
     operations: tuple[str, ...] = ()
 
     def drawn(self) -> tuple[tuple[str, str], ...]:
-        """Every draw, for people: (what, which)."""
+        """Every draw, for people: (name, value)."""
         scenario = self.scenario
         replication = scenario.brokers.replication
         rows = [
@@ -133,9 +133,9 @@ class SwarmCase:
             core = ", ".join(host for host in hosts if host not in away.hosts)
             recalled = "recalled if needed" if away.recalled else "not recalled"
             rows.append(("healed", f"the core {core}; {', '.join(away.hosts)} {away.how}, {recalled}"))
-        rows.append(("well within", duration_text(scenario.stable_within_us)))
+        rows.append(("recovers within", duration_text(scenario.stable_within_us)))
         if self.moments_us:
-            rows.append(("settings", settings_told(scenario)))
+            rows.append(("settings", settings_text(scenario)))
             rows.append(("moments", ", ".join(map(duration_text, self.moments_us))))
         rows.append(("operations on", ", ".join(self.operations) or "none"))
         rows.append(("order", "; ".join(describe_entry(entry) for entry in self.orders) or "the seed's own"))
@@ -152,18 +152,18 @@ def swarm_case(
     orders: bool = True,
     operated: bool = False,
 ) -> SwarmCase:
-    """What a seed draws.
+    """The case that a seed draws.
+
+    Conditions of Kafka's own (``STAYS_BLOCKED``) are expected of its run.
 
     Args:
-        seed: of all draws, and of the run. What stands still as it would in Kafka is expected of it (``STANDS_STILL``).
-        scenario: the cluster and the load; None: drawn, too.
-        profile: of a drawn one; None: the default.
-        replicated: whether a drawn cluster's brokers replicate; None: every other one's.
-        cores: in about half of the seeds a core alone is healed (``drawn_core``). A scenario that says itself who stays
-            away, or that expects something, keeps what it says.
-        orders: about half of the seeds have another order than their own (``drawn_orders``).
-        operated: a drawn cluster is set otherwise, too, something is done with it, and all that happens comes around
-            a few moments (``emulator.exploring.operations``).
+        seed: of all draws, and of the run.
+        scenario: the cluster and the load; None: drawn.
+        profile: of a drawn scenario; None: the default.
+        replicated: whether a drawn cluster replicates; None: drawn.
+        cores: whether to heal only a core in half of the seeds (``drawn_core``), unless the scenario sets that itself.
+        orders: whether half of the seeds get another order (``drawn_orders``).
+        operated: whether a drawn cluster gets unusual settings and operations (``emulator.exploring.operations``).
     """
     seeded = Seeded(seed)
     of_operations = seeded.stream("swarm/operations") if operated and scenario is None else None
@@ -221,14 +221,14 @@ def fault_families(scenario: Scenario) -> tuple[str, ...]:
 
 
 def families_of(scenario: Scenario, chance: Stream) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(those that are on, those that are off): each is on as likely as not."""
+    """(enabled families, disabled families): each is enabled with probability one half."""
     families = fault_families(scenario)
     on = tuple(kind for kind in families if chance.below(2))
     return on, tuple(kind for kind in families if kind not in on)
 
 
 def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, at_most: int) -> Plan:
-    """Up to so many faults of these families, at times between the start and the end of the load, in order of time."""
+    """At most so many faults of these families during the load, by time."""
     if not families or not scenario.member_names():
         return ()
     draw = Draw(
@@ -243,7 +243,7 @@ def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, a
     for _ in range(chance.between(0, at_most)):
         at_ms = chance.between(1_000, latest_us // 1_000)
         forms = _forms(ACTIONS[families[chance.below(len(families))]], replicated)
-        entries.append(At(at_ms * 1_000, forms[chance.below(len(forms))](draw)))
+        entries.append(At(at_us=at_ms * 1_000, action=forms[chance.below(len(forms))](draw)))
     return tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 
@@ -251,29 +251,29 @@ def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, a
 
 
 def drawn_orders(scenario: Scenario, chance: Stream) -> Plan:
-    """In half of the seeds another order than the seed's, until all is healed: one of what ``kemu explore`` has.
+    """In half of the seeds another message order than the seed's until the faults end: one that ``kemu explore`` has.
 
-    What is due at one instant, with packets that arrive together; or priorities of links or hosts (PCT), with points at
-    which they change; or a few single messages that come later, of members or between brokers.
+    The line reorders events at one instant, or sets priorities of links or hosts with change points (PCT), or
+    delays a few single messages.
     """
     if not chance.below(2):
         return ()
     order = chance.between(1, 1_000_000)
     match chance.below(3):
         case 0:
-            return (At(0, TieOrder(order=order, grain_us=_one_of(chance, GRAINS_US))),)
+            return (At(at_us=0, action=TieOrder(order=order, grain_us=_one_of(chance, GRAINS_US))),)
         case 1:
             of, within_us, changes = _one_of(chance, ("links", "hosts")), _one_of(chance, WITHIN_US), chance.below(4)
             messages = chance.between(500, 8_000)
             line = LinkPriorities(order=order, of=of, within_us=within_us, changes=changes, messages=messages)
-            return (At(0, line),)
+            return (At(at_us=0, action=line),)
         case _:
             late = [_drawn_late(scenario, chance) for _ in range(chance.between(1, MOST_LATE))]
-            return tuple(At(0, each) for each in dict.fromkeys(late))
+            return tuple(At(at_us=0, action=each) for each in dict.fromkeys(late))
 
 
 def _drawn_late(scenario: Scenario, chance: Stream) -> LateMessage:
-    """A message, or its answer, of a member, or between brokers that replicate."""
+    """A message, or its answer, of a member or between replicated brokers."""
     members, brokers = tuple(host for host, _, _ in scenario.member_names()), scenario.broker_names()
     between_brokers = scenario.brokers.replication is not None and (not members or chance.below(2) == 1)
     api, most = _one_of(chance, OF_BROKERS if between_brokers else OF_MEMBERS)
@@ -293,11 +293,11 @@ def _drawn_late(scenario: Scenario, chance: Stream) -> LateMessage:
 
 
 def drawn_core(scenario: Scenario, chance: Stream) -> ChecksSpec:
-    """What is healed after the faults, and by when that must be well: everything, or a core.
+    """The part that is healed after the faults, and its deadline: everything, or a core.
 
-    Of each group a member is left. Of the brokers so many that each partition keeps ``min.insync.replicas`` of its
-    replicas, wherever these are; who is in sync is known at the healing only, and brokers are recalled then, as a rule.
-    A core has longer than the whole: it learns from timeouts alone who is gone.
+    Each group keeps at least one member. Each partition keeps ``min.insync.replicas`` of its replicas, whatever its
+    assignment. The ISR is known only when the faults end; brokers are then recalled, as a rule. A core has a longer
+    deadline than the whole cluster: it learns of missing hosts only by timeouts.
     """
     checks = scenario.checks
     if not chance.below(2):
@@ -323,7 +323,7 @@ def drawn_core(scenario: Scenario, chance: Stream) -> ChecksSpec:
 
 
 def _spare_brokers(scenario: Scenario) -> int:
-    """How many can stay away whatever replicas they have."""
+    """Number of brokers that can stay away whatever replicas they have."""
     replication = scenario.brokers.replication
     if replication is None:
         return 0
@@ -354,8 +354,8 @@ def drawn_scenario(
         brokers["config"] = {"offsets.topic.num.partitions": chance.between(1, 5)}
     names = [f"t{number}" for number in range(1, 1 + chance.between(1, 2))]
     topics = {each: {"partitions": chance.between(1, 6), "rate": f"{chance.between(1, 12)}/s"} for each in names}
-    there = PROFILES[profile or DEFAULT_PROFILE].assignors
-    groups = {f"g{number}": _drawn_group(chance, names, there) for number in range(1, 1 + chance.between(1, 2))}
+    assignors = PROFILES[profile or DEFAULT_PROFILE].assignors
+    groups = {f"g{number}": _drawn_group(chance, names, assignors) for number in range(1, 1 + chance.between(1, 2))}
     data: dict[str, Any] = {
         "name": name,
         "profile": profile or "",
@@ -369,13 +369,13 @@ def drawn_scenario(
     return scenario_from_dict(data)
 
 
-def _drawn_group(chance: Stream, topics: Sequence[str], there: Container[str]) -> dict[str, Any]:
-    """``there``: the assignors that its release has; a group with another one is drawn all the same, with "sticky"."""
+def _drawn_group(chance: Stream, topics: Sequence[str], assignors: Container[str]) -> dict[str, Any]:
+    """A group. ``assignors``: the assignors of its release; instead of another assignor it gets "sticky"."""
     config = drawn_config(chance)
     return {
         "topics": [topic for number, topic in enumerate(topics) if number == 0 or chance.below(2)],
         "members": chance.between(1, 4),
-        "assignors": [assignor if (assignor := _one_of(chance, ASSIGNORS)) in there else "sticky"],
+        "assignors": [assignor if (assignor := _one_of(chance, ASSIGNORS)) in assignors else "sticky"],
         "static": chance.below(4) == 3,
         "start_spread": duration_text(chance.between(0, 5) * SECOND),
         "config": config,
@@ -383,7 +383,7 @@ def _drawn_group(chance: Stream, topics: Sequence[str], there: Container[str]) -
 
 
 def drawn_config(chance: Stream) -> dict[str, Any]:
-    """A consumer's settings that go together, by Kafka's keys."""
+    """Consistent settings of a consumer, by Kafka's keys."""
     session_ms = _one_of(chance, SESSIONS_MS)
     return {
         "session.timeout.ms": session_ms,

@@ -1,8 +1,8 @@
-"""One attempt of whoever explores: does this scenario, with this seed, still break the same rule?
+"""One trial of a search: does this scenario, with this seed, still break the same rule?
 
-A violation is the same if the same checker finds the same kind, about entities that are the same in role: the same
-group, a member of the same group, a partition of the same topic, a broker. So members and partitions may be numbered
-anew when others are taken away.
+Violations are the same if the same checker finds the same kind, about entities with the same roles. A role is the
+group, a member of the group, a partition of the topic, or a broker. So members and partitions may be renumbered when
+others are removed.
 """
 
 import re
@@ -26,28 +26,28 @@ from kemu.protocol.names import host_of
 T = TypeVar("T")
 
 BROKEN = "broken"
-"""In place of a checker's name: a machine failed an assertion of its own."""
+"""In place of a checker's name: an assertion of a machine failed."""
 LOOK_US = 500_000
-"""How often a run is looked at, to end it as soon as it has shown what was asked for."""
+"""Interval at which a run is checked for the wanted violation, in us."""
 
 
 @frozen
 class Signature:
-    """What makes two violations the same."""
+    """The identity of equal violations."""
 
     checker: str
     kind: str
     roles: tuple[str, ...]
-    """What the entities are: "group g", "member of g", "partition of orders", "broker"; anything else as it is."""
+    """The entities' roles: "group g", "member of g", "partition of orders", "broker"; other entities by name."""
 
     def words(self) -> str:
-        """As reports say it: "one-owner two-owners (member of g, partition of orders)"."""
+        """The signature in a report: "one-owner two-owners (member of g, partition of orders)"."""
         about = f" ({', '.join(self.roles)})" if self.roles else ""
         return f"{self.checker} {self.kind}".rstrip() + about
 
 
 class Roles:
-    """What the entities of a scenario's violations are."""
+    """The roles of entities in a scenario's violations."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._topics = sorted({*scenario.topics, *scenario.created_topics()}, key=len, reverse=True)
@@ -56,7 +56,7 @@ class Roles:
         self._brokers = {*scenario.broker_names(), *scenario.added_broker_names()}
 
     def of(self, entity: str) -> str:
-        """One entity's role."""
+        """The role of an entity."""
         host = host_of(entity)
         if entity in self._groups:
             return f"group {entity}"
@@ -70,37 +70,37 @@ class Roles:
         return re.sub(r"\d+", "#", entity)
 
     def signature(self, violation: Violation) -> Signature:
-        """What makes another violation the same as this one."""
+        """The signature of a violation."""
         roles = tuple(dict.fromkeys(self.of(entity) for entity in violation.entities))
         return Signature(violation.checker, violation.kind, roles)
 
 
 def signature_of_broken(broke: str) -> Signature:
-    """Of a machine that failed an assertion: what it said, numbers and names of hosts aside."""
-    said = broke.splitlines()[0].partition(": ")[2] or broke
-    return Signature(BROKEN, re.sub(r"\b[a-z]?\d+\b", "#", said)[:120], ())
+    """The signature of a failed assertion: its text without numbers and host names."""
+    text = broke.splitlines()[0].partition(": ")[2] or broke
+    return Signature(BROKEN, re.sub(r"\b[a-z]?\d+\b", "#", text)[:120], ())
 
 
 @frozen
 class Tried:
-    """What a run found: the violations (a machine that broke is one) and their signatures."""
+    """The violations of a run and their signatures. A failed assertion counts as one."""
 
     found: Mapping[Signature, Violation]
-    """By signature, the first of each, in the order of time."""
+    """Signature -> its first violation, by time."""
     expected: frozenset[Signature]
-    """Those of them that the scenario expects."""
+    """Signatures that the scenario expects."""
     digest: str = ""
-    """Of its trace, if it was not ended early."""
+    """Digest of the trace; "" if the run was ended early."""
 
     def worst(self) -> Signature | None:
-        """The one that makes the verdict: something bad before something late, the first of each; None: it holds."""
+        """The signature that decides the verdict: forbidden events before late ones; None: the run holds."""
         new = [(signature, each) for signature, each in self.found.items() if signature not in self.expected]
         bad = [signature for signature, each in new if not each.liveness]
         return next(iter([*bad, *(signature for signature, _ in new)]), None)
 
 
 class Trials:
-    """Runs scenarios for whoever explores, counted; ``listeners``, ``applications``: as ``runner.run`` takes them."""
+    """Runs scenarios for a search and counts the runs. ``listeners``, ``applications``: as in ``runner.run``."""
 
     def __init__(
         self,
@@ -123,14 +123,14 @@ class Trials:
         recorder: Recorder | None = None,
         sent: SentMessages | None = None,
     ) -> Tried:
-        """One run; it ends as soon as it has shown ``until``, unless that is something that comes too late.
+        """Run once, until the run has shown ``until`` (unless that is a liveness violation).
 
         Args:
-            recorder: told all of it.
-            sent: keeps what is sent between hosts until everything is healed.
+            recorder: takes the whole run.
+            sent: keeps the messages between hosts until the faults end.
 
         Raises:
-            ScenarioError: a configuration that a machine refuses.
+            ScenarioError: a machine refuses its configuration.
         """
         self.runs += 1
         hosts = {host for host, _, _ in scenario.member_names()}
@@ -178,7 +178,7 @@ def _end_when_shown(one: Run, roles: Roles, until: Signature) -> None:
         nonlocal looked
         new, looked = checker.violations[looked:], len(checker.violations)
         if _shows(new, roles, until):
-            one.world.stopped = "it has shown what was asked for"
+            one.world.stopped = "the wanted violation was shown"
         elif one.world.now_us < one.scenario.ends_us:
             one.world.at(one.world.now_us + LOOK_US, look)
 
@@ -190,5 +190,5 @@ def _shows(violations: Iterable[Violation], roles: Roles, wanted: Signature) -> 
 
 
 def _of_hosts(given: Mapping[str, T] | None, hosts: set[str]) -> dict[str, T]:
-    """Code of the caller's for members that are still there."""
+    """The caller's code for members that still exist."""
     return {host: each for host, each in (given or {}).items() if host in hosts}

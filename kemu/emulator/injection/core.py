@@ -1,21 +1,20 @@
-"""Whether a core of the cluster can get well while the others stay away, and whom it cannot do without.
+"""The core of a cluster: whether it can recover while the other hosts stay faulty, and which of these it needs.
 
-Source of the idea: TigerBeetle's VOPR, which before its liveness phase chooses a core, heals it, leaves the rest
-broken, and first decides whether the cluster can recover at all.
+The idea comes from TigerBeetle's VOPR. Before its liveness phase VOPR chooses a core, heals it, leaves the rest faulty,
+and first decides whether the cluster can recover.
 
-The core is the scenario's (``[checks.away]`` says who is not of it), so that it is there to be read before a run. What
-a core needs is known at the healing only, because ISRs change: so this is decided then, from what the metadata store
-has (the panel knows it), and told as a fact (``CoreHealed``). What was destroyed before counts by what is left: a lost
-disk or a failed log directory has taken its broker out of the ISRs, unless it was the last in sync. A partition can go
-on with a core in which
+``[checks.away]`` of the scenario lists the hosts that stay faulty; all others form the core. ISRs change during a run,
+so the decision is made at the time of healing, from the contents of the metadata store. It is reported as
+``CoreHealed``. A broker with a lost disk or a failed log directory has left the ISRs by then, unless it was the last
+in-sync replica. A partition can be used with a core that contains
 
-* a member of its ISR is, or any replica, if it allows unclean elections (else nobody in the core may lead it);
-* as many of its replicas are as ``min.insync.replicas`` asks for, or all it has (else nothing with acks=all is taken:
-  no record, no commit, no generation of a group). What counts is what topics promised when they were made.
+* a member of its ISR, or any replica if the topic allows unclean elections; otherwise no broker of the core may lead;
+* at least ``min.insync.replicas`` of its replicas, or all of them; otherwise writes with acks=all fail, so that there
+  are no records, no commits and no new generations. The topic's settings at its creation count.
 
-It is decided once more when sessions and lags from before the healing are over: a broker that is down or unheard of at
-the healing may be in an ISR still and leave it afterwards, so that only one that stays away is left there. After that
-the ISRs are the core's own doing, and nobody is recalled for them.
+The decision is made again once session and lag timeouts from before the healing have passed. Until then a broker that
+was down or unreachable may leave an ISR, so that only a broker that stays faulty remains in it. Later changes of ISRs
+are made by the core itself, and no broker is healed for them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +28,7 @@ from kemu.protocol.names import TopicPartition, broker_host
 
 @frozen
 class PartitionStanding:
-    """How a partition stands: its replicas and in-sync replicas, and what its topic promises."""
+    """State of a partition: its replicas, its ISR, and the settings of its topic."""
 
     at: TopicPartition
     replicas: tuple[int, ...]
@@ -39,18 +38,18 @@ class PartitionStanding:
 
     @property
     def able(self) -> tuple[int, ...]:
-        """Who may lead it."""
+        """Brokers that may lead the partition."""
         return self.replicas if self.unclean else self.isr
 
     @property
     def needed(self) -> int:
-        """How many replicas must be there for acks=all."""
+        """Number of replicas that acks=all needs."""
         return min(self.min_isr, len(self.replicas))
 
 
 @frozen
 class CoreDecision:
-    """Who stays away after all, who was recalled, and why the core cannot get well, a text for each partition."""
+    """Hosts that stay faulty, brokers that are healed after all, and a reason per partition that cannot recover."""
 
     away: tuple[str, ...]
     recalled: tuple[str, ...]
@@ -58,7 +57,7 @@ class CoreDecision:
 
 
 def decided(standings: Sequence[PartitionStanding], away: Iterable[str], *, recalled: bool) -> CoreDecision:
-    """Decide; with ``recalled`` brokers come back, the lowest id first, until every partition can go on."""
+    """Decide about the core; with ``recalled`` heal brokers, lowest id first, until every partition can be used."""
     out = dict.fromkeys(away)
     back: list[str] = []
     reasons: list[str] = []
@@ -74,7 +73,7 @@ def decided(standings: Sequence[PartitionStanding], away: Iterable[str], *, reca
 
 
 def _lacking(standing: PartitionStanding, away: dict[str, None]) -> tuple[str, tuple[int, ...]] | None:
-    """(what a partition lacks, who could bring it), None if it can go on."""
+    """Return (missing condition of a partition, brokers that could meet it); None if the partition can be used."""
     name = f"{standing.at[0]}-{standing.at[1]}"
     if not any(broker_host(broker) not in away for broker in standing.able):
         what = "its replicas" if standing.unclean else "its ISR"
@@ -89,7 +88,7 @@ def _lacking(standing: PartitionStanding, away: dict[str, None]) -> tuple[str, t
 
 
 def standings(scenario: Scenario, panel: Panel) -> tuple[PartitionStanding, ...]:
-    """All partitions as the metadata store has them now; () where brokers do not replicate."""
+    """Return all partitions as in the metadata store; () without replication."""
     replication = scenario.brokers.replication
     if replication is None:
         return ()

@@ -1,4 +1,4 @@
-"""Carries out a plan: does each entry at its time or when its trigger is seen, and knows which ones took effect."""
+"""The injector carries out a plan: each entry at its time or on its trigger. It counts the effects of each entry."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ EXACT = DrawSet(CALM_SET)
 
 
 class _Watch:
-    """A trigger that still waits, and how many sightings it lacks."""
+    """A trigger that waits, and the number of occurrences that are missing."""
 
     def __init__(self, index: int, entry: When) -> None:
         self.index = index
@@ -34,7 +34,7 @@ class _Watch:
 
 
 class Injector:
-    """One run's plan: its times, its triggers, and how often each entry took effect."""
+    """The plan of a run: times, triggers, and number of effects of each entry."""
 
     def __init__(self, world: World, cluster: Operators, plan: Plan, draws: DrawSet = EXACT) -> None:
         self._draws = draws
@@ -43,13 +43,13 @@ class Injector:
         self.plan = plan
         self._ongoing = Ongoing(world, cluster, len(plan))
         self._cut: SplitRule | None = None
-        """What keeps those apart that stay away."""
+        """Rule that isolates the hosts that stay faulty."""
         self._on_send: list[_Watch] = []
         self._on_arrival: list[_Watch] = []
         self._on_note: list[_Watch] = []
 
     def arm(self) -> None:
-        """Put the plan on the agenda and begin to watch for its triggers."""
+        """Schedule the plan, and watch for its triggers."""
         for index, entry in enumerate(self.plan):
             if isinstance(entry, At):
                 self.world.at(entry.at_us + self._later_us(index), self._doing(index, entry.action))
@@ -65,27 +65,27 @@ class Injector:
             self.world.network.watch_arrivals = self._arrived
 
     def order(self, action: Action) -> Outcome:
-        """Do something that the plan did not say, now: it becomes the plan's last entry. None, or why not."""
-        self.plan = (*self.plan, At(self.world.now_us, action))
+        """Carry out an action now and append it to the plan; return None, or the reason of a refusal."""
+        self.plan = (*self.plan, At(at_us=self.world.now_us, action=action))
         self._ongoing.fired.append(0)
         return self._do(len(self.plan) - 1, action)
 
     def end(self, index: int) -> None:
-        """End what one entry of the plan began, if it still lasts."""
+        """End the fault of an entry, if it lasts."""
         self._ongoing.end(index)
 
     def rule_of(self, index: int) -> Rule | None:
-        """The network's rule that an entry of the plan installed, if it did."""
+        """Return the network rule that an entry installed, if any."""
         return self._ongoing.rules.get(index)
 
     def heal(self) -> None:
-        """End everything that lasts; stop watching; start what is to run."""
+        """End all faults, ignore further triggers, and start every broker."""
         self._on_send, self._on_arrival, self._on_note = [], [], []
         self._ongoing.end_all()
         self.cluster.revive()
 
     def heal_core(self, away: Sequence[str], how: str) -> None:
-        """As ``heal``, but these hosts stay away: down if they are down, otherwise as ``how`` says."""
+        """Heal all hosts except these, which stay down or fail as ``how`` says."""
         world = self.world
         self.cluster.keep_away(away)
         self.heal()
@@ -99,7 +99,7 @@ class Injector:
             self._cut_off(tuple(host.name for host in left))
 
     def recall(self, names: Sequence[str], away: Sequence[str]) -> None:
-        """These come back after all; ``away``: who does not."""
+        """Heal these hosts, too; those in ``away`` stay faulty."""
         world = self.world
         self.cluster.keep_away(away)
         if self._cut is not None:
@@ -109,32 +109,32 @@ class Injector:
             self.cluster.start(name)
 
     def _cut_off(self, names: tuple[str, ...]) -> None:
-        """Nobody else hears them; who was cut off and is not named is heard again."""
+        """Isolate exactly these hosts from all others."""
         before, self._cut = self._cut, SplitRule(names, (), one_way=False)
         self.world.network.install(self._cut)
         if before is not None:
             self.world.network.remove(before)
 
     def counts(self) -> list[int]:
-        """How often each entry of the plan took effect; 0 is a fault that never fired."""
+        """Return how often each entry of the plan took effect; 0 for a fault that never fired."""
         return self._ongoing.counts()
 
     def parts(self, index: int) -> tuple[int, int]:
-        """Of an entry of several parts (a rolling restart): how many are done, and how many there are; else (0, 0)."""
+        """Return (finished parts, parts) of an entry with parts, such as a rolling restart; else (0, 0)."""
         done, count = self._ongoing.parts.get(index, (0, 0))
         return done, count
 
     # --- triggers ----------------------------------------------------------------------------------------------
 
     def wants(self, kind: type) -> bool:
-        """Notes that some entry of the plan waits for, and those that tell of an entry's effect."""
+        """Whether a fact of this type may trigger an entry, or show its effect."""
         notes = {
             entry.trigger.note for entry in self.plan if isinstance(entry, When) and isinstance(entry.trigger, Noted)
         }
         return kind in (AnswerInjected, StoreFaultHit) or kind.__name__ in notes
 
     def see(self, seen: Seen) -> None:
-        """Look whether a note triggers something, or shows that an entry took effect."""
+        """Carry out the entries that a fact triggers, and count the effects that it shows."""
         fact = seen.fact
         if type(fact) is AnswerInjected:
             self._ongoing.count_injected(fact)
@@ -181,7 +181,7 @@ class Injector:
     # --- doing -------------------------------------------------------------------------------------------------
 
     def _later_us(self, index: int) -> int:
-        """How much later than the plan says: the line's own jitter, or that of all lines."""
+        """Return the drawn delay of an entry in us: from its own jitter, or from the draw for all entries."""
         draws, jitter_us = self._draws, self.plan[index].jitter_us
         if jitter_us:
             draws = DrawSet(draws.name, ((DrawName.PLAN_JITTER.value, f"uniform 0us {jitter_us}us"),))

@@ -1,4 +1,4 @@
-"""What a plan has begun: what lasts and how it ends, and how often each entry took effect."""
+"""Faults of a plan that last: how they end, and how often each entry took effect."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -18,35 +18,35 @@ End: TypeAlias = Callable[[], object]
 
 
 class Ongoing:
-    """``fired[i]`` counts what entry i of the plan did, but for rules of the network, which count themselves."""
+    """``fired[i]`` counts the effects of entry i of the plan, except for network rules, which count their own."""
 
     def __init__(self, world: World, cluster: Operators, entries: int) -> None:
         self.cluster = cluster
         self.world = world
         self.fired = [0] * entries
         self.rules: dict[int, Rule] = {}
-        """Entry -> the rule it installed."""
+        """Entry -> network rule that it installed."""
         self._armed: set[int] = set()
-        """Entries that only arm something: a note says when it takes effect."""
+        """Entries that arm a fault; a note shows when the fault takes effect."""
         self._injected: list[tuple[int, AnswerNext]] = []
-        """(entry, the error to answer) of what was not answered yet."""
+        """(entry, error to answer) of requests that have not come yet."""
         self.parts: dict[int, list[int]] = {}
-        """Entry of several parts -> [how many are done, how many there are]."""
+        """Entry with parts -> [finished parts, parts]."""
         self._endings: dict[int, tuple[str, End]] = {}
         self._put: dict[tuple[str, str], tuple[End, dict[int, End]]] = {}
-        """(kind of entries, what they change) -> how it was before them, and how each that lasts has it, in order."""
+        """(kind of entry, setting) -> (action that restores the setting, entry -> action that sets it, in order)."""
 
     def counts(self) -> list[int]:
-        """How often each entry of the plan took effect."""
+        """Return how often each entry of the plan took effect."""
         return [self.rules[index].hits if index in self.rules else count for index, count in enumerate(self.fired)]
 
     def count_done(self, index: int) -> None:
-        """An entry was carried out: it counts, unless its effect is still to be seen."""
+        """Count an entry that was carried out, unless a later note will show its effect."""
         if index not in self.rules and index not in self._armed:
             self.fired[index] += 1
 
     def count_injected(self, fact: AnswerInjected) -> None:
-        """An injected error was answered: it counts for the entry that asked for it."""
+        """Count an injected error for its entry, now that a server has answered with it."""
         for position, (index, command) in enumerate(self._injected):
             if command.api == fact.api and command.error == fact.error and means(command.sender, fact.sender):
                 self.fired[index] += 1
@@ -54,24 +54,24 @@ class Ongoing:
                 return
 
     def count_hit(self, fact: StoreFaultHit) -> None:
-        """A fault told to the store took effect."""
+        """Count a fault of the store that took effect."""
         if fact.number >= 0:
             self.fired[fact.number] += 1
 
     # --- beginning and ending ----------------------------------------------------------------------------------
 
     def lasts(self, index: int, kind: str, for_us: int, end: End) -> None:
-        """It ends after ``for_us`` (0 = when all is healed), by doing this."""
+        """Schedule the end of a fault after ``for_us`` (0: when all faults end)."""
         self._endings[index] = (kind, end)
         if for_us:
             self.world.at(self.world.now_us + for_us, lambda: self.end(index))
 
     def lasts_now(self, index: int) -> bool:
-        """Whether this entry of the plan took effect and has not ended."""
+        """Whether the fault of an entry lasts."""
         return index in self._endings
 
     def end(self, index: int) -> None:
-        """End what this entry began, if it still lasts."""
+        """End the fault of an entry, if it lasts."""
         ending = self._endings.pop(index, None)
         if ending is not None:
             kind, end = ending
@@ -79,7 +79,7 @@ class Ongoing:
             self.world.report(facts.FaultEnded(index=index, kind=kind))
 
     def end_all(self) -> None:
-        """End everything that lasts."""
+        """End all faults that last."""
         for index in list(self._endings):
             self.end(index)
 
@@ -98,13 +98,13 @@ class Ongoing:
         return end
 
     def install(self, index: int, kind: str, for_us: int, rule: Rule) -> None:
-        """A rule of the network that lasts; what it judges counts."""
+        """Install a network rule; its verdicts count as effects."""
         self.rules[index] = rule
         self.world.network.install(rule)
         self.lasts(index, kind, for_us, lambda: self.world.network.remove(rule))
 
     def inject(self, index: int, command: AnswerNext) -> None:
-        """Have a request answered with an error."""
+        """Let servers answer a request with an error."""
         self._armed.add(index)
         self._injected.append((index, command))
         self.cluster.tell_servers(command)
@@ -116,7 +116,7 @@ class Ongoing:
 
 
 class EntryStage:
-    """One entry of the plan while it is carried out; see ``emulator.plan.stage.Stage``."""
+    """An entry of the plan while it is carried out; see ``emulator.plan.stage.Stage``."""
 
     def __init__(self, ongoing: Ongoing, index: int, kind: str) -> None:
         self.world = ongoing.world
@@ -126,13 +126,13 @@ class EntryStage:
         self._kind = kind
 
     def host(self, name: str) -> Host | str:
-        """The host, or why there is none."""
+        """Return the host of a name or role, or the reason why there is none."""
         resolved = self.cluster.resolve(name)
         host = self.world.hosts.get(resolved) if resolved else None
         return host if host is not None else f"there is no {name} now"
 
     def take_down(self, name: str, how: Condition) -> Host | str:
-        """Take a host down that runs, or starts and has done nothing yet: it, or why not."""
+        """End a host that runs or is starting; return the host, or the reason of a refusal."""
         host = self.host(name)
         if isinstance(host, str):
             return host
@@ -143,41 +143,36 @@ class EntryStage:
         return host
 
     def lasts(self, for_us: int, end: End) -> None:
-        """See ``Ongoing``."""
         self._ongoing.lasts(self.index, self._kind, for_us, end)
 
     def puts(self, what: str, put: End, back: End) -> Callable[[], None]:
-        """See ``Stage``."""
         return self._ongoing.puts(self.index, self._kind, what, put, back)
 
     def install(self, for_us: int, rule: Rule) -> None:
-        """See ``Ongoing``."""
         self._ongoing.install(self.index, self._kind, for_us, rule)
 
     def end(self) -> None:
-        """It is over, if it still lasts."""
+        """End the fault of this entry, if it lasts."""
         self._ongoing.end(self.index)
 
     def inject(self, command: AnswerNext) -> None:
-        """See ``Ongoing``."""
         self._ongoing.inject(self.index, command)
 
     def tell_store(self, command: object) -> Outcome:
-        """See ``Ongoing``."""
         return self._ongoing.tell_store(self.index, command)
 
     def parts(self, count: int) -> None:
-        """It has so many parts (again, if it takes effect more than once)."""
+        """Set the number of parts of this effect."""
         self._ongoing.parts.setdefault(self.index, [0, 0])[1] += count
 
     def part_done(self) -> None:
-        """One of them took effect."""
+        """Count a finished part."""
         self._ongoing.parts[self.index][0] += 1
 
     def chance(self) -> Stream:
-        """This entry's own stream."""
+        """Return the random stream of this entry."""
         return self.world.choices.stream(f"fault {self.index}")
 
     def end_all(self) -> None:
-        """End everything that lasts."""
+        """End all faults that last."""
         self._ongoing.end_all()

@@ -1,8 +1,8 @@
-"""Orders to a run that is under way: entries of a plan that come from outside, checked as a scenario's are.
+"""Orders to a live run: actions from outside of the plan, with the same checks as those of a scenario.
 
-A line is an entry's plain form without a time, as JSON: ``{"do": "scale-down", "group": "app", "to": "80%"}``. It is
-answered ``{"done": what was done, "at_us": when, "hosts": whom it told or started}`` or ``{"error": why not}``; what is
-refused changes nothing.
+A line is an action as JSON without a time: ``{"do": "scale-down", "group": "app", "to": "80%"}``. The answer is
+``{"done": description, "at_us": time, "hosts": affected hosts}`` or ``{"error": reason}``. A refused order changes
+nothing.
 """
 
 import json
@@ -23,7 +23,7 @@ from kemu.protocol.notes.streams import InstanceLeaving
 
 
 class Orders:
-    """See the module. It also watches the run, to tell whom an order reached."""
+    """Carries out orders; it observes the run to find the affected hosts."""
 
     def __init__(self, scenario: Scenario, injector: Injector) -> None:
         self._scenario = scenario
@@ -31,16 +31,16 @@ class Orders:
         self._heard: list[str] = []
 
     def wants(self, kind: type) -> bool:
-        """Who was told to go or stay, and who came."""
+        """Whether a fact of this type names an affected host."""
         return kind is InstanceLeaving or kind is MemberHostAdded
 
     def see(self, seen: Seen) -> None:
-        """Take one fact."""
+        """Observe a fact."""
         fact = seen.fact
         self._heard.append(fact.instance if type(fact) is InstanceLeaving else fact.host)
 
     def take(self, line: bytes, answer: Callable[[bytes], None]) -> None:
-        """Do what a line says, now, between two turns; it is answered when those who were told have heard it."""
+        """Carry out an order between two turns; answer it once the affected hosts have received it."""
         try:
             text = self._do(line)
         except ScenarioError as error:
@@ -71,7 +71,7 @@ class Orders:
         return entry.action.words()
 
     def _with(self, row: Mapping[str, Any]) -> Scenario:
-        """The scenario as it would be had its plan said this, too; ``group`` is the only one if there is but one."""
+        """Return the scenario with this entry in its plan; ``group`` defaults to the only group."""
         for key in ("at", "when", "after", "jitter"):
             if key in row:
                 raise _refused(f'"{key}" is not for orders: they are carried out now')

@@ -1,4 +1,4 @@
-"""Which links between hosts an action of a plan hits: what checkers may excuse by it, and nothing else."""
+"""The links between hosts that an action of a plan disturbs. Checkers may excuse delays on these links only."""
 
 from kemu.emulator.plan.action import KINDS, Action
 from kemu.emulator.plan.actions.hosts import (
@@ -17,17 +17,17 @@ from kemu.protocol.names import STORE
 
 EVERY_LINK: tuple[Link, ...] = (("", ""),)
 MATERIAL_DRIFT_PPM = 10_000
-"""A clock that is wrong by less than a per cent moves no bound that a checker sets."""
+"""Smallest drift that counts as a disturbance: checkers' bounds allow for a clock error of one per cent."""
 _TOLD_BY_THE_HOST = (FailedLogDir, KillCoordinator, LoseDiskTail, Pause, Restart)
-"""A host that is down or paused is a fact of its own, and so is each replica in a log directory that failed."""
+"""Actions whose effects other facts report: hosts that are down or paused, replicas in failed log directories."""
 _OF_A_SESSION = (ExpiredSession, FrozenSession, LateWatches, LostStoreAnswer)
 _SIDES = ("side", "other")
 
 
 def links_hit(action: Action, cluster: Operators) -> tuple[Link, ...]:
-    """The links that a fault hits from now on; () when it hits none, or when facts about hosts tell it.
+    """Return the links that a fault disturbs; () if it disturbs none, or if facts about hosts report it.
 
-    A link ("c1", "") is every link of c1. Actions of operators and users hit none: they are work, not misfortune.
+    The link ("c1", "") stands for every link of c1. Actions of operators and users disturb no link.
     """
 
     def named(field: str) -> str:

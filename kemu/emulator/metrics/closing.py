@@ -1,13 +1,14 @@
-"""Hosts that were closed cleanly: how long that took, and what they could not finish (``HostClosed``).
+"""Hosts that were closed cleanly: the duration, and the work left undone (``HostClosed``).
 
-A broker hands on what it leads before it ends (controlled shutdown); what it still leads then has no leader until
-somebody notices. A member commits what it processed before it gives its partitions up; what it could not commit is
-processed again by whoever gets them. On ``calm`` closings take no time of their own and are not told.
+A broker transfers its leaderships before it ends (controlled shutdown). Partitions that it still leads have no leader
+until the controller notices. A member commits its processed records before it revokes their partitions; the next owner
+reprocesses the uncommitted ones. With the draws ``calm``, closing takes no time and no ``HostClosed`` is reported.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.facts import HostClosed, HostDown, Seen
 from kemu.emulator.metrics.figures import ClosingFigures
 from kemu.emulator.metrics.progress import Progress
@@ -15,45 +16,43 @@ from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import PartitionsRevoked
 
-CLOSED = "closed"
-
 
 class Closing:
-    """Feed it every fact it wants, after ``Progress``."""
+    """Takes the facts of ``on``, after ``Progress``."""
 
     def __init__(self, panel: Panel, progress: Progress) -> None:
         self._panel = panel
         self._progress = progress
         self._revoked: dict[str, dict[tuple[GroupId, TopicPartition], int]] = {}
-        """Host -> what its members gave up, and when."""
+        """Host -> the partitions that its members revoked, and the times."""
         self._still_led: dict[str, int] = {}
-        """Host -> partitions it led when its process ended."""
+        """Host -> number of partitions that it led when its process ended."""
         self.all: list[ClosingFigures] = []
-        """In the order they ended."""
+        """In the order in which the hosts ended."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
-            PartitionsRevoked: self._gave_up,
+            PartitionsRevoked: self._partitions_revoked,
             HostDown: self._down,
             HostClosed: self._closed,
         }
 
-    def _gave_up(self, seen: Seen, fact: PartitionsRevoked) -> None:
-        given = self._revoked.setdefault(host_of(seen.actor), {})
-        given.update({(fact.group, at): seen.at_us for at in fact.revoked})
+    def _partitions_revoked(self, seen: Seen, fact: PartitionsRevoked) -> None:
+        revoked = self._revoked.setdefault(host_of(seen.actor), {})
+        revoked.update({(fact.group, at): seen.at_us for at in fact.revoked})
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        if fact.how == CLOSED:
+        if fact.how == Condition.CLOSED.value:
             led = [at for at, state in self._panel.states.items() if broker_host(state.leader) == fact.host]
             self._still_led[fact.host] = len(led)
 
     def _closed(self, seen: Seen, fact: HostClosed) -> None:
         asked_us = seen.at_us - fact.took_us
-        given = self._revoked.pop(fact.host, {})
+        revoked = self._revoked.pop(fact.host, {})
         self.all.append(
             ClosingFigures(
                 host=fact.host,
                 ended_us=seen.at_us,
                 took_us=fact.took_us,
                 still_led=self._still_led.pop(fact.host, 0),
-                uncommitted=sum(self._progress.uncommitted(*of) for of, at_us in given.items() if at_us >= asked_us),
+                uncommitted=sum(self._progress.uncommitted(*of) for of, at_us in revoked.items() if at_us >= asked_us),
             )
         )

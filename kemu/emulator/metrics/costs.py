@@ -1,25 +1,26 @@
-"""What the events of a run cost its groups, as figures that protocols and assignors can be compared by.
+"""The figures of a run, declared once each, and the episodes that some of them count.
 
-An observer beside the metrics. All times are microseconds of the world's clock; figures are sums over the groups where
-``FIGURES`` says nothing else.
+All times are microseconds of the world's clock. A figure is a sum over the groups unless its meaning says otherwise. A
+figure that counts facts of its own is declared beside its counter (``emulator.metrics.figure.FactCounter``).
 
-*Episode*: from an event from outside (a fault or an operator's action, a member's host that starts, goes down, pauses
-or resumes, a topic that grows) to the first instant of *balance* that is not followed by another rebalance before the
-next event. Events that come before that belong to the same episode. A group is balanced when it is Stable, every
-partition of its topics is owned, and no running member owns two more than another; or no member runs. What a group
-needs to form at first is no episode. A member that closes gives its partitions up before its host goes down: that event
-begins when it gives them up, and balance that lasted until then ended the episode before. A Streams application has
-its own: ``emulator.metrics.task_moves``.
+*Episode*: the time from an external event to lasting balance. External events are faults, operators' actions, growing
+topics, and hosts of members that start, go down, pause or resume. Balance lasts if no rebalance follows before the next
+event. Events that occur before lasting balance belong to the same episode. The first formation of a group is no
+episode.
 
-All other figures are those of ``emulator.metrics.metrics``.
+*Balance*: a group is Stable, every partition of its topics is owned, and no running member owns two more partitions
+than another. A group without running members is balanced too. A member that closes revokes its partitions before its
+host goes down: the event begins with the revocation, and balance until then ended the previous episode. Streams
+applications have episodes of their own (``emulator.metrics.task_moves``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 from attrs import frozen
 
+from kemu.actors.coordinator.state import GroupState
+from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.facts import (
     FaultApplied,
     FaultEnded,
@@ -33,13 +34,15 @@ from kemu.emulator.facts import (
     Seen,
     TopicGrown,
 )
+from kemu.emulator.metrics.figure import Better, Overall, Unit, Value, figure, values_of
 from kemu.emulator.metrics.figures import (
+    Applications,
+    DelayFigures,
     Figures,
-    leaderless_us,
-    longest_lag_us,
-    peak_extra,
-    streams_sums,
-    under_replicated_us,
+    FreshnessFigures,
+    ReassignmentFigures,
+    RecordFigures,
+    ReplicationFigures,
 )
 from kemu.emulator.watching.panel import Panel
 from kemu.protocol.names import ActorName, host_of
@@ -54,175 +57,16 @@ from kemu.protocol.notes.groups import (
 )
 from kemu.protocol.topic_pattern import TopicPattern
 
-STABLE = "Stable"
-CLOSED = "closed"
-"""``HostDown.how`` of a host that ended by itself."""
-
 
 @frozen
-class Bill:
-    """The figures of one run, as ``FIGURES`` defines them; times in microseconds, None where there is none."""
+class Episodes:
+    """The sums over episodes that ``Costs`` counts."""
 
-    rebalances: int
-    moved: int
-    downtime_sum: int
-    downtime_max: int
-    service_lost: int
-    service_lost_max: float
-    stopped: int
-    to_balance: int
-    delay_p50: int | None
-    delay_p99: int | None
-    delay_max: int | None
-    lag_max: int
-    newest_age: int
-    newest_age_max: int
-    fresh_after: int
-    gap: int
-    reorder_max: int
-    reprocessed: int
-    lost: int
-    expected_losses: int
-    leaderless: int
+    generations: int
+    """Join phases that completed after their group had formed."""
+    longest_us: int
+    """The longest time from an event to balance; the rest of the run if balance never came."""
     unfinished: int
-    reassigning: int | None
-    moved_bytes: int | None
-    peak_extra: int | None
-    most_replicas: int | None
-    isr_changes: int | None
-    under_replicated: int | None
-    task_downtime: int | None
-    task_downtime_max: int | None
-    task_detect: int | None
-    task_barrier: int | None
-    task_restore: int | None
-    task_pause: int | None
-    task_learning: int | None
-    task_idle_ready: int | None
-    task_imbalance: int | None
-    join_wait: int | None
-    join_wait_max: int | None
-    tasks_moved: int | None
-    tasks_least: int | None
-    read_bytes: int | None
-    read_in_vain: int | None
-    rebalances_joined: int | None
-    rebalances_gone: int | None
-    rebalances_ready: int | None
-    rebalances_leaving: int | None
-    rebalances_follow_up: int | None
-    rebalances_probing: int | None
-    rebalances_other: int | None
-    rebalances_empty: int | None
-
-
-class Unit(StrEnum):
-    """What a figure counts."""
-
-    SECONDS = "s"
-    """Kept in microseconds."""
-    PARTITION_SECONDS = "partition-s"
-    """Seconds summed over partitions; kept in microseconds."""
-    TASK_SECONDS = "task-s"
-    """Seconds summed over tasks; kept in microseconds."""
-    MEMBER_SECONDS = "member-s"
-    """Seconds summed over members of a group; kept in microseconds."""
-    PERCENT = "%"
-    MEGABYTES = "MB"
-    """Kept in bytes."""
-    MEGABYTES_PER_S = "MB/s"
-    """Kept in bytes per second."""
-    COUNT = ""
-
-
-@frozen
-class FigureKind:
-    """A figure of a ``Bill``: its unit, and what it is in a line."""
-
-    unit: Unit
-    meaning: str
-
-
-FIGURES: Mapping[str, FigureKind] = {
-    "rebalances": FigureKind(Unit.COUNT, "generations begun, follow-ups included, once the group had formed"),
-    "moved": FigureKind(Unit.COUNT, "partitions whose assignment went to another member"),
-    "downtime_sum": FigureKind(
-        Unit.PARTITION_SECONDS, "partitions without service: last record processed before to first after, summed"
-    ),
-    "downtime_max": FigureKind(Unit.SECONDS, "the same, of the partition that was down longest"),
-    "service_lost": FigureKind(
-        Unit.SECONDS, "share of partitions without service, over time: 1 s is all of them for a second"
-    ),
-    "service_lost_max": FigureKind(Unit.PERCENT, "the largest such share at any moment"),
-    "stopped": FigureKind(Unit.SECONDS, "time in which it was 100 %: no partition of the group had service"),
-    "to_balance": FigureKind(
-        Unit.SECONDS, "longest time from an event to Stable, everything owned, loads within 1 (Streams: in their band)"
-    ),
-    "delay_p50": FigureKind(Unit.SECONDS, "from append to processed, the median over all records"),
-    "delay_p99": FigureKind(Unit.SECONDS, "the same, 99 % of the records took no longer"),
-    "delay_max": FigureKind(Unit.SECONDS, "the same, of the record that took longest"),
-    "lag_max": FigureKind(Unit.SECONDS, "age of the oldest record that waited, at its worst on any partition"),
-    "newest_age": FigureKind(
-        Unit.SECONDS, "age of the newest processed record while a newer one waits, mean over time"
-    ),
-    "newest_age_max": FigureKind(Unit.SECONDS, "the same, at its worst on any partition"),
-    "fresh_after": FigureKind(
-        Unit.SECONDS, "longest time from a member's coming where records wait until something newer is processed"
-    ),
-    "gap": FigureKind(Unit.SECONDS, "longest time from there until all that had waited was processed"),
-    "reorder_max": FigureKind(Unit.COUNT, "most offsets by which a record came after a higher one, the first time"),
-    "reprocessed": FigureKind(Unit.COUNT, "records processed once more, each time"),
-    "lost": FigureKind(Unit.COUNT, "records committed and never processed, or acknowledged and in no log"),
-    "expected_losses": FigureKind(
-        Unit.COUNT, "records gone as Kafka's own rules allow (acks, unclean elections, flushes)"
-    ),
-    "leaderless": FigureKind(Unit.PARTITION_SECONDS, "partitions without a leader (clusters with replication), summed"),
-    "unfinished": FigureKind(Unit.COUNT, "events after which balance never came"),
-    "reassigning": FigureKind(Unit.SECONDS, "from the first reassignment's begin to the last one's end"),
-    "moved_bytes": FigureKind(Unit.MEGABYTES, "copied by replicas that were being added, until they were in sync"),
-    "peak_extra": FigureKind(
-        Unit.MEGABYTES_PER_S, "of these bytes, what the busiest broker received and sent in its worst second"
-    ),
-    "most_replicas": FigureKind(Unit.COUNT, "the most replicas any partition had at a time while it moved"),
-    "isr_changes": FigureKind(Unit.COUNT, "changes of the ISRs of partitions that were on their way"),
-    "under_replicated": FigureKind(
-        Unit.PARTITION_SECONDS, "partitions with fewer in-sync replicas than they are to have, summed"
-    ),
-    "task_downtime": FigureKind(Unit.TASK_SECONDS, "Streams tasks that nobody could process, summed; in four parts:"),
-    "task_downtime_max": FigureKind(Unit.SECONDS, "the same, of the task that was down longest"),
-    "task_detect": FigureKind(Unit.TASK_SECONDS, "until the group prepared for a rebalance"),
-    "task_barrier": FigureKind(Unit.TASK_SECONDS, "from there until the new owner was told"),
-    "task_restore": FigureKind(Unit.TASK_SECONDS, "from there until it ran"),
-    "task_pause": FigureKind(Unit.TASK_SECONDS, "given up for a rebalance, and got back"),
-    "task_learning": FigureKind(Unit.TASK_SECONDS, "tasks that learners and warm-ups restore beside their owners"),
-    "task_idle_ready": FigureKind(Unit.TASK_SECONDS, "of that, learners that are ready and have not got their task"),
-    "task_imbalance": FigureKind(Unit.TASK_SECONDS, "tasks by which the worst instance is off its share, over time"),
-    "join_wait": FigureKind(Unit.MEMBER_SECONDS, "threads that wait for the others to join, summed"),
-    "join_wait_max": FigureKind(Unit.SECONDS, "the same, of the thread that waited longest in all"),
-    "tasks_moved": FigureKind(Unit.COUNT, "tasks that went from one living instance to another"),
-    "tasks_least": FigureKind(Unit.COUNT, "how many had to, for loads that are even"),
-    "read_bytes": FigureKind(Unit.MEGABYTES, "read of changelogs, by owners, learners, warm-ups and standbys"),
-    "read_in_vain": FigureKind(Unit.MEGABYTES, "of it, by copies that were of no use, or though another copy had it"),
-    "rebalances_joined": FigureKind(Unit.COUNT, "generations of Streams groups by reason: a new member"),
-    "rebalances_gone": FigureKind(Unit.COUNT, "... a member left or its session expired"),
-    "rebalances_ready": FigureKind(Unit.COUNT, "... a learner has caught up"),
-    "rebalances_leaving": FigureKind(Unit.COUNT, "... an instance is to leave or stay, or its time is over"),
-    "rebalances_follow_up": FigureKind(Unit.COUNT, "... a member gave up what others are to get"),
-    "rebalances_probing": FigureKind(Unit.COUNT, "... a look at warm-ups"),
-    "rebalances_other": FigureKind(Unit.COUNT, "... anything else"),
-    "rebalances_empty": FigureKind(Unit.COUNT, "of all these, those that changed no task's place"),
-}
-"""Every figure of a ``Bill``, in the order of columns."""
-
-OF_REASSIGNMENTS = ("reassigning", "moved_bytes", "peak_extra", "most_replicas", "isr_changes", "under_replicated")
-"""Those that only a run with reassignments has; None without."""
-OF_STREAMS = tuple(FIGURES)[tuple(FIGURES).index("task_downtime") :]
-"""Those that only a run with Streams applications has; None without."""
-OF_SOME = (*OF_REASSIGNMENTS, *OF_STREAMS)
-"""Those that not every run has."""
-_OF_TIME = (Unit.SECONDS, Unit.PARTITION_SECONDS, Unit.TASK_SECONDS, Unit.MEMBER_SECONDS)
-TIMES = tuple(name for name, kind in FIGURES.items() if kind.unit in _OF_TIME)
-"""Those that are kept in microseconds and shown in seconds."""
 
 
 class _Group:
@@ -230,22 +74,23 @@ class _Group:
         self.topics = topics
         self.formed = False
         self.rounds = 0
-        """Join phases completed since it had formed."""
+        """Join phases that completed after the group had formed."""
         self.began_us = -1
-        """When the running episode began; -1 between two."""
+        """Start of the current episode; -1 between two."""
         self.balanced_us = -1
-        """Since when it has been balanced; -1 while it is not."""
-        self.given_up: tuple[ActorName, int, int] | None = None
-        """Whose revocation ended the last balance, since when that had lasted, and when it ended."""
+        """Start of the current balance; -1 without balance."""
+        self.last_revocation: tuple[ActorName, int, int] | None = None
+        """The last revocation that ended a balance: its member, the start of that balance, and its end."""
         self.longest_us = 0
         self.unfinished = 0
         self.served = False
 
 
 class Costs:
-    """Feed it every fact in order, each after its panel, then ``finish``, then ask for the ``bill``.
+    """Observe the episodes of groups: show it every fact in order, each after its panel, then ``finish``, then
+    ``bill``.
 
-    ``topics``: by group, the topics it is subscribed to, or their pattern.
+    ``topics``: the subscribed topics of each group, or their pattern.
     """
 
     def __init__(self, panel: Panel, topics: Mapping[str, Sequence[str] | TopicPattern]) -> None:
@@ -273,7 +118,7 @@ class Costs:
         }
 
     def wants(self, kind: type) -> bool:
-        """Facts that some figure needs."""
+        """Whether the episodes depend on facts of this type."""
         return kind in self._on
 
     def see(self, seen: Seen) -> None:
@@ -283,7 +128,7 @@ class Costs:
             handler(seen, seen.fact)
 
     def finish(self, at_us: int) -> None:
-        """The run is over at this time."""
+        """End the run at this time."""
         assert not self._finished, "a run ends once"
         self._finished = True
         for group in self._groups.values():
@@ -292,43 +137,18 @@ class Costs:
                 group.unfinished += 1
                 group.longest_us = max(group.longest_us, at_us - group.began_us)
 
-    def bill(self, figures: Figures) -> Bill:
-        """The figures of costs, with those of the run's metrics."""
-        services, moves, streams = figures.service.values(), figures.reassignment, figures.streams.values()
-        groups = [group for name, group in self._groups.items() if name not in figures.streams]
-        return Bill(
-            rebalances=sum(group.rounds for group in self._groups.values()),
-            moved=sum(rebalance.moved for rebalance in figures.rebalances),
-            downtime_sum=sum(figures.downtime_us.values()),
-            downtime_max=max(figures.downtime_us.values(), default=0),
-            service_lost=sum(service.lost_us for service in services),
-            service_lost_max=max((service.lost_max_percent for service in services), default=0.0),
-            stopped=sum(service.stopped_us for service in services),
-            to_balance=max(
-                (*(group.longest_us for group in groups), *(each.to_balance_us for each in streams)), default=0
-            ),
-            delay_p50=figures.delay.p50_us,
-            delay_p99=figures.delay.p99_us,
-            delay_max=figures.delay.max_us,
-            lag_max=longest_lag_us(figures),
-            newest_age=figures.freshness.newest_age_mean_us,
-            newest_age_max=figures.freshness.newest_age_max_us,
-            fresh_after=figures.freshness.fresh_after_max_us,
-            gap=figures.freshness.gap_max_us,
-            reorder_max=figures.freshness.reorder_max,
-            reprocessed=figures.reprocessed,
-            lost=figures.lost,
-            expected_losses=figures.expected_losses,
-            leaderless=leaderless_us(figures),
-            unfinished=sum(group.unfinished for group in groups) + sum(each.unfinished for each in streams),
-            reassigning=moves.took_us if moves is not None else None,
-            moved_bytes=moves.moved_bytes if moves is not None else None,
-            peak_extra=peak_extra(figures),
-            most_replicas=moves.most_replicas if moves is not None else None,
-            isr_changes=moves.isr_changes if moves is not None else None,
-            under_replicated=under_replicated_us(figures) if moves is not None else None,
-            **_streams_figures(figures),
+    def bill(self, figures: Figures) -> dict[str, Value]:
+        """Every figure by name: those of the run's metrics, and those of episodes."""
+        streams = figures.streams
+        groups = [group for name, group in self._groups.items() if name not in streams]
+        longest_us = [group.longest_us for group in groups] + [each.to_balance_us for each in streams.values()]
+        unfinished = [group.unfinished for group in groups] + [each.unfinished for each in streams.values()]
+        episodes = Episodes(
+            generations=sum(group.rounds for group in self._groups.values()),
+            longest_us=max(longest_us, default=0),
+            unfinished=sum(unfinished),
         )
+        return {**values_of({Episodes: episodes}), **figures.values}
 
     # --- events ------------------------------------------------------------------------------------------------
 
@@ -341,10 +161,14 @@ class Costs:
         self._look(seen, fact)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        if fact.how == CLOSED:
+        if fact.how == Condition.CLOSED.value:
             for group in self._groups.values():
-                if group.balanced_us < 0 and group.given_up is not None and host_of(group.given_up[0]) == fact.host:
-                    _, group.balanced_us, ended_us = group.given_up
+                if (
+                    group.balanced_us < 0
+                    and group.last_revocation is not None
+                    and host_of(group.last_revocation[0]) == fact.host
+                ):
+                    _, group.balanced_us, ended_us = group.last_revocation
                     self._end_episode(group)
                     group.began_us = ended_us if group.began_us < 0 else group.began_us
         self._event(seen, fact)
@@ -354,7 +178,7 @@ class Costs:
         balanced_us = -1 if group is None else group.balanced_us
         self._look(seen, fact)
         if group is not None and balanced_us >= 0 > group.balanced_us:
-            group.given_up = (seen.actor, balanced_us, seen.at_us)
+            group.last_revocation = (seen.actor, balanced_us, seen.at_us)
 
     def _completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         group = self._groups.get(fact.group)
@@ -378,15 +202,15 @@ class Costs:
             topics = topics.among(self._panel.topics_there())
         wanted = sum(self._panel.topics.get(topic, 0) for topic in topics)
         watched = self._panel.groups.get(name)
-        stable = watched is not None and watched.state == STABLE
+        stable = watched is not None and watched.state == GroupState.STABLE.value
         balanced = stable and bool(loads) and sum(loads) == wanted and max(loads) - min(loads) <= 1
         if not balanced and running:
             group.balanced_us = -1
         elif group.balanced_us < 0:
-            group.balanced_us, group.given_up = at_us, None
+            group.balanced_us, group.last_revocation = at_us, None
 
     def _end_episode(self, group: _Group) -> None:
-        """The next event comes: if there was balance, the episode ended when that began."""
+        """End the episode at the start of the current balance, if there is one."""
         if group.began_us < 0 or group.balanced_us < 0:
             return
         if group.formed:
@@ -395,7 +219,172 @@ class Costs:
         group.began_us = -1
 
 
-def _streams_figures(figures: Figures) -> dict[str, int | None]:
-    """Those of ``OF_STREAMS``, over all applications."""
-    told = streams_sums(figures)
-    return dict.fromkeys(OF_STREAMS) if told is None else {name: told[name] for name in OF_STREAMS}
+def parts_of(figures: Figures) -> dict[type, Any]:
+    """The sources of a run's figures, by class; None for a part that the run lacks."""
+    return {
+        Figures: figures,
+        DelayFigures: figures.delay,
+        FreshnessFigures: figures.freshness,
+        RecordFigures: figures.records,
+        ReplicationFigures: figures.replication,
+        ReassignmentFigures: figures.reassignment,
+        Applications: Applications(tuple(figures.streams.values())) if figures.streams else None,
+    }
+
+
+def _last_first_stable_us(figures: Figures) -> int | None:
+    stable = [group.first_stable_us for group in figures.groups.values()]
+    known = [us for us in stable if us is not None]
+    return max(known, default=None) if len(known) == len(stable) else None
+
+
+_SECONDS, _PARTITION_SECONDS, _TASK_SECONDS = Unit.SECONDS, Unit.PARTITION_SECONDS, Unit.TASK_SECONDS
+
+# fmt: off
+# --- rebalances and balance ----------------------------------------------------------------------------------------
+figure("rebalances", Unit.COUNT, "generations that began after the group had formed, follow-ups included",
+       lambda episodes: episodes.generations, of=Episodes, column="")
+figure("to_balance", _SECONDS, "longest time from an event to balance", lambda episodes: episodes.longest_us,
+       of=Episodes, column="",
+       how="A group is balanced when it is Stable, every partition is owned, and loads differ by at most 1. A Streams"
+       " application is balanced when the loads of its instances are within their band.")
+figure("unfinished", Unit.COUNT, "events after which balance never came", lambda episodes: episodes.unfinished,
+       of=Episodes, column="")
+figure("rebalances_in_all", Unit.COUNT, "rebalances, each counted once with its follow-ups",
+       lambda figures: len(figures.rebalances), of=Figures, column="rebalances")
+figure("first_stable", _SECONDS, "time until the last group was first Stable", _last_first_stable_us, of=Figures)
+figure("moved", Unit.COUNT, "partitions whose assignment went to another member",
+       lambda figures: sum(rebalance.moved for rebalance in figures.rebalances), of=Figures)
+# --- service -------------------------------------------------------------------------------------------------------
+figure("downtime_sum", _PARTITION_SECONDS, "time without service, summed over partitions",
+       lambda figures: sum(figures.downtime_us.values()), of=Figures, column="downtime_us",
+       how="The downtime of a partition begins with the last record processed before an interruption. It ends with the"
+       " first record processed after.")
+figure("downtime_max", _SECONDS, "time without service of the worst partition",
+       lambda figures: max(figures.downtime_us.values(), default=0), of=Figures)
+figure("service_lost", _SECONDS, "share of partitions without service, integrated over time",
+       lambda figures: sum(service.lost_us for service in figures.service.values()), of=Figures,
+       how="1 s stands for all partitions of a group without service for one second.")
+figure("service_lost_max", Unit.PERCENT, "largest share of partitions without service at any moment",
+       lambda figures: max((service.lost_max_percent for service in figures.service.values()), default=0.0),
+       of=Figures, column="service_lost_max_percent")
+figure("stopped", _SECONDS, "time in which no partition of a group had service",
+       lambda figures: sum(service.stopped_us for service in figures.service.values()), of=Figures,
+       column="stop_the_world_us")
+# --- delay, lag, freshness, order ----------------------------------------------------------------------------------
+figure("delay_p50", _SECONDS, "median time from append to processed, over all records", lambda delay: delay.p50_us,
+       of=DelayFigures)
+figure("delay_p99", _SECONDS, "99th percentile of the time from append to processed", lambda delay: delay.p99_us,
+       of=DelayFigures)
+figure("delay_max", _SECONDS, "longest time from append to processed", lambda delay: delay.max_us, of=DelayFigures,
+       overall=Overall.MAX)
+figure("lag_max", _SECONDS, "greatest age of the oldest waiting record, of any partition",
+       lambda figures: max((row.max_lag_us for row in figures.lag), default=0), of=Figures, overall=Overall.MAX)
+figure("max_lag", Unit.COUNT, "most records between the committed offset and the log end, of any partition",
+       lambda figures: max((row.max_lag for row in figures.lag), default=0), of=Figures)
+figure("newest_age", _SECONDS, "mean age of the newest processed record while a newer one waits",
+       lambda fresh: fresh.newest_age_mean_us, of=FreshnessFigures, column="newest_age_mean_us")
+figure("newest_age_max", _SECONDS, "greatest age of the newest processed record while a newer one waits",
+       lambda fresh: fresh.newest_age_max_us, of=FreshnessFigures)
+figure("fresh_after", _SECONDS, "longest time from a member's arrival until a newer record was processed",
+       lambda fresh: fresh.fresh_after_max_us, of=FreshnessFigures, column="fresh_after_max_us",
+       how="Counted where records wait on a partition when the member takes its position.")
+figure("gap", _SECONDS, "longest time from a member's arrival until all waiting records were processed",
+       lambda fresh: fresh.gap_max_us, of=FreshnessFigures, column="gap_max_us")
+figure("reordered", Unit.COUNT, "records processed for the first time after a record with a higher offset",
+       lambda fresh: fresh.reordered, of=FreshnessFigures)
+figure("reorder_max", Unit.COUNT, "most offsets between a reordered record and the highest one processed before",
+       lambda fresh: fresh.reorder_max, of=FreshnessFigures)
+# --- records -------------------------------------------------------------------------------------------------------
+figure("reprocessed", Unit.COUNT, "repeated processings of records", lambda figures: figures.reprocessed, of=Figures,
+       how="A record that a group processes three times counts twice.")
+figure("lost", Unit.COUNT, "records committed and never processed, or acknowledged and in no log",
+       lambda figures: figures.lost, of=Figures, overall=Overall.SUM)
+figure("acknowledged_lost", Unit.COUNT, "acknowledged records that are in no log",
+       lambda figures: figures.acknowledged_lost, of=Figures)
+figure("expected_losses", Unit.COUNT, "records lost as Kafka's rules allow (acks, unclean elections, flushes)",
+       lambda figures: figures.expected_losses, of=Figures, overall=Overall.SUM)
+figure("skipped", Unit.COUNT, "records that a seek, a reset or an operator's commit skipped",
+       lambda figures: figures.skipped, of=Figures)
+figure("zombie_records", Unit.COUNT, "records processed by a member that had lost the partition",
+       lambda figures: figures.zombie_records, of=Figures)
+figure("appended", Unit.COUNT, "records appended to the logs of topics", lambda records: records.appended,
+       of=RecordFigures, better=Better.NEITHER)
+figure("acknowledged", Unit.COUNT, "records that brokers acknowledged", lambda records: records.acknowledged,
+       of=RecordFigures, better=Better.HIGHER)
+figure("failed_records", Unit.COUNT, "records that producers gave up", lambda records: records.failed,
+       of=RecordFigures, overall=None, column="failed")
+figure("processed", Unit.COUNT, "records that groups processed, repetitions included",
+       lambda records: records.processed, of=RecordFigures, better=Better.NEITHER)
+# --- replication ---------------------------------------------------------------------------------------------------
+figure("leader_changes", Unit.COUNT, "changes of partition leaders", lambda replicas: replicas.leader_changes,
+       of=ReplicationFigures)
+figure("leaderless", _PARTITION_SECONDS, "time without a leader, summed over partitions",
+       lambda replicas: sum(replicas.leaderless_us.values()), of=ReplicationFigures)
+figure("under_replicated", _PARTITION_SECONDS, "time with fewer in-sync than assigned replicas, summed over partitions",
+       lambda replicas: sum(replicas.under_replicated_us.values()), of=ReplicationFigures)
+figure("under_min_isr", _PARTITION_SECONDS, "time with an ISR below min.insync.replicas, summed over partitions",
+       lambda replicas: sum(replicas.under_min_isr_us.values()), of=ReplicationFigures)
+# --- reassignments -------------------------------------------------------------------------------------------------
+figure("reassigning", _SECONDS, "time from the start of the first reassignment to the end of the last",
+       lambda moves: moves.took_us, of=ReassignmentFigures)
+figure("reassignment_steps", Unit.COUNT, "steps of all reassignments", lambda moves: len(moves.steps),
+       of=ReassignmentFigures)
+figure("moved_bytes", Unit.MEGABYTES, "data copied by replicas that were being added, until they were in sync",
+       lambda moves: moves.moved_bytes, of=ReassignmentFigures)
+figure("peak_extra", Unit.MEGABYTES_PER_S, "reassignment traffic of the busiest broker in its worst second",
+       lambda moves: max(moves.peak_extra_bytes_per_s.values(), default=0), of=ReassignmentFigures,
+       column="peak_extra_bytes_per_s")
+figure("most_replicas", Unit.COUNT, "most replicas of any partition during its reassignment",
+       lambda moves: moves.most_replicas, of=ReassignmentFigures)
+figure("isr_changes", Unit.COUNT, "changes of the ISRs of partitions during their reassignment",
+       lambda moves: moves.isr_changes, of=ReassignmentFigures)
+# --- Streams applications ------------------------------------------------------------------------------------------
+figure("task_downtime", _TASK_SECONDS, "time in which no instance could process a task, summed over tasks",
+       lambda apps: apps.total(lambda app: sum(app.downtime_us.values())), of=Applications,
+       how="The sum of task_detect, task_barrier, task_restore and task_pause.")
+figure("task_downtime_max", _SECONDS, "time in which no instance could process the worst task",
+       lambda apps: max(app.downtime_max_us for app in apps.all), of=Applications)
+figure("task_detect", _TASK_SECONDS, "part of task_downtime until the group prepared for a rebalance",
+       lambda apps: apps.total(lambda app: app.detect_us), of=Applications)
+figure("task_barrier", _TASK_SECONDS, "part of task_downtime from there until the new owner had its assignment",
+       lambda apps: apps.total(lambda app: app.barrier_us), of=Applications)
+figure("task_restore", _TASK_SECONDS, "part of task_downtime from there until the task ran",
+       lambda apps: apps.total(lambda app: app.restore_us), of=Applications)
+figure("task_pause", _TASK_SECONDS, "part of task_downtime of tasks that returned to their owner after a rebalance",
+       lambda apps: apps.total(lambda app: app.pause_us), of=Applications)
+figure("task_learning", _TASK_SECONDS, "time in which learners and warm-ups restored a task beside its owner",
+       lambda apps: apps.total(lambda app: app.learner_us), of=Applications)
+figure("task_idle_ready", _TASK_SECONDS, "part of task_learning in which a learner was ready and waited for its task",
+       lambda apps: apps.total(lambda app: app.idle_ready_us), of=Applications)
+figure("task_imbalance", _TASK_SECONDS, "tasks between the load of the worst instance and its share, over time",
+       lambda apps: apps.total(lambda app: app.imbalance_us), of=Applications)
+figure("join_wait", Unit.MEMBER_SECONDS, "time in which threads waited for other members to join, summed over threads",
+       lambda apps: apps.total(lambda app: sum(app.join_waits_us.values())), of=Applications)
+figure("join_wait_max", _SECONDS, "time in which the worst thread waited for other members to join",
+       lambda apps: max((us for app in apps.all for us in app.join_waits_us.values()), default=0), of=Applications)
+figure("tasks_moved", Unit.COUNT, "tasks that went from one living instance to another",
+       lambda apps: apps.total(lambda app: app.moved), of=Applications)
+figure("tasks_least", Unit.COUNT, "fewest moves of tasks that make loads even",
+       lambda apps: apps.total(lambda app: app.min_moves), of=Applications, better=Better.NEITHER)
+figure("read_bytes", Unit.MEGABYTES, "data read from changelogs by owners, learners, warm-ups and standbys",
+       lambda apps: apps.total(lambda app: sum(app.read_bytes.values())), of=Applications)
+figure("read_in_vain", Unit.MEGABYTES, "part of read_bytes for copies that were never used, or that another copy had",
+       lambda apps: apps.total(lambda app: app.wasted_bytes), of=Applications, column="read_in_vain_bytes")
+figure("rebalances_joined", Unit.COUNT, "generations of Streams groups that began for a new member",
+       lambda apps: apps.generations("joined"), of=Applications, better=Better.NEITHER)
+figure("rebalances_gone", Unit.COUNT, "generations after a member left or its session expired",
+       lambda apps: apps.generations("gone"), of=Applications, better=Better.NEITHER)
+figure("rebalances_ready", Unit.COUNT, "generations after a learner had caught up",
+       lambda apps: apps.generations("ready"), of=Applications, better=Better.NEITHER)
+figure("rebalances_leaving", Unit.COUNT, "generations for an instance that leaves or stays, or whose time is over",
+       lambda apps: apps.generations("leaving", "expired"), of=Applications, better=Better.NEITHER)
+figure("rebalances_follow_up", Unit.COUNT, "generations after a member revoked partitions for other members",
+       lambda apps: apps.generations("follow-up"), of=Applications, better=Better.NEITHER)
+figure("rebalances_probing", Unit.COUNT, "generations for KIP-441's probing rebalances",
+       lambda apps: apps.generations("probing"), of=Applications, better=Better.NEITHER)
+figure("rebalances_other", Unit.COUNT, "generations of Streams groups for any other reason",
+       lambda apps: apps.generations("other"), of=Applications, better=Better.NEITHER)
+figure("rebalances_empty", Unit.COUNT, "generations of Streams groups that moved no task",
+       lambda apps: apps.total(lambda app: app.empty_rebalances), of=Applications)
+# fmt: on

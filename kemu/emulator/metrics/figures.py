@@ -1,13 +1,13 @@
-"""A run's figures as typed values; ``plain`` is their one form as data. What each means is said where it is counted.
+"""A run's figures as typed values; ``plain`` gives them as JSON data. The modules that count them define them.
 
 All times are microseconds of the world's clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attr
-from attrs import frozen
+from attrs import field, frozen
 
 from kemu.emulator.watching.interruptions import Piece
 
@@ -18,22 +18,22 @@ class RebalanceFigures:
 
     group: str
     generation: int
-    """The last one."""
+    """The last generation of the rebalance."""
     reason: str
     started_us: int
     ended_us: int | None
-    """None: not over when the run was."""
+    """None: the rebalance had not ended at the end of the run."""
     members: int
     rounds: int
     """Join phases."""
     moved: int
-    """Partitions that went to another client."""
+    """Partitions assigned to another client than before."""
     stop_the_world_us: int
-    """Since it began and before the next one did: without any partition served."""
+    """Time without any served partition, between the start of this rebalance and the start of the next."""
 
     @property
     def took_us(self) -> int:
-        """From its beginning to its end; 0 if it is not over."""
+        """The duration in us; 0 if the rebalance has not ended."""
         return 0 if self.ended_us is None else self.ended_us - self.started_us
 
 
@@ -45,34 +45,35 @@ class DowntimeFigures:
     topic: str
     partition: int
     member: str
-    """Who had served it last."""
+    """The member that served the partition before."""
     cause: str
     from_us: int
     until_us: int
     pieces: tuple[Piece, ...]
-    """What it waited for, one after the other; they add up to it (``emulator.watching.interruptions``)."""
+    """The consecutive reasons for the wait; their durations add up to the interval
+    (``emulator.watching.interruptions``)."""
 
 
 @frozen
 class ServiceFigures:
-    """What a group's users missed, all partitions weighing the same (``emulator.metrics.service``)."""
+    """The service that a group's users missed; all partitions weigh the same (``emulator.metrics.service``)."""
 
     partitions: int
-    """Those that were ever served."""
+    """Number of partitions that were ever served."""
     lost_us: int
-    """Integral of the share without service: microseconds of the whole service."""
+    """Integral of the share without service, in us of the whole service."""
     lost_max_percent: float
     stopped_us: int
-    """At 100 %."""
+    """Time with a share of 100 %, in us."""
     series: tuple[tuple[int, float], ...]
-    """(since when, per cent without service from then on)."""
+    """(time, share without service in percent from then on)."""
     members_us: Mapping[str, int]
-    """Member -> downtime of the partitions it had served last; they add up to the group's."""
+    """Member -> downtime of the partitions that it served last; the sum is the group's downtime."""
 
 
 @frozen
 class DelayFigures:
-    """From append to processed, each record once (``emulator.metrics.waiting``); None where there is no record."""
+    """Time from append to processed, each record once (``emulator.metrics.waiting``); None without records."""
 
     records: int
     p50_us: int | None
@@ -82,24 +83,24 @@ class DelayFigures:
 
 @frozen
 class FreshnessFigures:
-    """How old what is processed is, and in which order it comes (``emulator.metrics.freshness``)."""
+    """Age and order of processed records (``emulator.metrics.freshness``)."""
 
     newest_age_mean_us: int
-    """Age of the newest processed record while a newer one waits, over all the time."""
+    """Mean age of the newest processed record while a newer one waits."""
     newest_age_max_us: int
     fresh_after_max_us: int
-    """From a member's coming until something newer than that was processed."""
+    """Longest time from a member's arrival until a newer record was processed."""
     gap_max_us: int
-    """From there until all that had waited was processed."""
+    """Longest time from a member's arrival until all waiting records were processed."""
     reordered: int
     """Records processed for the first time after one with a higher offset."""
     reorder_max: int
-    """By how many offsets at the most."""
+    """The largest difference of the two offsets."""
 
 
 @frozen
 class RecordFigures:
-    """Counts of records; ``failed``: given up by their producers."""
+    """Counts of records; ``failed``: records that producers gave up."""
 
     appended: int
     acknowledged: int
@@ -109,9 +110,9 @@ class RecordFigures:
 
 @frozen
 class LagFigures:
-    """One group on one partition that it ever read: in records, and as the age of the oldest record that waits.
+    """The lag of one group on one partition: in records, and as the age of the oldest waiting record.
 
-    ``committed`` None: nothing is.
+    ``committed`` is None without a committed offset.
     """
 
     group: str
@@ -127,7 +128,7 @@ class LagFigures:
 
 @frozen
 class ControllerTerm:
-    """One broker's time in office; ``ready_us`` None: its failover never ended."""
+    """The term of one controller; ``ready_us`` is None if its failover never completed."""
 
     broker: int
     controller_epoch: int
@@ -137,11 +138,11 @@ class ControllerTerm:
 
 @frozen
 class ReplicationFigures:
-    """What the control plane went through (``emulator.metrics.leading``); ``..._us`` by "topic-partition"."""
+    """Figures of controllers, leaders and ISRs (``emulator.metrics.leading``); ``..._us`` by "topic-partition"."""
 
     controllers: tuple[ControllerTerm, ...]
     elections: Mapping[str, int]
-    """How many by strategy."""
+    """Number of elections by strategy."""
     leader_changes: int
     isr_shrinks: int
     isr_expands: int
@@ -152,9 +153,10 @@ class ReplicationFigures:
 
 @frozen
 class ReassignmentStepFigures:
-    """One step of one partition (``emulator.metrics.reassigning``); ``committed_us`` None: given up, or still running.
+    """One step of one partition (``emulator.metrics.reassigning``).
 
-    ``number``: of this partition, from 1. ``replicas``: what it is to have then.
+    ``number``: of this partition, from 1. ``replicas``: the replicas after the step. ``committed_us`` is None if the
+    step was cancelled, or had not ended at the end of the run.
     """
 
     topic: str
@@ -175,38 +177,40 @@ class ReassignmentFigures:
     """All reassignments of a run (``emulator.metrics.reassigning``)."""
 
     partitions: int
-    """That were asked to go elsewhere, once for each time."""
+    """Number of requested reassignments of partitions, repeated ones included."""
     finished: int
     unfinished: int
-    """Still on their way at the end."""
+    """Reassignments that had not ended at the end of the run."""
     waiting: Mapping[str, str]
-    """Those, and what their controller said last that they wait for ("": nothing)."""
+    """Partition of an unfinished reassignment -> its controller's last reason to wait; "": none."""
     blocked: int
-    """How often one found no broker to go to."""
+    """Number of times that a partition found no broker to move to."""
     began_us: int
     took_us: int | None
-    """From the first one's begin to the last one's end; None: it never came."""
+    """From the start of the first reassignment to the end of the last; None: the last one did not end."""
     moved_bytes: int
     peak_extra_bytes_per_s: Mapping[str, int]
-    """By broker: what it received and sent of moved bytes in its worst second."""
+    """Broker -> reassignment traffic received and sent in its worst second."""
     isr_changes: int
     most_replicas: int
-    """The most that any partition had at a time, those being added included."""
+    """The most replicas of any partition at a time, adding replicas included."""
     emptied: Mapping[str, int]
-    """Brokers from which replicas were moved and that no partition is assigned to at the end: how many logs they have
-    left on their disks, as one that was down when its replica went does."""
+    """Broker without assigned partitions, from which replicas were moved -> number of logs still on its disk. A log
+    stays if the broker was down when its replica was removed."""
     steps: tuple[ReassignmentStepFigures, ...]
 
 
 @frozen
 class TaskDowntimeFigures:
-    """One interval in which nobody could process a task (``emulator.metrics.task_downtime``); parts add up to it."""
+    """One interval in which no instance could process a task (``emulator.metrics.task_downtime``). Its parts add up to
+    it.
+    """
 
     task: str
     instance: str
-    """Who had processed it last."""
+    """The instance that processed the task before."""
     taken_by: str
-    """Who processes it since; "" where nobody does."""
+    """The instance that processed the task after; "": none."""
     cause: str
     from_us: int
     until_us: int
@@ -218,7 +222,7 @@ class TaskDowntimeFigures:
 
 @frozen
 class RestoreFigures:
-    """What one copy of a task read of its changelog in one role (``emulator.metrics.restoring``)."""
+    """The changelog records that one copy of a task read in one role (``emulator.metrics.restoring``)."""
 
     task: str
     instance: str
@@ -226,9 +230,9 @@ class RestoreFigures:
     """active, learner, warm-up or standby."""
     from_us: int
     until_us: int
-    """The last record."""
+    """Time of the last record."""
     ready_us: int | None
-    """When a learner had caught up; None: it never did, or is none."""
+    """Time at which a learner had caught up; None: never, or no learner."""
     first: int
     last: int
     """Offsets of the changelog, the last one exclusive."""
@@ -236,26 +240,26 @@ class RestoreFigures:
     read_bytes: int
     wasted_bytes: int
     avoidable_bytes: int
-    """Of the wasted ones."""
+    """Part of ``wasted_bytes``."""
     outcome: str
     """used, discarded, kept (as a standby), or unfinished."""
 
 
 @frozen
 class EpisodeFigures:
-    """What an event from outside brought about in an application (``emulator.metrics.task_moves``)."""
+    """The effects of an external event on an application (``emulator.metrics.task_moves``)."""
 
     why: str
     began_us: int
     last_event_us: int
     balanced_us: int | None
-    """None: it never was, for good."""
+    """None: the application never came to lasting balance."""
     rested_us: int | None
-    """None: it did not come to rest before the run's end."""
+    """None: the application did not come to rest before the end of the run."""
     rebalances: Mapping[str, int]
     """Generations by reason."""
     empty: int
-    """Of these, those that changed nobody's roles."""
+    """Number of these generations that changed no role."""
     moved: int
     min_moves: int
     back_and_forth: int
@@ -263,29 +267,29 @@ class EpisodeFigures:
 
 @frozen
 class StreamsFigures:
-    """A Streams application: its tasks (``task_downtime``), what was restored (``restoring``), episodes
-    (``task_moves``). The sums are over tasks, or over episodes.
+    """Figures of a Streams application (``task_downtime``, ``restoring``, ``task_moves``). Sums are over tasks or over
+    episodes.
     """
 
     downtime_us: Mapping[str, int]
-    """By task, of those that ever ran."""
+    """By task, of tasks that ever ran."""
     downtime_max_us: int
     downtime_p99_us: int
-    """Over the tasks, by nearest rank."""
+    """99th percentile over the tasks, by nearest rank."""
     tasks_down: int
-    """How many were down at all."""
+    """Number of tasks with any downtime."""
     detect_us: int
     barrier_us: int
     restore_us: int
     pause_us: int
     learner_us: int
-    """Tasks that were learned or warmed up, over time (``task_work``)."""
+    """Time of learners and warm-ups, summed (``task_work``)."""
     idle_ready_us: int
-    """Of these, learners that were ready."""
+    """Part of ``learner_us`` in which the learner was ready."""
     imbalance_us: int
-    """Tasks by which the worst instance was off its share, over time."""
+    """Integral over time of the distance between the load of the worst instance and its share, in tasks."""
     join_waits_us: Mapping[str, int]
-    """By thread, how long it waited for the others to join."""
+    """Thread -> time in which it waited for other members to join."""
     moved: int
     min_moves: int
     back_and_forth: int
@@ -294,20 +298,35 @@ class StreamsFigures:
     wasted_bytes: int
     avoidable_bytes: int
     rebalances: Mapping[str, int]
-    """Generations by reason, once the application had formed."""
+    """Generations by reason, after the application had formed."""
     empty_rebalances: int
     to_balance_us: int
-    """The longest; the rest of the run where balance never came."""
+    """The longest time to balance; the rest of the run if balance never came."""
     unfinished: int
-    """Episodes that never came to balance."""
+    """Episodes without lasting balance."""
     task_downtime: tuple[TaskDowntimeFigures, ...]
     restores: tuple[RestoreFigures, ...]
     episodes: tuple[EpisodeFigures, ...]
 
 
 @frozen
+class Applications:
+    """All Streams applications of a run together."""
+
+    all: tuple[StreamsFigures, ...]
+
+    def total(self, of: Callable[[StreamsFigures], int]) -> int:
+        """The sum of a figure over the applications."""
+        return sum(map(of, self.all))
+
+    def generations(self, *reasons: str) -> int:
+        """Generations that began for one of these reasons (``task_moves.Reason``)."""
+        return sum(each.rebalances.get(reason, 0) for each in self.all for reason in reasons)
+
+
+@frozen
 class GroupFigures:
-    """The counts of one group; ``commits``: durable ones, per partition."""
+    """The counts of one group; ``commits``: offsets of partitions that coordinators wrote."""
 
     first_stable_us: int | None
     rebalances: int
@@ -322,11 +341,11 @@ class GroupFigures:
     delay: DelayFigures
     freshness: FreshnessFigures
     metadata_max_bytes: int | None
-    """The largest record of a generation: what all members said and were given. None: there was none."""
+    """The largest record of a generation, with all members' metadata and assignments; None: there was none."""
     margin_to_limit: int | None
-    """How many bytes it lay under ``message.max.bytes``; below 0 the coordinator refused it."""
+    """Bytes between that record and ``message.max.bytes``; negative if the coordinator refused a record."""
     generations_too_large: int
-    """Generations that came to nothing because their record was refused."""
+    """Generations that failed because their record was refused."""
 
 
 @frozen
@@ -336,39 +355,40 @@ class ClosingFigures:
     host: str
     ended_us: int
     took_us: int
-    """From the order to the end of the process."""
+    """From the request to close until the end of the process."""
     still_led: int
-    """Partitions a broker led when it ended: it could hand them on to nobody. 0 where brokers do not replicate."""
+    """Partitions that a broker still led at its end, without another replica to lead them. 0 where brokers do not
+    replicate."""
     uncommitted: int
-    """Records a member processed and could not commit before it gave their partitions up."""
+    """Records that a member processed and could not commit before it revoked their partitions."""
 
 
 @frozen
 class Figures:
-    """All of a run."""
+    """All figures of a run."""
 
     rebalances: tuple[RebalanceFigures, ...]
-    """In the order they began."""
+    """In the order in which they began."""
     num_incompatible_rebalance: Mapping[str, int]
-    """Client -> how often it was told that incompatible members met (KIP-429's page)."""
+    """Client -> number of generations that the client saw with incompatible members (KIP-429's page)."""
     downtime_us: Mapping[str, int]
-    """ "group/topic-partition" -> without service, in all."""
+    """ "group/topic-partition" -> total time without service."""
     downtime: tuple[DowntimeFigures, ...]
-    """Each interval of it."""
+    """The intervals of ``downtime_us``."""
     service: Mapping[str, ServiceFigures]
     """By group."""
     delay: DelayFigures
-    """Of the records of all groups."""
+    """Over the records of all groups."""
     freshness: FreshnessFigures
-    """Of all groups: sums and worst cases; of ages the mean over the groups."""
+    """Over all groups: sums, largest values, and mean ages."""
     reprocessed: int
-    """Records that a group processed once more, each time."""
+    """Repeated processings of records by a group."""
     lost: int
-    """Both kinds: committed and never processed, and acknowledged and in no log."""
+    """Records committed and never processed, and acknowledged records in no log."""
     expected_losses: int
-    """Records gone as Kafka's rules allows (``emulator.findings``), acknowledged or not."""
+    """Records lost as Kafka's rules allow (``emulator.findings``), acknowledged or not."""
     acknowledged_lost: int
-    """The second kind alone."""
+    """Acknowledged records in no log."""
     skipped: int
     zombie_records: int
     records: RecordFigures
@@ -376,73 +396,18 @@ class Figures:
     replication: ReplicationFigures | None
     """None where no broker replicates."""
     reassignment: ReassignmentFigures | None
-    """None where nothing was reassigned."""
+    """None without reassignments."""
     closings: tuple[ClosingFigures, ...]
-    """Hosts that were closed, in the order they ended; empty on ``calm``, where that takes no time of its own."""
+    """Closed hosts in the order in which they ended; empty with the draws ``calm``, where closing takes no time."""
     groups: Mapping[str, GroupFigures]
     streams: Mapping[str, StreamsFigures]
-    """By application; empty where there is none."""
-
-
-def longest_lag_us(figures: Figures) -> int:
-    """The age of the oldest waiting record, at its worst on any partition."""
-    return max((row.max_lag_us for row in figures.lag), default=0)
-
-
-def leaderless_us(figures: Figures) -> int:
-    """Over all partitions: without a leader; 0 where no broker replicates."""
-    return 0 if figures.replication is None else sum(figures.replication.leaderless_us.values())
-
-
-def under_replicated_us(figures: Figures) -> int:
-    """Over all partitions: with fewer in-sync replicas than they are to have; 0 where no broker replicates."""
-    return 0 if figures.replication is None else sum(figures.replication.under_replicated_us.values())
-
-
-def peak_extra(figures: Figures) -> int | None:
-    """Of bytes moved, what the busiest broker had in its worst second; None where nothing was reassigned."""
-    moves = figures.reassignment
-    return None if moves is None else max(moves.peak_extra_bytes_per_s.values(), default=0)
-
-
-def streams_sums(figures: Figures) -> dict[str, int] | None:
-    """What all Streams applications cost together, by name; times in microseconds. None where there is none."""
-    if not figures.streams:
-        return None
-    all_of_them = figures.streams.values()
-    reasons: dict[str, int] = {}
-    for each in all_of_them:
-        for reason, count in each.rebalances.items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    return {
-        "task_downtime": sum(sum(each.downtime_us.values()) for each in all_of_them),
-        "task_downtime_max": max(each.downtime_max_us for each in all_of_them),
-        "task_detect": sum(each.detect_us for each in all_of_them),
-        "task_barrier": sum(each.barrier_us for each in all_of_them),
-        "task_restore": sum(each.restore_us for each in all_of_them),
-        "task_pause": sum(each.pause_us for each in all_of_them),
-        "task_learning": sum(each.learner_us for each in all_of_them),
-        "task_idle_ready": sum(each.idle_ready_us for each in all_of_them),
-        "task_imbalance": sum(each.imbalance_us for each in all_of_them),
-        "join_wait": sum(sum(each.join_waits_us.values()) for each in all_of_them),
-        "join_wait_max": max((us for each in all_of_them for us in each.join_waits_us.values()), default=0),
-        "tasks_moved": sum(each.moved for each in all_of_them),
-        "tasks_least": sum(each.min_moves for each in all_of_them),
-        "read_bytes": sum(sum(each.read_bytes.values()) for each in all_of_them),
-        "read_in_vain": sum(each.wasted_bytes for each in all_of_them),
-        "rebalances_joined": reasons.get("joined", 0),
-        "rebalances_gone": reasons.get("gone", 0),
-        "rebalances_ready": reasons.get("ready", 0),
-        "rebalances_leaving": reasons.get("leaving", 0) + reasons.get("expired", 0),
-        "rebalances_follow_up": reasons.get("follow-up", 0),
-        "rebalances_probing": reasons.get("probing", 0),
-        "rebalances_other": reasons.get("other", 0),
-        "rebalances_empty": sum(each.empty_rebalances for each in all_of_them),
-    }
+    """By application; empty without Streams."""
+    values: Mapping[str, int | float | None] = field(factory=dict)
+    """Every figure that ``emulator.metrics.figure`` declares for runs, by name; None: the run has no such figure."""
 
 
 def plain(figures: Figures) -> dict[str, Any]:
-    """As JSON has them: objects and lists; {} for a replication or reassignment that is not there."""
+    """The figures as JSON data; {} for a missing replication or reassignment."""
     data: dict[str, Any] = attr.asdict(figures, retain_collection_types=False)
     data["replication"] = data["replication"] or {}
     data["reassignment"] = data["reassignment"] or {}

@@ -1,10 +1,14 @@
-"""How fresh what a group sees is, and in which order it comes (a part of the metrics, kept by ``waiting``).
+"""The age and the order of the records that a group processes (a part of the metrics, kept by ``waiting``).
 
-Per partition. The *age of the newest processed record* is counted while a newer one waits: its mean over the time in
-which the group had a position there, and at its worst. *Fresh after*: from a member's coming to a partition where
-records wait until one was processed that was appended since, or nothing waits any more. *Gap*: from there until all
-that waited was processed. *Reordered*: records processed for the first time after one with a higher offset, which only
-a second consumer does (KIP-333); the distance is how many offsets higher that was.
+All figures are per partition.
+
+* The *age of the newest processed record* counts while a newer record waits. Its mean is over the time in which the
+  group had a position.
+* *Fresh after*: the time from a member's arrival, while records wait, until a record appended since then was processed,
+  or no record waits.
+* *Gap*: the time from the same arrival until all records that waited then were processed.
+* *Reordered*: records processed for the first time after a record with a higher offset. Only a second consumer does so
+  (KIP-333). The distance is the difference of the two offsets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,66 +17,69 @@ from kemu.emulator.metrics.figures import FreshnessFigures
 
 
 class Freshness:
-    """Of one group on one partition."""
+    """The freshness of one group on one partition."""
 
     __slots__ = (
-        *("aged_max_us", "aged_us2", "came_us", "changed_us", "fresh_max_us", "fresh_since_us", "gap_end"),
+        *("aged_max_us", "aged_us2", "arrived_us", "changed_us", "fresh_max_us", "fresh_since_us", "gap_end"),
         *("gap_max_us", "highest", "newest_us", "reorder_most", "reordered_count"),
     )
 
     def __init__(self) -> None:
         self.highest = 0
-        """Behind the highest record processed."""
+        """The offset after the highest processed record."""
         self.newest_us = -1
-        """When that was appended; -1: nothing is processed, or its append was not seen."""
+        """Append time of the highest processed record; -1: none, or its append was not observed."""
         self.changed_us = 0
-        """When the newest was processed."""
+        """Time at which the newest record was processed."""
         self.aged_us2 = 0
-        """Integral of its age while a newer one waited (square microseconds)."""
+        """Integral of the newest record's age while a newer one waits, in square microseconds."""
         self.aged_max_us = 0
-        self.came_us = -1
-        """When a member came, and not all that waited then is processed yet; -1: it is."""
+        self.arrived_us = -1
+        """Arrival of a member, while records that waited then are not all processed; -1: no such member."""
         self.gap_end = 0
-        """Behind what waited then."""
+        """Log end offset at that arrival."""
         self.gap_max_us = 0
         self.fresh_since_us = -1
-        """When it came, until something that was appended since is processed."""
+        """Arrival of a member, until a record appended since then is processed; -1: no such member."""
         self.fresh_max_us = 0
         self.reordered_count = 0
         self.reorder_most = 0
 
     @property
     def waits(self) -> bool:
-        """Whether a member that came has not caught up."""
-        return self.came_us >= 0 or self.fresh_since_us >= 0
+        """Whether a member has not caught up since its arrival."""
+        return self.arrived_us >= 0 or self.fresh_since_us >= 0
 
-    def came(self, at_us: int, log_end: int) -> None:
+    def arrived(self, at_us: int, log_end: int) -> None:
         """A member set its position while records wait."""
-        if self.came_us < 0:
-            self.came_us = at_us
+        if self.arrived_us < 0:
+            self.arrived_us = at_us
         if self.fresh_since_us < 0:
             self.fresh_since_us = at_us
         self.gap_end = log_end
 
-    def looked(self, at_us: int, frontier: int, log_end: int, behind: tuple[int, int] | None) -> None:
-        """The group has got on to ``frontier``; ``behind``: the first that a jump left behind and nobody processed."""
+    def reached(self, at_us: int, frontier: int, log_end: int, behind: tuple[int, int] | None) -> None:
+        """The group's frontier advanced.
+
+        ``behind``: the first unprocessed range that a jump left behind.
+        """
         since_us = self.fresh_since_us
         if since_us >= 0 and (self.newest_us >= since_us or frontier >= log_end):
             self.fresh_max_us = max(self.fresh_max_us, at_us - since_us)
             self.fresh_since_us = -1
-        if self.came_us >= 0 and frontier >= self.gap_end and (behind is None or behind[0] >= self.gap_end):
-            self.gap_max_us = max(self.gap_max_us, at_us - self.came_us)
-            self.came_us = -1
+        if self.arrived_us >= 0 and frontier >= self.gap_end and (behind is None or behind[0] >= self.gap_end):
+            self.gap_max_us = max(self.gap_max_us, at_us - self.arrived_us)
+            self.arrived_us = -1
 
-    def got_on(self, at_us: int, newest_us: int, next_us: int | None, last: int) -> None:
-        """Records behind all others were processed, up to ``last``; the first of them was appended at ``next_us``."""
+    def advanced(self, at_us: int, newest_us: int, next_us: int | None, last: int) -> None:
+        """The group processed new records up to ``last``; the first of them was appended at ``next_us``."""
         before_us = self.newest_us
         if before_us >= 0 and next_us is not None:
             self._age(at_us, next_us if next_us > self.changed_us else self.changed_us, before_us)
         self.newest_us, self.changed_us, self.highest = newest_us, at_us, last
 
     def _age(self, at_us: int, from_us: int, newest_us: int) -> None:
-        """Until now the newest that was processed was the same, and from ``from_us`` on a newer one waited."""
+        """Add the age of the newest record until now; a newer one has waited since ``from_us``."""
         if at_us > from_us:
             young, old = from_us - newest_us, at_us - newest_us
             self.aged_us2 += (old - young) * (old + young) // 2
@@ -80,23 +87,23 @@ class Freshness:
                 self.aged_max_us = old
 
     def reordered(self, distance: int, count: int) -> None:
-        """These are processed for the first time, after a record with an offset so much higher."""
+        """Count records processed for the first time after a record whose offset is higher by ``distance``."""
         self.reordered_count += count
         self.reorder_most = max(self.reorder_most, distance)
 
     def finish(self, at_us: int, next_us: int | None) -> None:
-        """The run is over: what is still waited for has taken this long."""
+        """End the run; unfinished waits count until now."""
         if self.newest_us >= 0 and next_us is not None:
             self._age(at_us, max(self.changed_us, next_us), self.newest_us)
         self.changed_us = at_us
-        if self.came_us >= 0:
-            self.gap_max_us = max(self.gap_max_us, at_us - self.came_us)
+        if self.arrived_us >= 0:
+            self.gap_max_us = max(self.gap_max_us, at_us - self.arrived_us)
         if self.fresh_since_us >= 0:
             self.fresh_max_us = max(self.fresh_max_us, at_us - self.fresh_since_us)
 
 
 def freshness_of(parts: Sequence[tuple[Freshness, int]]) -> FreshnessFigures:
-    """Of several partitions, each with how long its group has had a position there (us)."""
+    """Figures over several partitions, each with the time (us) in which its group had a position."""
     watched_us = sum(us for _, us in parts)
     return FreshnessFigures(
         newest_age_mean_us=sum(each.aged_us2 for each, _ in parts) // watched_us if watched_us else 0,
@@ -109,7 +116,7 @@ def freshness_of(parts: Sequence[tuple[Freshness, int]]) -> FreshnessFigures:
 
 
 def freshness_together(groups: Iterable[FreshnessFigures]) -> FreshnessFigures:
-    """Of several groups."""
+    """Figures over several groups."""
     found = list(groups)
     return FreshnessFigures(
         newest_age_mean_us=sum(each.newest_age_mean_us for each in found) // len(found) if found else 0,

@@ -1,16 +1,16 @@
-"""When a group prepared for its generations, and when these began (of use to whoever says where downtime went)."""
+"""The times at which a group prepared for its generations, and at which they began."""
 
 from bisect import bisect_right
 
 
 class Generations:
-    """One group's; what a zombie coordinator says is not shown to it."""
+    """The generations of one group; facts of zombie coordinators are excluded."""
 
     __slots__ = ("begun_us", "prepared_us", "preparing_us")
 
     def __init__(self) -> None:
         self.preparing_us = 0
-        """When it last prepared for one."""
+        """The last time at which the group prepared for a generation."""
         self.prepared_us: list[int] = []
         self.begun_us: list[int] = []
 
@@ -20,9 +20,10 @@ class Generations:
         self.begun_us.append(at_us)
 
     def within(self, from_us: int, until_us: int) -> list[tuple[int, int]]:
-        """The join phases of the generations that began in the interval, as disjoint spans in order.
+        """The join phases of generations that began in the interval, as disjoint spans in order.
 
-        Each is (when the group prepared for it, but not before the interval or the generation before; when it began).
+        A span begins when the group prepared for the generation, and not before the interval or the previous
+        generation. It ends when the generation began.
         """
         low, high = bisect_right(self.begun_us, from_us), bisect_right(self.begun_us, until_us)
         spans: list[tuple[int, int]] = []

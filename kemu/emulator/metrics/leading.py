@@ -1,13 +1,14 @@
-"""What a run cost in the control plane: who controlled, who led, how long nobody did or too few replicas were in sync.
+"""Figures of controllers, leaders and ISRs: terms, elections, and time without a leader or with too few replicas in
+sync.
 
-A part of ``emulator.metrics.metrics``. The truth is the metadata store's (``NodeWritten`` is the moment a leader or an
-ISR changed, whether or not the writer lived to hear of it).
+A part of ``emulator.metrics.metrics``. The metadata store decides: a leader or an ISR changes with its ``NodeWritten``,
+even if the writer crashes before it has the answer.
 
-* A partition is *led* from the moment the broker that the store names has taken up its office (``BecameLeader``) until
-  the store names another, or the broker follows, stops, goes down or stands still. It is *leaderless* otherwise, from
-  the first time it was led on until it is deleted.
-* It is *under-replicated* while fewer replicas are in the ISR than it has, and *under min ISR* while fewer are than
-  ``min.insync.replicas``.
+* A partition is *led* from ``BecameLeader`` of the broker that the store names. Its leadership ends when the store
+  names another broker, or when the broker follows, stops, goes down or pauses.
+* A partition is *leaderless* at all other times, from its first leader until its deletion.
+* It is *under-replicated* while its ISR is smaller than its replica set, and *under min ISR* while its ISR is smaller
+  than ``min.insync.replicas``.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,14 +34,14 @@ from kemu.protocol.notes.replication import (
 
 
 class _Spans:
-    """How long something was so, by partition."""
+    """Durations of a condition, by partition."""
 
     def __init__(self) -> None:
         self._since: dict[TopicPartition, int] = {}
         self._spent: dict[TopicPartition, int] = {}
 
     def put(self, at: TopicPartition, is_so: bool, now_us: int) -> None:
-        """From now on it is so, or is not."""
+        """Set the condition from now on."""
         if is_so:
             self._since.setdefault(at, now_us)
         elif at in self._since:
@@ -49,17 +50,17 @@ class _Spans:
                 self._spent[at] = self._spent.get(at, 0) + spent
 
     def finish(self, now_us: int) -> None:
-        """Whatever is so still, was so until now."""
+        """End the run; intervals that have not ended count until now."""
         for at in list(self._since):
             self.put(at, False, now_us)
 
     def by_name(self) -> dict[str, int]:
-        """Microseconds by "topic-0", of partitions of which it was ever so."""
+        """Microseconds by "topic-0", of partitions for which the condition ever held."""
         return {f"{topic}-{number}": spent for (topic, number), spent in sorted(self._spent.items())}
 
 
 class Leaders:
-    """See the module."""
+    """The figures of controllers, leaders and ISRs."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -70,10 +71,10 @@ class Leaders:
         self.isr_expands = 0
         self._leaderless, self._under_min_isr, self._under_replicated = _Spans(), _Spans(), _Spans()
         self._min_isr: dict[str, int] = {}
-        """Topic -> min.insync.replicas it began with."""
+        """Topic -> min.insync.replicas at the start."""
         self._own_min_isr: dict[str, int] = {}
         self._default_min_isr: int | None = None
-        """Topics' own and the brokers', where they were changed since."""
+        """Changed values of min.insync.replicas: of topics, and the brokers' default."""
         self._was_led: dict[TopicPartition, None] = {}
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             TopicReplicated: self._topic,
@@ -90,7 +91,7 @@ class Leaders:
         }
 
     def finish(self, at_us: int) -> None:
-        """The run is over."""
+        """End the run at this time."""
         for spans in (self._leaderless, self._under_min_isr, self._under_replicated):
             spans.finish(at_us)
 
@@ -119,7 +120,7 @@ class Leaders:
         return self._own_min_isr.get(topic, default)
 
     def _configured(self, fact: NodeWritten) -> None:
-        """Settings count for partitions from their next state on."""
+        """A changed setting applies to partitions from their next state on."""
         is_topic_s = fact.path.startswith(f"{TOPIC_CONFIGS}/")
         if fact.what == "deleted" or not (is_topic_s or fact.path == BROKER_DEFAULTS):
             return
@@ -144,7 +145,7 @@ class Leaders:
             return
         state, before = self._panel.states[at], self._panel.state_before
         in_sync = len(state.isr)
-        # Replicas that a reassignment is adding do not count yet (KIP-455).
+        # Adding replicas do not count yet (KIP-455).
         self._under_replicated.put(at, in_sync < len(self._panel.assigned[at].origin), seen.at_us)
         self._under_min_isr.put(at, in_sync < self._min_isr_of(at[0]), seen.at_us)
         if before is not None:

@@ -1,15 +1,25 @@
-"""What a run cost, from its facts alone: rebalances, downtime, delays, records reprocessed and lost, lag.
+"""The figures of a run, computed from its facts alone.
 
-An observer as checkers are: live, over a trace, or inside Spark. What each figure means is said where it is counted:
-``emulator.metrics.rebalances``, ``emulator.metrics.serving`` (downtime), ``emulator.metrics.service`` (service lost,
-stops), ``emulator.metrics.waiting`` (record delay, lag in seconds), ``emulator.metrics.freshness`` (ages, gaps, order),
-``emulator.metrics.progress`` (records), ``emulator.metrics.leading`` (controllers, leaders, ISRs),
-``emulator.metrics.reassigning``, ``emulator.metrics.closing``; of Streams applications ``emulator.metrics.streaming``.
+``Metrics`` is an observer: live, over a trace, or inside Spark. Each part defines what it counts:
+
+* ``rebalances``, ``closing``, ``reassigning``;
+* ``serving`` (downtime), ``service`` (lost service, stops);
+* ``waiting`` (record delay, lag in seconds), ``freshness`` (ages, gaps, order), ``progress`` (records);
+* ``leading`` (controllers, leaders, ISRs);
+* ``streaming`` (Streams applications).
+
 All times are microseconds of the world's clock.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from attrs import evolve
+
 from kemu.emulator.facts import Handler, Seen
 from kemu.emulator.metrics.closing import Closing
+from kemu.emulator.metrics.costs import parts_of
+from kemu.emulator.metrics.figure import DECLARED, FactCounter, Figure, values_of
 from kemu.emulator.metrics.figures import DelayFigures, Figures, GroupFigures, RecordFigures
 from kemu.emulator.metrics.freshness import freshness_of, freshness_together
 from kemu.emulator.metrics.leading import Leaders
@@ -23,9 +33,14 @@ from kemu.emulator.metrics.streaming import Streaming
 from kemu.emulator.metrics.waiting import Waiting
 from kemu.emulator.watching.panel import Panel
 
+FIGURES: Mapping[str, Figure] = MappingProxyType(
+    dict(sorted(DECLARED.items(), key=lambda item: issubclass(item[1].of, FactCounter)))
+)
+"""Every figure, by name: the imports above declare them. Figures that count facts of their own come last."""
+
 
 class Metrics:
-    """Feed it every fact in order, each after its panel, then ``finish``, then ask for the ``figures``."""
+    """Show it every fact in order, each after its panel, then call ``finish`` and ``figures``."""
 
     def __init__(self, panel: Panel) -> None:
         self._rebalances = Rebalances(panel)
@@ -37,7 +52,12 @@ class Metrics:
         self._closing = Closing(panel, self._progress)
         self._streaming = Streaming(panel)
         self._on: dict[type, tuple[Handler, ...]] = {}
-        # What interrupts service is judged by what waited before the fact in hand.
+        counting = [
+            of(panel) for of in dict.fromkeys(each.of for each in FIGURES.values()) if issubclass(of, FactCounter)
+        ]
+        own = (self._rebalances, self._waiting, self._serving, self._progress, self._leading, self._reassigning)
+        self._sources: dict[type, object] = {type(part): part for part in (*own, *counting)}
+        # ``Serving`` judges an interruption by the records that waited before this fact.
         parts = (
             self._rebalances.on,
             self._serving.on,
@@ -47,6 +67,7 @@ class Metrics:
             self._reassigning.on,
             self._closing.on,
             *self._streaming.parts,
+            *(part.on for part in counting),
         )
         for part in parts:
             for kind, handler in part.items():
@@ -56,16 +77,16 @@ class Metrics:
         self._finished = False
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        """What takes facts of a type (``facts.handlers_of``)."""
+        """The handlers of facts of this type (``facts.handlers_of``)."""
         return self._on.get(kind, ())
 
     def see(self, seen: Seen) -> None:
-        """Take one fact; those that do not matter cost one look-up."""
+        """Take one fact; a fact without a handler costs one look-up."""
         for handler in self._on.get(type(seen.fact), ()):
             handler(seen, seen.fact)
 
     def finish(self, at_us: int) -> None:
-        """The run is over at this time of the world."""
+        """End the run at this time."""
         assert not self._finished, "a run ends once"
         self._finished, self._ended_us = True, at_us
         self._serving.finish(at_us)
@@ -80,7 +101,7 @@ class Metrics:
         self._streaming.finish(at_us)
 
     def figures(self, expected_losses: int = 0) -> Figures:
-        """What there is to say; each field says what it means. ``expected_losses``: what checkers know of those."""
+        """The figures after ``finish``. ``expected_losses``: number of losses that checkers found to be allowed."""
         progress, delays = self._progress, self._waiting.delays
         lost, skipped, lag = progress.lost(), progress.skipped(), progress.lag()
         first_stable_us = self._rebalances.first_stable_us()
@@ -108,7 +129,7 @@ class Metrics:
             )
             for group in sorted(first_stable_us.keys() | lag.keys())
         }
-        return Figures(
+        figures = Figures(
             rebalances=tuple(rebalance.figures() for rebalance in self._rebalances.all),
             num_incompatible_rebalance=dict(sorted(self._rebalances.incompatible.items())),
             downtime_us=self._serving.downtime_us(),
@@ -135,6 +156,7 @@ class Metrics:
             groups=groups,
             streams=self._streaming.figures(),
         )
+        return evolve(figures, values=values_of({**parts_of(figures), **self._sources}))
 
 
 def _delays(spread: WeightedSpread) -> DelayFigures:

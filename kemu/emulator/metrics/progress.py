@@ -1,20 +1,15 @@
-"""What became of records: appended, processed, processed again, left out, lost, waiting (a part of the metrics).
+"""Counts of records: appended, processed, reprocessed, skipped, lost, waiting (a part of the metrics).
 
-``Panel.progress`` is the account of what groups did; here it is counted.
+``Panel.progress`` records the work of groups; this module counts it.
 
-*Reprocessed*: records a group processed more often than once, counted once for each time too many.
-
-*Lost*: records of the log below the group's committed offset at the end that are neither processed nor skipped; and
-records whose producer has an acknowledgement and which the log does not have any more.
-
-*Skipped*: records of the log that a seek, a right reset or an operator's commit left out, and nobody processed (those
-from before the group's start among them).
-
-*Zombie records*: processed by a member after another one had received the partition in a later generation.
-
-*Lag* of a partition: its log's end minus the group's committed offset, or minus where the group began to read while
-nothing is committed. Of a group with two commit logs (KIP-333) the committed offset is what ``committed()`` makes of
-them.
+* *Reprocessed*: repeated processings of a record by a group.
+* *Lost*: records below the group's final committed offset that are neither processed nor skipped; and acknowledged
+  records that the log no longer has.
+* *Skipped*: unprocessed records of the log that a seek, a legitimate reset or an operator's commit skipped. Records
+  from before the group's start belong to them.
+* *Zombie records*: records that a member processed after another one had received the partition in a later generation.
+* *Lag* of a partition: the log end offset minus the group's committed offset, or minus the group's first position while
+  no offset is committed. A group with two commit logs (KIP-333) has the committed offset that ``committed()`` computes.
 """
 
 from collections.abc import Callable
@@ -42,8 +37,8 @@ from kemu.protocol.notes.ranges import RangeCommitted, RangeOpened, RangeProcess
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 
-class _Reading:
-    """One group on one partition."""
+class _GroupOnPartition:
+    """The work of one group on one partition."""
 
     __slots__ = ("log", "max_lag", "newest", "progress")
 
@@ -52,34 +47,34 @@ class _Reading:
         self.progress = progress
         self.max_lag = 0
         self.newest: tuple[int, str] = (NO_GENERATION, "")
-        """The latest generation in which somebody received the partition, and who."""
+        """The latest generation in which a member received the partition, and the member."""
 
     @property
     def lag(self) -> int:
-        """0 for a group that has no position yet."""
+        """The lag in records; 0 for a group without a position."""
         committed = self.progress.committed
         reached = self.progress.start if committed is None else committed
         return 0 if reached is None else max(0, self.log.end - reached)
 
     def look(self) -> None:
-        """Something changed: is the lag higher than ever?"""
+        """Update the largest lag after a change."""
         lag = self.lag
         if lag > self.max_lag:
             self.max_lag = lag
 
 
 class _Log:
-    """One partition's records as its leader reports them."""
+    """One partition's records, as reported by its leader."""
 
     __slots__ = ("end", "readings")
 
     def __init__(self) -> None:
         self.end = 0
-        self.readings: list[_Reading] = []
+        self.readings: list[_GroupOnPartition] = []
 
 
 class Progress:
-    """Counts of the whole run, and per group and partition."""
+    """Counts of the whole run, by group and by partition."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -93,7 +88,7 @@ class Progress:
         self.commits_failed: dict[str, int] = {}
         self.acknowledged_lost = 0
         self._logs: dict[TopicPartition, _Log] = {}
-        self._readings: dict[tuple[str, TopicPartition], _Reading] = {}
+        self._readings: dict[tuple[str, TopicPartition], _GroupOnPartition] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             RecordsAppended: self._appended,
             RecordsAcknowledged: self._acknowledged,
@@ -117,7 +112,7 @@ class Progress:
         self.acknowledged_lost = self._panel.progress.acknowledged_lost()
 
     def lags(self, waiting: Waiting, at_us: int) -> tuple[LagFigures, ...]:
-        """One row per group and partition it ever read: end, committed offset, lag now and at its worst."""
+        """One row per group and partition: log end, committed offset, final lag and largest lag."""
         ages = {key: waiting.lag_us(*key, at_us) for key in self._readings}
         return tuple(
             LagFigures(
@@ -134,7 +129,7 @@ class Progress:
             for (group, (topic, number)), reading in sorted(self._readings.items(), key=lambda item: item[0])
         )
 
-    def _sums(self, measure: Callable[[_Reading, TopicPartition], int]) -> dict[str, int]:
+    def _sums(self, measure: Callable[[_GroupOnPartition, TopicPartition], int]) -> dict[str, int]:
         """Group -> the sum of a measure over its partitions."""
         sums: dict[str, int] = {}
         for group, partition in sorted(self._readings):
@@ -142,21 +137,21 @@ class Progress:
         return sums
 
     def uncommitted(self, group: str, at: TopicPartition) -> int:
-        """Records behind the group's last commit that somebody processed."""
+        """Processed records beyond the group's last commit."""
         progress = self._panel.progress.of(group, at)
         return progress.done_behind(progress.committed or 0)
 
     def lost(self) -> dict[str, int]:
-        """Group -> records that were committed and neither processed nor skipped."""
+        """Group -> committed records that were neither processed nor skipped."""
         progress = self._panel.progress
         return self._sums(lambda reading, at: count(progress.to_be_passed(reading.progress, at)))
 
     def skipped(self) -> dict[str, int]:
-        """Group -> records that were skipped."""
+        """Group -> skipped records."""
         return self._sums(lambda reading, at: reading.progress.skipped_of(self._panel.logs.of(at).records))
 
     def lag(self) -> dict[str, int]:
-        """Group -> the lag of all its partitions now."""
+        """Group -> current lag of all its partitions."""
         return self._sums(lambda reading, _: reading.lag)
 
     # --- logs --------------------------------------------------------------------------------------------------
@@ -181,7 +176,7 @@ class Progress:
         self.produce_failed += fact.count
 
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
-        """The log may be shorter than it was, or another: what comes at those offsets again is new."""
+        """The leader's log may be shorter or different: later records at the lost offsets are new."""
         at = (fact.topic, fact.partition)
         if type(fact) is BecameLeader:
             for group, partition in [key for key, _ in self._panel.commits.changed]:
@@ -189,18 +184,20 @@ class Progress:
         self._log(at).end = self._panel.logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        """A partition that is deleted begins anew if it comes again."""
+        """A deleted partition starts empty if it is created again."""
         at = self._panel.written
         if at is not None and at not in self._panel.states and at in self._logs:
             self._logs[at].end = 0
 
     # --- groups ------------------------------------------------------------------------------------------------
 
-    def _reading(self, group: str, partition: TopicPartition) -> _Reading:
+    def _reading(self, group: str, partition: TopicPartition) -> _GroupOnPartition:
         reading = self._readings.get((group, partition))
         if reading is None:
             log = self._log(partition)
-            reading = self._readings[group, partition] = _Reading(log, self._panel.progress.of(group, partition))
+            reading = self._readings[group, partition] = _GroupOnPartition(
+                log, self._panel.progress.of(group, partition)
+            )
             log.readings.append(reading)
         return reading
 
@@ -220,7 +217,7 @@ class Progress:
         group, count = fact.group, fact.last - fact.first
         reading = self._reading(group, (fact.topic, fact.partition))
         self.processed[group] = self.processed.get(group, 0) + count
-        again = self._panel.progress.again
+        again = self._panel.progress.reprocessed
         if again:
             self.reprocessed[group] = self.reprocessed.get(group, 0) + again
         generation, owner = reading.newest

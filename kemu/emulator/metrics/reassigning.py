@@ -1,13 +1,14 @@
-"""What reassignments cost: steps, bytes moved, and the load that moving put on brokers (a part of the metrics).
+"""Figures of reassignments: steps, moved bytes and extra traffic of brokers (a part of the metrics).
 
-A *step* begins when the controller tells the replicas to be added about it, and ends when the store has its replicas
-and only these. One that is given up (cancelled, overridden) has no end. Told again, by another controller or because a
-broker came back, it is the same step.
+A *step* begins when the controller sends the partition to the adding replicas. It ends when the store holds exactly the
+replicas of the step. A step that is cancelled or overridden has no end. A step that is sent again, by another
+controller or to a restarted broker, is the same step.
 
-*Moved* are the bytes that a replica copies while it is being added and not in the ISR; once it is, it is one follower
-more. *Extra load* of a broker in a second of the run: what it received and sent of those.
+*Moved* bytes are copied by an adding replica before it joins the ISR; afterwards the replica is an ordinary follower.
+The *extra load* of a broker is the moved bytes that it received and sent in one second of the run.
 
-*Churn*: changes of ISRs of partitions on their way. A step that adds and drops a replica each makes two.
+*ISR changes* are counted for partitions during their reassignment. A step that adds one replica and removes one makes
+two.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +35,7 @@ from kemu.protocol.notes.replication import (
 
 SECOND_US = 1_000_000
 DEFAULT_RECORD_BYTES = 1_000
-"""Where nobody said how large a topic's records are."""
+"""Used for topics whose record size is unknown."""
 
 
 class _Step:
@@ -48,13 +49,13 @@ class _Step:
         self.moved_records = self.moved_bytes = 0
 
     def is_about(self, fact: ReassignmentStepStarted) -> bool:
-        """Whether this tells of the same step again."""
+        """Whether the fact repeats this step."""
         ours, theirs = self.fact, fact
         return (ours.replicas, ours.adding, ours.removing) == (theirs.replicas, theirs.adding, theirs.removing)
 
 
 class _Load:
-    """A broker's extra load: in the present second, and in the worst."""
+    """A broker's extra load: in the current second, and in the worst one."""
 
     __slots__ = ("bytes", "most", "second")
 
@@ -63,7 +64,7 @@ class _Load:
         self.bytes = self.most = 0
 
     def add(self, at_us: int, count: int) -> None:
-        """So many bytes more now."""
+        """Add bytes at this time."""
         second = at_us // SECOND_US
         if second != self.second:
             self.second, self.bytes = second, 0
@@ -72,13 +73,13 @@ class _Load:
 
 
 class Reassigning:
-    """See the module."""
+    """The figures of reassignments."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._sizes: dict[str, int] = {}
         self._moving: dict[TopicPartition, tuple[int, ...]] = {}
-        """On their way now -> where to."""
+        """Partition under reassignment -> its target replicas."""
         self._steps: list[_Step] = []
         self._running: dict[TopicPartition, _Step] = {}
         self._numbers: dict[TopicPartition, int] = {}
@@ -91,11 +92,11 @@ class Reassigning:
         self._churn = 0
         self._most_replicas = 0
         self._waits: dict[TopicPartition, str] = {}
-        """What partitions wait for, as their controller said last."""
+        """Partition -> its controller's last reason to wait."""
         self._left: dict[int, None] = {}
-        """Brokers that steps took replicas from."""
+        """Brokers from which steps removed replicas."""
         self._logs: dict[str, dict[TopicPartition, None]] = {}
-        """Broker -> partitions that it has a log of."""
+        """Broker -> partitions whose logs are on its disk."""
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             RecordSizes: self._sized,
             BecameController: self._controls,
@@ -114,7 +115,7 @@ class Reassigning:
         }
 
     def figures(self) -> ReassignmentFigures | None:
-        """The figures; None where nothing was reassigned."""
+        """The figures; None without reassignments."""
         if self._began_us is None:
             return None
         done = not self._moving and self._ended_us is not None
@@ -200,7 +201,7 @@ class Reassigning:
             self._ended_us = at_us
 
     def _controls(self, seen: Seen, fact: BecameController) -> None:
-        """What the last controller began and did not live to tell the end of, the store tells."""
+        """Complete the steps of the former controller from the store's state."""
         self._waits = {}
         for at, target in list(self._moving.items()):
             stored = self._panel.assigned.get(at)
@@ -212,7 +213,7 @@ class Reassigning:
                     step.committed_us = seen.at_us
                     self._left.update(dict.fromkeys(step.fact.removing))
                 self._arrived(at, seen.at_us)
-            else:  # it was never written down: whoever asked was not answered
+            else:  # the former controller did not write the reassignment, so it did not answer the request
                 del self._moving[at]
                 self._asked -= 1
 

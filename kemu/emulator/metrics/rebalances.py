@@ -1,16 +1,17 @@
-"""Rebalances as their coordinator sees them: when, why, who, and what they moved (a part of the metrics).
+"""Rebalances as reported by the coordinators: time, reason, members and moved partitions (a part of the metrics).
 
-One rebalance lasts from the moment a calm group (Stable or Empty) prepares for one until it is calm again, however many
-join phases (``rounds``) that took. When the coordinator is lost in between, it goes on at the next one; a group that
-comes back Stable and is not disturbed any more was calm from its load on.
+A rebalance lasts from the moment a calm group (Stable or Empty) prepares for one until the group is calm again. It may
+take several join phases (``rounds``). If the coordinator is lost meanwhile, the rebalance resumes at the next
+coordinator. A group that is loaded as Stable and stays so was calm from its load on.
 
-A partition *moved* when its assignment of this rebalance went to another client (actor) than the one before. A first
-assignment moves nothing; a client that restarts and gets back what it had moved nothing either.
+A partition *moved* if this rebalance assigned it to another client (actor) than the one before. A first assignment
+moves nothing. A client that restarts and gets its partitions again has not moved them.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from kemu.actors.coordinator.state import GroupState
 from kemu.emulator.facts import Seen
 from kemu.emulator.metrics.figures import RebalanceFigures
 from kemu.emulator.watching.panel import Panel
@@ -24,14 +25,13 @@ from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
 )
 
-PREPARING = "PreparingRebalance"
-STABLE = "Stable"
-CALM = (STABLE, "Empty")
-"""Dead is not: from the midst of a rebalance it means that the coordinator gave the group up."""
+PREPARING, STABLE = GroupState.PREPARING.value, GroupState.STABLE.value
+CALM = (STABLE, GroupState.EMPTY.value)
+"""Dead is not calm: during a rebalance it means that the coordinator unloaded the group."""
 
 
 class Rebalance:
-    """One rebalance of a group. ``ended_us`` None: not over when the run was."""
+    """One rebalance of a group. ``ended_us`` is None if it had not ended at the end of the run."""
 
     __slots__ = ("ended_us", "generation", "group", "members", "moved", "reason", "rounds", "started_us", "stopped_us")
 
@@ -47,7 +47,7 @@ class Rebalance:
         self.stopped_us = 0
 
     def figures(self) -> RebalanceFigures:
-        """What it came to."""
+        """The figures of the rebalance."""
         return RebalanceFigures(
             group=self.group,
             generation=self.generation,
@@ -69,18 +69,18 @@ class _Group:
         self.by_generation: dict[int, Rebalance] = {}
         self.first_stable_us: int | None = None
         self.loaded_us: int | None = None
-        """When it was loaded as calm in the midst of a rebalance; None again with its next change."""
+        """Time at which the group was loaded as calm during a rebalance; None after its next change."""
         self.owners: dict[TopicPartition, tuple[int, str]] = {}
-        """Who received each partition last, and in which generation."""
+        """Partition -> the generation and the client that last received it."""
         self.size: int | None = None
-        """Of the largest record of a generation, in bytes."""
+        """Bytes of the largest record of a generation."""
         self.margin: int | None = None
-        """The least that one lay under the limit."""
+        """The smallest margin between such a record and the limit."""
         self.too_large = 0
 
 
 class Rebalances:
-    """All groups' rebalances, in the order they began."""
+    """The rebalances of all groups, in the order in which they began."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -98,7 +98,7 @@ class Rebalances:
         }
 
     def stopped(self, group: str, since_us: int, until_us: int) -> None:
-        """Nothing of the group was served: each rebalance bears what lies between its beginning and the next one's."""
+        """Charge an interval without any service to the rebalances, each from its start to the start of the next."""
         mine = [row for row in self.all if row.group == group and row.started_us < until_us]
         for row in reversed(mine):
             if until_us <= since_us:
@@ -107,17 +107,17 @@ class Rebalances:
             until_us = min(until_us, row.started_us)
 
     def finish(self) -> None:
-        """Close what ended with a load."""
+        """End the rebalances of groups that were loaded as calm."""
         for group in self._groups.values():
             if group.last is not None and group.last.ended_us is None:
                 group.last.ended_us = group.loaded_us
 
     def first_stable_us(self) -> dict[str, int | None]:
-        """Group -> when it was Stable for the first time."""
+        """Group -> time at which it was first Stable."""
         return {name: group.first_stable_us for name, group in sorted(self._groups.items())}
 
     def record_of(self, name: str) -> tuple[int | None, int | None, int]:
-        """(bytes of the largest record of a generation, the least margin to the limit, how many were too large)."""
+        """(bytes of the largest record of a generation, smallest margin to the limit, number of refused records)."""
         group = self._groups.get(name)
         return (None, None, 0) if group is None else (group.size, group.margin, group.too_large)
 
@@ -178,7 +178,7 @@ class Rebalances:
         for partition in fact.partitions:
             generation, owner = group.owners.get(partition, (-1, seen.actor))
             if generation > fact.generation:
-                continue  # the news of a slow member
+                continue
             if owner != seen.actor and rebalance is not None:
                 rebalance.moved += 1
             group.owners[partition] = (fact.generation, seen.actor)

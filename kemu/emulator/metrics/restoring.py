@@ -1,13 +1,16 @@
-"""What copies of tasks read of their changelogs, and what of it was for nothing (a part of the metrics).
+"""Changelog records read by copies of tasks, and the useless part of them (a part of the metrics).
 
-A row is what one copy read in one role: "active" (nobody processes meanwhile), "learner", "warm-up" (a standby beyond
-``num.standby.replicas``) or "standby". Bytes are records times the size of the changelog's records, 1,000 where nobody
-said how large they are.
+A row is the reading of one copy in one role: "active" (no instance processes the task meanwhile), "learner", "warm-up"
+(a standby beyond ``num.standby.replicas``) or "standby". Bytes are records times the size of the changelog's records;
+1,000 if the size is unknown.
 
-*Wasted* is what was read for a copy that was closed, or whose host went down, before it was ever active and running;
-what learners and warm-ups read that the run's end finds unused; and what is *avoidable*: what an active copy had to
-read, more than its assignor's ready lag (``InstanceStarted``), though a copy on another instance that stays was within
-that lag when it began. What standbys read is never wasted.
+*Wasted* bytes are of three kinds:
+* read for a copy that was closed, or whose host went down, before it was active and running;
+* read by learners and warm-ups and unused at the end of the run;
+* *avoidable*: read by an active copy, more than its assignor's ready lag (``InstanceStarted``), although a copy on
+  another staying instance was within that lag when the reading began.
+
+Bytes read by standbys are never wasted.
 
 Source: KIP-429's page, "double task processing"; the restoration of Kafka's ``StoreChangelogReader``.
 """
@@ -27,15 +30,15 @@ ROLES = (ACTIVE, LEARNER, WARM_UP, STANDBY)
 USED, DISCARDED, KEPT, UNFINISHED = "used", "discarded", "kept", "unfinished"
 
 
-class _Reading:
-    """What a copy reads in one role."""
+class _CopyReading:
+    """The reading of one copy in one role."""
 
     __slots__ = (
-        *("avoidable", "copy", "first", "from_us", "last", "others", "outcome", "ready_us", "records", "role"),
+        *("avoidable", "copy", "first", "from_us", "last", "best_elsewhere", "outcome", "ready_us", "records", "role"),
         *("until_us", "wasted"),
     )
 
-    def __init__(self, copy: WatchedCopy, role: str, fact: TaskRestored, at_us: int, others: int) -> None:
+    def __init__(self, copy: WatchedCopy, role: str, fact: TaskRestored, at_us: int, best_elsewhere: int) -> None:
         self.copy = copy
         self.role = role
         self.from_us = at_us
@@ -44,21 +47,21 @@ class _Reading:
         self.last = fact.first
         self.records = 0
         self.ready_us: int | None = None
-        self.others = others
-        """How far the best copy elsewhere was when it began; -1: there is none."""
+        self.best_elsewhere = best_elsewhere
+        """Position of the best copy elsewhere when the reading began; -1: none."""
         self.outcome = ""
         self.wasted = self.avoidable = False
 
 
 class Restoring:
-    """See the module."""
+    """Changelog reading of all applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._sizes: dict[str, int] = {}
-        self._all: list[_Reading] = []
-        self._open: dict[int, list[_Reading]] = {}
-        """By number of a copy, what it read and nobody knows the use of yet."""
+        self._all: list[_CopyReading] = []
+        self._open: dict[int, list[_CopyReading]] = {}
+        """Number of a copy -> its readings with an unknown outcome."""
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             RecordSizes: self._sized,
             TaskRestored: self._restored,
@@ -68,7 +71,7 @@ class Restoring:
         }
 
     def finish(self) -> None:
-        """What was read and not used yet never will be."""
+        """End the run: readings without an outcome stay unused."""
         for rows in list(self._open.values()):
             for row in rows:
                 row.outcome = UNFINISHED
@@ -76,10 +79,10 @@ class Restoring:
         self._open.clear()
 
     def figures(self, application: GroupId) -> tuple[RestoreFigures, ...]:
-        """The rows of an application, in the order they began."""
-        return tuple(self._told(row) for row in self._all if row.copy.application == application)
+        """The readings of an application, in the order in which they began."""
+        return tuple(self._figures_of(row) for row in self._all if row.copy.application == application)
 
-    def _told(self, row: _Reading) -> RestoreFigures:
+    def _figures_of(self, row: _CopyReading) -> RestoreFigures:
         copy = row.copy
         size = row.records * self._size_of(copy)
         return RestoreFigures(
@@ -117,16 +120,16 @@ class Restoring:
             return
         role, rows = application.role_of(copy), self._open.setdefault(copy.number, [])
         if not rows or rows[-1].role != role or rows[-1].outcome:
-            others = self._furthest_elsewhere(copy) if role == ACTIVE else -1
-            row = _Reading(copy, role, fact, seen.at_us, others)
+            best_elsewhere = self._best_elsewhere(copy) if role == ACTIVE else -1
+            row = _CopyReading(copy, role, fact, seen.at_us, best_elsewhere)
             rows.append(row)
             self._all.append(row)
         row = rows[-1]
         row.records += fact.last - fact.first
         row.last, row.until_us = fact.last, seen.at_us
 
-    def _furthest_elsewhere(self, mine: WatchedCopy) -> int:
-        """Of copies on instances that stay, and that are not owners themselves."""
+    def _best_elsewhere(self, mine: WatchedCopy) -> int:
+        """The highest position of copies that are no owners, on instances that stay; -1: none."""
         application = self._panel.applications.of(mine.application)
         found = [
             copy.position
@@ -170,4 +173,6 @@ class Restoring:
             row.outcome = outcome
             row.wasted = outcome == DISCARDED and STANDBY not in (row.role, rows[-1].role)
             if row.role == ACTIVE:
-                row.avoidable = row.last - row.first > lag and row.others >= 0 and row.last - row.others <= lag
+                row.avoidable = (
+                    row.last - row.first > lag and row.best_elsewhere >= 0 and row.last - row.best_elsewhere <= lag
+                )

@@ -1,11 +1,11 @@
-"""How much of a group's service is lost at a time, from the intervals in which its partitions are down.
+"""The lost service of a group, computed from the downtime of its partitions.
 
-*Service lost*: the share of a group's partitions that are down, each weighing the same, of those that were ever served
-until then. Its integral over time is in seconds of the whole service: 1 s is everything for a second, or half of the
-partitions for two. By member: the downtime of the partitions that it served last before they were down; so members
-weigh as many partitions as they had, and their shares add up to the downtime of the group.
+*Service lost*: the share of a group's partitions that are down, among those ever served until then; all weigh the same.
+Its integral over time is in seconds of the whole service: 1 s is all partitions for a second, or half of them for two.
+The share of a member is the downtime of the partitions that it served last. The members' shares add up to the group's
+downtime.
 
-*Stopped*: the time at 100 %, the one special case in which nothing at all is served ("stop of the world").
+*Stopped*: the time at 100 %, in which no partition is served ("stop of the world").
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,18 +17,18 @@ from kemu.emulator.metrics.figures import DowntimeFigures, ServiceFigures
 
 @frozen
 class ServiceLost:
-    """A group's figures, and the spans in which nothing was served: (from, until)."""
+    """A group's figures, and the intervals without any served partition: (from, until)."""
 
     figures: ServiceFigures
     stops: tuple[tuple[int, int], ...]
 
 
 def service_lost(intervals: Iterable[DowntimeFigures], first_us: Sequence[int], ended_us: int) -> ServiceLost:
-    """What one group lost.
+    """Compute the lost service of one group.
 
     Args:
         intervals: the downtime of its partitions.
-        first_us: when each of its partitions was first served.
+        first_us: the time at which each partition was first served.
         ended_us: the end of the run.
     """
     changes: dict[int, list[int]] = {}

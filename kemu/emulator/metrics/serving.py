@@ -1,28 +1,33 @@
-"""How long partitions are without service, as users feel it (a part of the metrics).
+"""The time in which partitions are without service for users (a part of the metrics).
 
-A partition of a group is *down* from the last record processed before an interruption to the first one processed after
-it, if records waited that long: else from the moment the oldest of them came or the interruption began, whichever was
-first. Where no record waits, from the moment nobody owns it to the moment its new owner has its position. So callbacks
-are in it, and a partition with nothing to do is not down unless nobody owns it. Counting begins when the group first
-has a position there; if service does not come back, a partition is down until the end of the run.
+A partition of a group is *down* from the last record processed before an interruption to the first record processed
+after it. If no record waited that long, downtime begins when the oldest waiting record was appended or when the
+interruption began, whichever was first. If no record waits, the partition is down from the loss of its owner to the
+position of the new owner. So downtime includes callbacks, and a partition without records is down only without an
+owner. Counting begins with the group's first position. If service does not return, the partition is down until the end
+of the run.
 
-What interrupts (``cause``): its owner gave it up ("revoked", "lost"), failed for good ("failed"), closed ("closed"),
-is "paused" or its host is "down"; another member was given it while an owner that is cut off still believes in it
-("taken over"); its owner keeps it and is busy with callbacks about others ("callbacks"); the broker that led it is down
-or paused, and no other leads ("leaderless"). A slow application or network interrupts no service: delays and lag show
-them.
+The ``cause`` of an interruption:
+* the owner gave the partition up ("revoked", "lost"), failed for good ("failed") or closed ("closed");
+* the owner is "paused", or its host is "down";
+* another member received the partition while an isolated owner keeps it ("taken over");
+* the owner keeps the partition and is busy with callbacks about others ("callbacks");
+* the leading broker is down or paused, and no other broker leads ("leaderless").
 
-*Owning* is the panel's: by a member's own callbacks, while its host runs. Where the facts tell no positions (logs that
-others recorded), service is back with ownership, or with the first record where some wait. A Streams thread serves a
-partition when it also runs the task.
+A slow application or network does not interrupt service; it shows in delays and lag.
 
-Each interval is a chain of pieces, each with what it waited for (``emulator.watching.interruptions``).
+The panel determines the owner: by the member's own callbacks, while its host runs. Facts without positions (recorded
+from other systems) restore service with ownership, or with the first record if some wait. A Streams thread serves a
+partition while it also runs the task.
+
+Each interval is a chain of pieces, each with its reason to wait (``emulator.watching.interruptions``).
 """
 
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
+from kemu.actors.consumer.state import MemberState
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.metrics.figures import DowntimeFigures
 from kemu.emulator.metrics.waiting import Waiting
@@ -55,29 +60,29 @@ MOVERS: Mapping[type, str] = {
     MemberBecame: "closed",
     HostPaused: "paused",
     HostDown: "down",
-    **dict.fromkeys((HostStarted, HostResumed, AssignmentReceived, PartitionsAssigned), "down"),  # another life
+    **dict.fromkeys((HostStarted, HostResumed, AssignmentReceived, PartitionsAssigned), "down"),  # a new life
 }
-"""Facts by which a member may begin or cease to serve, and what that interrupts service as."""
+"""Facts that may begin or end a member's service, and the cause that they give an interruption."""
 
 _LEADS = (BecameLeader, BecameFollower, ReplicaStopped, NodeWritten, PartitionHosted)
-"""Facts by which a partition may get or lose its leader, beside those about hosts."""
+"""Facts that may give a partition a leader or take its leader away, besides facts about hosts."""
 _EVER = 1 << 62
 
 
 class _State(Enum):
     NEW = 1
-    """The group never had a position there."""
+    """The group never had a position on the partition."""
     UP = 2
     DOUBTFUL = 3
-    """Owned, and interrupted if a record that came before ``doubt_us`` waits until its owner's next work."""
+    """Owned; interrupted if a record from before ``doubt_us`` waits until the owner's next processing."""
     DOWN = 4
 
 
-_NEW, _UP, _DOUBTFUL, _DOWN = _State  # to look a member up in its class is slow on CPython 3.11
+_NEW, _UP, _DOUBTFUL, _DOWN = _State  # looking up a member in its class is slow on CPython 3.11
 
 
 class _Served:
-    """One partition in one group."""
+    """The service of one partition in one group."""
 
     __slots__ = (
         *("began_us", "busy_us", "cause", "doubt_us", "down_us", "first_us", "owner", "owners", "owner_before"),
@@ -87,32 +92,32 @@ class _Served:
     def __init__(self) -> None:
         self.state = _NEW
         self.owners = 0
-        """How many own it; a zombie is one."""
+        """Number of owners, zombies included."""
         self.owner: ActorName = ""
-        """The last that got it."""
+        """The member that became owner last."""
         self.owner_before: ActorName = ""
-        """Who had it when service was interrupted."""
+        """The owner at the interruption of service."""
         self.began_us = 0
-        """When somebody last began to own it."""
+        """Time at which a member last became owner."""
         self.first_us = -1
         self.up_us = 0
-        """When service was last back."""
+        """Time at which service last returned."""
         self.since_us = 0
         self.doubt_us = 0
         self.busy_us = _EVER
-        """Since when its owner has been in callbacks, while there is doubt for that reason."""
+        """Start of the owner's callbacks, while they make service doubtful."""
         self.cause = ""
         self.down_us = 0
 
 
 class Serving:
-    """Intervals of downtime. Feed it each fact before ``waiting``."""
+    """Intervals of downtime. Takes each fact before ``waiting``."""
 
     def __init__(self, panel: Panel, waiting: Waiting) -> None:
         self._panel = panel
         self._waiting = waiting
         self.intervals: list[DowntimeFigures] = []
-        """In the order in which service came back."""
+        """In the order in which service returned."""
         self._partitions: dict[Service, _Served] = {}
         self._of: dict[TopicPartition, list[Service]] = {}
         self._positions_told = False
@@ -128,7 +133,7 @@ class Serving:
         }
 
     def finish(self, at_us: int) -> None:
-        """What is down is down until now."""
+        """End the run; downtime that has not ended counts until now."""
         for key, served in self._partitions.items():
             if served.state is _DOWN:
                 self._back(key, served, at_us)
@@ -137,14 +142,14 @@ class Serving:
         self.intervals.sort(key=lambda row: (row.group, row.from_us, row.topic, row.partition))
 
     def downtime_us(self) -> dict[str, int]:
-        """Microseconds by "group/topic-partition", a row for every partition that was ever owned."""
+        """Microseconds by "group/topic-partition", for every partition that was ever owned."""
         return {
             f"{group}/{topic}-{number}": self._partitions[group, (topic, number)].down_us
             for group, (topic, number) in sorted(self._partitions)
         }
 
     def first_us(self) -> dict[GroupId, list[int]]:
-        """Group -> when each of its partitions was first served."""
+        """Group -> time at which each of its partitions was first served."""
         found: dict[GroupId, list[int]] = {}
         for group, partition in sorted(self._partitions):
             served = self._partitions[group, partition]
@@ -162,19 +167,19 @@ class Serving:
         assert panel.now is seen, "the panel sees a fact before its readers do"
         if panel.ceased:
             cause = MOVERS[type(fact)]
-            if isinstance(fact, MemberBecame) and fact.new == "FAILED":
+            if isinstance(fact, MemberBecame) and fact.new == MemberState.FAILED.value:
                 cause = MOVERS[MemberFailed]
             for key in panel.ceased:
                 self._end(seen.at_us, key, cause)
-        if panel.began:
+        if panel.served:
             owner = seen.actor if isinstance(fact, PartitionsAssigned) else ""
-            for key in panel.began:
+            for key in panel.served:
                 self._begin(seen.at_us, key, owner)
         if isinstance(fact, HostStarted | HostResumed | HostPaused | HostDown):
             self._led(seen, fact)
 
     def _led(self, seen: Seen, fact: object) -> None:
-        """Partitions have no leader that runs any more, or have one again."""
+        """Partitions lost their running leader, or have one again."""
         interruptions = self._panel.interruptions
         for at in interruptions.led_changed:
             is_led = interruptions.is_led(at)
@@ -188,10 +193,10 @@ class Serving:
 
     def _interrupt(self, at_us: int, key: Service, served: _Served, cause: str) -> None:
         served.state, served.cause, served.owner_before = _DOWN, cause, served.owner
-        served.since_us = min(at_us, self._stood_still_us(key, served, at_us))
+        served.since_us = min(at_us, self._waiting_since_us(key, served, at_us))
 
     def _begin(self, at_us: int, key: Service, owner: ActorName) -> None:
-        """``owner`` "": who had it all the time, and goes on."""
+        """Begin service. ``owner`` "": the same owner resumes."""
         served = self._partitions.get(key)
         if served is None:
             served = self._partitions[key] = _Served()
@@ -223,20 +228,20 @@ class Serving:
     def _oldest_us(self, key: Service, offset: int = 0) -> int | None:
         return self._waiting.queue(*key).oldest_us(offset)
 
-    def _stood_still_us(self, key: Service, served: _Served, otherwise_us: int) -> int:
-        """Since when records wait and none was processed."""
+    def _waiting_since_us(self, key: Service, served: _Served, otherwise_us: int) -> int:
+        """Start of the wait: records wait since then, and none was processed."""
         queue = self._waiting.queue(*key)
         oldest_us = queue.oldest_us()
         if oldest_us is None:
             return otherwise_us
-        if oldest_us < served.doubt_us:  # it waited for the end of callbacks that had begun before
+        if oldest_us < served.doubt_us:  # the record waited for callbacks that began before
             oldest_us = min(oldest_us, served.busy_us)
         return max(oldest_us, queue.last_us, served.up_us)
 
     # --- service -----------------------------------------------------------------------------------------------
 
     def _task_became(self, seen: Seen, fact: TaskBecame) -> None:
-        """A task that runs serves the partitions that its thread has positions of."""
+        """A running task serves the partitions on which its thread has positions."""
         thread = part_on(fact.instance, fact.thread)
         for key, known in list(self._awaiting.items()) if fact.state == RUNNING else ():
             if known.actor == thread and not self._panel.applications.awaits_state(key[0], thread, key[1]):
@@ -257,7 +262,7 @@ class Serving:
             served.state = _UP
             served.first_us = served.up_us = seen.at_us
         elif self._oldest_us(key, fact.offset) is not None or not self._panel.interruptions.is_led(key[1]):
-            return  # its first record will tell, or its leader
+            return  # service returns with the first record, or with the leader
         elif served.state is _DOWN:
             self._back(key, served, seen.at_us)
         else:
@@ -268,24 +273,24 @@ class Serving:
         served = self._partitions.get(key)
         if served is None or served.state is _UP or not served.owners:
             return
-        # A host's clock may run a little fast or slow.
+        # A host's clock may run slightly fast or slow.
         began_us = min(seen.at_us, max(served.began_us, fact.started_us))
         if served.state is _NEW:
             served.state = _UP
             served.first_us = served.up_us = began_us
         elif served.state is _DOWN:
-            if self._panel.interruptions.is_led(key[1]):  # if not, the rest of what was fetched before
+            if self._panel.interruptions.is_led(key[1]):  # else these records were fetched before the interruption
                 self._back(key, served, began_us)
         elif seen.actor == served.owner:
             self._no_doubt(key, served, began_us)
 
     def _no_doubt(self, key: Service, served: _Served, at_us: int) -> None:
-        """Its owner is at work: was it interrupted?"""
+        """The owner processes records: end the doubt, and the interruption if there was one."""
         served.state = _UP
         oldest_us = self._oldest_us(key)
         if oldest_us is None or oldest_us >= served.doubt_us:
             return
-        served.since_us = self._stood_still_us(key, served, at_us)
+        served.since_us = self._waiting_since_us(key, served, at_us)
         if served.since_us < min(at_us, served.doubt_us):
             self._back(key, served, at_us)
 
@@ -324,6 +329,6 @@ class Serving:
                 served.cause, served.owner_before = CALLBACKS, seen.actor
             elif served.state is _DOUBTFUL and served.cause is CALLBACKS:
                 oldest_us = self._oldest_us((fact.group, partition))
-                if oldest_us is None or oldest_us >= served.doubt_us:  # nothing had waited until now
+                if oldest_us is None or oldest_us >= served.doubt_us:  # no record waited until now
                     served.busy_us = began_us
                 served.doubt_us = seen.at_us

@@ -1,16 +1,16 @@
-"""A distribution of weighted values in bounded space: quantiles of record delays, the same for the same values."""
+"""A distribution of weighted values in bounded space, for quantiles of record delays."""
 
 from collections.abc import Iterable
 
 _BITS = 11
-"""Of a value's digits in base 2, so many are kept: a quantile is at most 1/1024 below the true one."""
+"""Number of binary digits kept of a value: a quantile is at most 1/1024 below the exact one."""
 
 
 class WeightedSpread:
-    """Values (whole numbers, 0 or more) with how often each came.
+    """Whole numbers from 0, each with its number of occurrences.
 
-    Values below 2048 are kept as they are, others to their first eleven binary digits (as HdrHistogram does), so there
-    are at most some ten thousand different ones however many are added. The largest is exact.
+    Values below 2048 are exact; of others the first eleven binary digits are kept, as in HdrHistogram. So there are at
+    most about ten thousand different values. The largest value is exact.
     """
 
     __slots__ = ("_counts", "largest", "total")
@@ -18,11 +18,11 @@ class WeightedSpread:
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
         self.total = 0
-        """How many values."""
+        """Number of values."""
         self.largest = 0
 
     def add(self, value: int, times: int) -> None:
-        """So many more of a value."""
+        """Add a value, ``times`` over."""
         assert value >= 0 and times > 0, (value, times)
         shift = value.bit_length() - _BITS
         kept = value >> shift << shift if shift > 0 else value
@@ -32,7 +32,7 @@ class WeightedSpread:
             self.largest = value
 
     def merge(self, others: "Iterable[WeightedSpread]") -> "WeightedSpread":
-        """All values of some others come in, too."""
+        """Add all values of the others."""
         for other in others:
             for value, times in other._counts.items():
                 self._counts[value] = self._counts.get(value, 0) + times
@@ -41,7 +41,7 @@ class WeightedSpread:
         return self
 
     def percentile(self, percent: int) -> int | None:
-        """By nearest rank: the smallest value that at least so many per cent are not above; None of no values."""
+        """The percentile by nearest rank; None without values."""
         wanted = -(-percent * self.total // 100)
         if not wanted:
             return None

@@ -1,7 +1,7 @@
-"""All figures of Streams applications, put together (a part of the metrics).
+"""All figures of Streams applications (a part of the metrics).
 
-What each means is said where it is counted: ``emulator.metrics.task_downtime``, ``emulator.metrics.restoring``,
-``emulator.metrics.task_moves``, ``emulator.metrics.task_work``.
+They are defined in ``emulator.metrics.task_downtime``, ``emulator.metrics.restoring``, ``emulator.metrics.task_moves``
+and ``emulator.metrics.task_work``.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ P99 = 99
 
 
 class Streaming:
-    """See the module."""
+    """The parts that count for Streams applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -33,11 +33,11 @@ class Streaming:
 
     @property
     def parts(self) -> tuple[Mapping[type, Callable[[Seen, Any], None]], ...]:
-        """Which facts each part takes, and how."""
+        """The handlers of each part, by type of fact."""
         return (self._downtime.on, self._restoring.on, self._moves.on, self._work.on)
 
     def finish(self, at_us: int) -> None:
-        """The run is over."""
+        """End the run at this time."""
         self._ended_us = at_us
         self._downtime.finish(at_us)
         self._restoring.finish()
@@ -45,7 +45,7 @@ class Streaming:
         self._work.finish(at_us)
 
     def figures(self) -> dict[GroupId, StreamsFigures]:
-        """By application."""
+        """The figures by application."""
         return {name: self._figures_of(name) for name in sorted(self._panel.applications.all)}
 
     def _figures_of(self, name: GroupId) -> StreamsFigures:
@@ -89,5 +89,5 @@ class Streaming:
 
 
 def _nearest_rank(values: Sequence[int], percent: int) -> int:
-    """The smallest of sorted values that at least so many per cent are not above; 0 of none."""
+    """The percentile of sorted values by nearest rank; 0 without values."""
     return values[-(-percent * len(values) // 100) - 1] if values else 0

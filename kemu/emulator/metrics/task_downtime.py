@@ -1,30 +1,36 @@
-"""How long tasks of Streams applications are without anybody who may process them (a part of the metrics).
+"""The time in which no instance can process a task of a Streams application (a part of the metrics).
 
-A task is *up* while a copy of it is active and RUNNING on an instance that does not stand still; it is *down* from when
-the last such copy stops to when the next one begins. What makes it stop (``cause``):
+A task is *up* while an active copy of it is RUNNING on an instance that is not paused. It is *down* from the end of the
+last such copy to the start of the next. The ``cause`` of the end:
+* "paused": its owner gave it up for a join, and the same copy resumes afterwards (KIP-429's tasks with learners; every
+  task under the eager protocol);
+* "given up": its owner gave it up, and another copy takes over;
+* "down": the host of its instance went down, from the crash itself and not from its detection;
+* "closed": the instance closed itself;
+* "stands still": the host is paused.
 
-* "paused": its owner gave it up for a join, and the same copy goes on after it (KIP-429's tasks that others learn;
-  every task under the eager protocol);
-* "given up": its owner gave it up, and another copy goes on;
-* "down": its instance's host went down, at the time it did and not when the group noticed; "closed": it closed itself;
-* "stands still": its host does.
+The parts of an interval add up to it. If the same copy resumes, all of the interval is *pause*. Otherwise:
+* *detect*: until the group prepared for a rebalance;
+* *barrier*: from there until the new owner had its answer to SyncGroup;
+* *restore*: from there until the task runs.
 
-The parts of an interval add up to it. All of it is *pause* if the copy that stopped goes on. Otherwise: *detect*, until
-the group prepared for a rebalance; *barrier*, from there until the new owner had its answer to SyncGroup; *restore*,
-from there until the task runs. The first two end with the first generation that began in the interval, the last two
-with the first assignment that gave the task to the copy that runs in the end. An interval without a generation is all
-detection, one that nobody ended has a barrier and no restore.
+The first generation that began in the interval ends the first two parts. The first assignment of the task to its final
+copy separates the last two. An interval without a generation is all detection. An interval that does not end has a
+barrier and no restore.
 
-Counting begins when a task runs for the first time; what is down at the end of the run is down until then. Times are
-microseconds. A zombie that works on is an owner as any other: what it does twice, other figures count.
+Counting begins when a task first runs. A task that is down at the end of the run is down until then. Times are
+microseconds. A zombie counts as an owner; other figures count the records that it reprocesses.
 
-Source: the downtime of KIP-429's page, task by task; Kafka's ``StreamTask`` runs in state RUNNING only.
+Source: the downtime of KIP-429's page, task by task; Kafka's ``StreamTask`` processes in state RUNNING only.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kemu.actors.consumer.state import MemberState
+from kemu.actors.coordinator.state import GroupState
+from kemu.actors.streams.tasks import TaskState
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, Seen
 from kemu.emulator.metrics.figures import TaskDowntimeFigures
 from kemu.emulator.metrics.generations import Generations
@@ -34,32 +40,31 @@ from kemu.protocol.names import ActorName, GroupId, part_on
 from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberBecame
 from kemu.protocol.notes.streams import TaskBecame
 
-PREPARING = "PreparingRebalance"
-SYNCED = "STABLE"
+PREPARING, SYNCED = GroupState.PREPARING.value, MemberState.STABLE.value
 PAUSED, GIVEN_UP, DOWN, SHUT, STILL = "paused", "given up", "down", "closed", "stands still"
 
 
 class _Task:
-    """One task of an application."""
+    """The downtime of one task of an application."""
 
     __slots__ = ("cause", "down_us", "running", "since_us", "started", "stopped", "takers")
 
     def __init__(self) -> None:
         self.running: dict[int, WatchedCopy] = {}
-        """Copies that process now, by their numbers."""
+        """Number of a copy -> the copy, while it processes."""
         self.started = False
         self.since_us = -1
-        """Since when it has been down; -1 while it is up, or before it first was."""
+        """Start of the downtime; -1 while the task is up, or before it first was."""
         self.cause = ""
         self.stopped: WatchedCopy | None = None
-        """The copy that processed last, while that may go on."""
+        """The copy that processed last, while it may resume."""
         self.takers: dict[int, int] = {}
-        """When copies that are to process got to know: number -> microseconds."""
+        """Number of a copy -> time at which it learned that it is to process the task."""
         self.down_us = 0
 
 
 class TaskDowntime:
-    """See the module."""
+    """Intervals of downtime of all applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -67,7 +72,7 @@ class TaskDowntime:
         """By application, in the order in which tasks ran again."""
         self._tasks: dict[tuple[GroupId, str], _Task] = {}
         self._last: dict[tuple[GroupId, str], str] = {}
-        """The instance that processed a task last."""
+        """The instance that last processed each task."""
         self._generations: dict[GroupId, Generations] = {}
         self._synced_us: dict[ActorName, list[int]] = {}
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
@@ -81,7 +86,7 @@ class TaskDowntime:
         }
 
     def finish(self, at_us: int) -> None:
-        """What is down is down until now."""
+        """End the run; downtime that has not ended counts until now."""
         for key, task in self._tasks.items():
             if task.since_us >= 0:
                 self._ends(key, task, at_us, None)
@@ -89,7 +94,7 @@ class TaskDowntime:
             rows.sort(key=lambda row: (row.from_us, row.task))
 
     def downtime_us(self, application: GroupId) -> dict[str, int]:
-        """Task -> microseconds without anybody, of those that ever ran."""
+        """Task -> downtime in us, of tasks that ever ran."""
         return {
             name: task.down_us
             for (group, name), task in sorted(self._tasks.items(), key=lambda item: _in_order(item[0]))
@@ -110,7 +115,7 @@ class TaskDowntime:
             self._runs(key, task, copy, seen.at_us)
             return
         task.running.pop(copy.number, None)
-        if watched.role_before == ACTIVE and watched.state_before == "RUNNING":
+        if watched.role_before == ACTIVE and watched.state_before == TaskState.RUNNING.value:
             self._stops(key, task, copy, seen.at_us, GIVEN_UP)
         if copy.role != ACTIVE or copy.state == CLOSED:
             task.takers.pop(copy.number, None)
@@ -133,12 +138,13 @@ class TaskDowntime:
             return
         task.since_us, task.cause, task.stopped = at_us, cause, copy
         self._last[key] = copy.instance
-        for other in self._panel.applications.of(key[0]).of(key[1]):  # who was given it before nobody had it
-            if other is not copy and other.role == ACTIVE and other.state != "SUSPENDED":
+        # Copies that had the task before the owner stopped.
+        for other in self._panel.applications.of(key[0]).of(key[1]):
+            if other is not copy and other.role == ACTIVE and other.state != TaskState.SUSPENDED.value:
                 task.takers.setdefault(other.number, at_us)
 
     def _ends(self, key: tuple[GroupId, str], task: _Task, at_us: int, copy: WatchedCopy | None) -> None:
-        """It is up again, or the run is over."""
+        """End an interval: the task is up again, or the run is over."""
         since_us = task.since_us
         if at_us <= since_us:
             return
@@ -163,7 +169,7 @@ class TaskDowntime:
     def _parts(
         self, group: GroupId, task: _Task, from_us: int, until_us: int, copy: WatchedCopy | None
     ) -> tuple[int, int, int]:
-        """(detect, barrier, restore) in microseconds; they add up to the interval."""
+        """(detect, barrier, restore) in us; they add up to the interval."""
         generations = self._generations.get(group)
         joins = [] if generations is None else generations.within(from_us, until_us)
         if not joins:
@@ -173,7 +179,7 @@ class TaskDowntime:
         return prepared_us - from_us, taken_us - prepared_us, until_us - taken_us
 
     def _synced(self, copy: WatchedCopy, taken_us: int, from_us: int) -> int:
-        """When the thread had the answer of which it took the copy: callbacks may lie between."""
+        """Time of the assignment that gave the thread its copy; callbacks may lie between the two."""
         times = self._synced_us.get(part_on(copy.instance, copy.thread), [])
         index = bisect_right(times, taken_us)
         generations = self._generations[copy.application]
@@ -192,7 +198,7 @@ class TaskDowntime:
                 self._stops(key, task, copy, seen.at_us, DOWN)
             if task.stopped is copy:
                 task.stopped = None
-        if fact.how == SHUT:  # its tasks were closed a moment ago
+        if fact.how == SHUT:  # the instance closed its tasks just before
             for key, task in self._tasks.items():
                 if task.since_us == seen.at_us and self._last[key] == fact.host:
                     task.cause = SHUT
@@ -237,6 +243,6 @@ class TaskDowntime:
 
 
 def _in_order(key: tuple[GroupId, str]) -> tuple[GroupId, int, int]:
-    """By number: "0_9" before "0_10"."""
+    """Sort by number: "0_9" before "0_10"."""
     subtopology, _, partition = key[1].partition("_")
     return key[0], int(subtopology), int(partition)

@@ -1,26 +1,29 @@
-"""What events bring about in Streams applications: moves, rebalances by reason, balance, rest (a part of the metrics).
+"""Effects of events on Streams applications: moves, rebalances by reason, balance, rest (a part of the metrics).
 
-*Episode*: from an event from outside (a fault or an operator's action, a host that starts, goes down, pauses or
-resumes, a topic that grows) to *rest*: the group is Stable, every task runs, nothing is paused, restored, learned or
-warmed up, and no other rebalance follows before the next event. Events within a second of each other, and events that
-come before rest, belong to one episode. An event that nothing comes of begins none, and neither does an instance that
-closes because it has handed everything over. Before all that an application forms: until an event finds it Stable with
+*Episode*: the time from an external event to *rest*. External events are faults, operators' actions, growing topics,
+and hosts that start, go down, pause or resume. At rest the group is Stable, every task runs, no task is paused,
+restored, learned or warmed up, and no other rebalance follows before the next event. Events within a second of each
+other, and events before rest, belong to one episode. An event without effect begins no episode; neither does an
+instance that closes after it has transferred all its tasks. An application forms until an event finds it Stable with
 every task running.
 
-*Balance*: the group is Stable, every task has an owner, instances that leave have none, and the others' loads are
-as even as the assignor promises (``watching/balance.py``). *Time to balance*: from an episode's beginning to the first
-moment of balance that lasts until the next event (rebalances that leave it as it is do not end it).
+*Balance*: the group is Stable, every task has an owner, leaving instances have no tasks, and the loads of the others
+are as even as the assignor promises (``watching/balance.py``).
 
-A task *moved* when a leader's decision that became the group's gave it to another instance than had it last, and that
-one took part in the rebalance, or in the one that took the task from it. A task whose owner was gone did not move: it
-found a new home. *Minimum*: over the instances that were there when the episode began and still are when it ends, the
-tasks they had beyond their quota, with quotas as even as weights allow and rounded in favour of who has more; 0 for who
-leaves. An assignor that tolerates imbalance may move fewer. *Back and forth*: a task went from x to y and back to x.
+*Time to balance*: from the start of an episode to the
+start of the balance that lasts until the next event. A rebalance that keeps the balance does not end it.
 
-A rebalance counts for each generation, under the reason that its coordinator prepared for it. *Empty*: a generation
-that gave everybody the roles it had.
+A task *moved* under two conditions. A decision that took effect gave it to another instance than its last owner. That
+owner took part in the rebalance, or in the one that took the task away. A task whose owner was gone did not move.
 
-Source: Kafka's ``TaskAssignorConvergenceTest``, ``AssignmentTestUtils`` (what is balanced); KIP-429's page.
+*Minimum*: the tasks beyond their quota, over the instances that were there from the start to the end of the episode.
+Quotas are as even as weights allow, rounded in favour of the instance with more tasks; 0 for an instance that leaves.
+An assignor that tolerates imbalance may move fewer. *Back and forth*: a task went from x to y and back to x.
+
+Rebalances are counted per generation, under their coordinator's reason. *Empty*: a generation without any change of
+roles.
+
+Source: Kafka's ``TaskAssignorConvergenceTest``, ``AssignmentTestUtils`` (definition of balance); KIP-429's page.
 """
 
 from collections import Counter
@@ -29,6 +32,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
+from kemu.actors.consumer.state import MemberState
+from kemu.actors.coordinator.state import GroupState
 from kemu.emulator.facts import (
     FaultApplied,
     FaultEnded,
@@ -55,12 +60,12 @@ from kemu.protocol.notes.streams import (
 )
 
 BURST_US = 1_000_000
-"""Events that are nearer to each other belong to one episode."""
-PREPARING, STABLE = "PreparingRebalance", "Stable"
+"""Events closer to each other belong to one episode."""
+PREPARING, STABLE = GroupState.PREPARING.value, GroupState.STABLE.value
 
 
 class Reason(StrEnum):
-    """Why a coordinator prepared for a rebalance."""
+    """The reason for which a coordinator prepared for a rebalance."""
 
     JOINED = "joined"
     """A new member."""
@@ -71,13 +76,13 @@ class Reason(StrEnum):
     LEAVING = "leaving"
     """An instance is to leave, or to stay after all."""
     EXPIRED = "expired"
-    """``scale.down.timeout.ms`` is over."""
+    """``scale.down.timeout.ms`` has expired."""
     FOLLOW_UP = "follow-up"
-    """A member gave up partitions that others are to get."""
+    """A member revoked partitions for other members."""
     PROBING = "probing"
-    """KIP-441: a look at warm-ups."""
+    """KIP-441: a probing rebalance."""
     OTHER = "other"
-    """Topics changed, a leader came back, an assignment was not written, ..."""
+    """Any other reason, such as changed topics, a restarted leader or a failed write of an assignment."""
 
 
 _REASONS: Mapping[str, Reason] = {
@@ -98,16 +103,16 @@ class _Episode:
 
     def __init__(self, at_us: int, before: Mapping[str, str]) -> None:
         self.began_us = self.event_us = at_us
-        """When it began, and when its last event was."""
+        """Start of the episode, and time of its last event."""
         self.planned: dict[str, None] = {}
-        """What of the plan it was."""
+        """The planned actions among its events."""
         self.first = ""
         """Its first event, in words."""
         self.before = dict(before)
-        """Task -> process that had it."""
+        """Task -> its process at the start."""
         self.balanced_us: int | None = None
         self.rested_us: int | None = None
-        """Since when there has been rest."""
+        """Start of the current rest."""
         self.reasons: Counter[str] = Counter()
         self.empty = 0
         self.moved = 0
@@ -116,7 +121,7 @@ class _Episode:
         self.owners: dict[str, list[str]] = {task: [process] for task, process in before.items()}
 
     def event(self, at_us: int, fact: object) -> None:
-        """Something happened; what was balanced and at rest has to show it again."""
+        """Note an event: balance and rest have to be reached again."""
         self.event_us, self.balanced_us, self.rested_us = at_us, None, None
         self.first = self.first or _in_words(fact)
         if isinstance(fact, FaultApplied):
@@ -124,7 +129,7 @@ class _Episode:
 
     @property
     def why(self) -> str:
-        """What it was about."""
+        """The episode's events, in words."""
         return "; ".join(self.planned) or self.first
 
 
@@ -136,27 +141,27 @@ class _Application:
         self.episode: _Episode | None = None
         self.episodes: list[_Episode] = []
         self.layout: dict[str, str] = {}
-        """Task -> the process that had it last."""
+        """Task -> its last process."""
         self.taken: dict[str, bool] = {}
-        """Tasks that nobody has: whether the one that had them took part when they were taken."""
+        """Task without an owner -> whether its last owner took part in the rebalance that took it."""
         self.decided: TasksDecided | None = None
-        """A decision that has not become the group's."""
+        """A decision that has not taken effect."""
         self.last: TasksDecided | None = None
-        """The one that is."""
+        """The last decision that took effect."""
         self.preparing = Reason.OTHER
-        """Why it prepared for the coming generation."""
+        """The reason for the next generation."""
 
 
 class TaskMoves:
-    """See the module."""
+    """The episodes of all applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._of: dict[GroupId, _Application] = {}
         self._why: dict[MemberId, str] = {}
-        """Why each member joined again last."""
+        """Member -> the reason for its last join."""
         self._arrived: tuple[int, ActorName] | None = None
-        """(step, coordinator) of the last news of a new member."""
+        """(step, coordinator) of the last report of a new member."""
         self._removed: tuple[int, ActorName] | None = None
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             HostStarted: self._event,
@@ -168,7 +173,7 @@ class TaskMoves:
             FaultEnded: self._event,
             Healed: self._event,
             MemberAdded: self._added,
-            MemberRemoved: self._gone,
+            MemberRemoved: self._member_removed,
             MemberBecame: self._member_became,
             GroupBecame: self._became,
             JoinPhaseCompleted: self._completed,
@@ -180,7 +185,7 @@ class TaskMoves:
         }
 
     def finish(self, at_us: int) -> None:
-        """The run is over."""
+        """End the run at this time."""
         for name, mine in self._of.items():
             if mine.episode is not None:
                 self._close(name, mine)
@@ -231,11 +236,11 @@ class TaskMoves:
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         self._arrived = (seen.seq, seen.actor)
 
-    def _gone(self, seen: Seen, fact: MemberRemoved) -> None:
+    def _member_removed(self, seen: Seen, fact: MemberRemoved) -> None:
         self._removed = (seen.seq, seen.actor)
 
     def _member_became(self, seen: Seen, fact: MemberBecame) -> None:
-        if fact.new == "PREPARING_REBALANCE":
+        if fact.new == MemberState.PREPARING.value:
             self._why[fact.member_id] = fact.why
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
@@ -247,7 +252,7 @@ class TaskMoves:
                 mine.preparing = Reason.JOINED
             elif self._removed == here:
                 mine.preparing = Reason.GONE
-            else:  # the coordinator says whose join it is
+            else:  # a note of the coordinator names the joining member
                 told = next((self._why[word] for word in fact.why.split() if word in self._why), "")
                 mine.preparing = _REASONS.get(told, Reason.OTHER)
         elif fact.new == STABLE and mine.decided is not None:
@@ -360,7 +365,7 @@ class TaskMoves:
 
 
 def _roles(decided: TasksDecided) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Process -> what it has, of those that have anything."""
+    """Process -> its tasks by role, without processes that have none."""
     given = {row.process: (row.assigned, row.learning, row.standby) for row in decided.given}
     return {process: roles for process, roles in given.items() if any(roles)}
 
@@ -393,5 +398,5 @@ _WORDS: Mapping[type, str] = {
 
 
 def _in_words(fact: object) -> str:
-    """What an event was, in a few words."""
+    """An event in a few words."""
     return _WORDS.get(type(fact), "all is healed").format(fact)

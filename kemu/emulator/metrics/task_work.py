@@ -1,13 +1,12 @@
-"""What evening out a Streams application costs besides downtime, and how uneven it is (a part of the metrics).
+"""The cost of balancing a Streams application besides downtime, and its imbalance (a part of the metrics).
 
-*Learning*: learners and warm-ups held, over time; a task that one instance learns for a second is one task-second. It
-is work that is done twice. A warm-up counts from the decision that plants it to the next one. *Idle*: of that, learners
-that are ready and have not got their task yet.
+*Learning*: the time of learners and warm-ups, summed; a task that one instance learns for a second is one task-second.
+This work is done twice. A warm-up counts from the decision that creates it to the next decision. *Idle*: the part of it
+in which a learner is ready and not the owner yet.
 
-*Imbalance*: of the tasks with state, how far the instance that is furthest from its share is from it, over time, from
-the moment on when all had an owner first. Shares are by weight, of the instances that stay. *Waiting to join*: by
-thread, from what it says for a JoinGroup until the answer to that, or to a later one, is there: the barrier, as each
-member sees it.
+*Imbalance*: the distance between the load of the worst instance and its share, in tasks with state, integrated over
+time. It counts from the first moment at which all these tasks have owners. Shares are by weight, of the instances that
+stay. *Waiting to join*: by thread, the time from its JoinGroup until the answer to that request or to a later one.
 
 Source: KIP-429's page, "double task processing"; ``stream.imbalance.percentage``.
 """
@@ -16,6 +15,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from kemu.actors.consumer.state import MemberState
 from kemu.emulator.facts import HostDown, HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, CLOSED, LEARNER, WatchedApplication, WatchedCopy
 from kemu.emulator.watching.panel import Panel
@@ -31,12 +31,11 @@ from kemu.protocol.notes.streams import (
     TasksDecided,
 )
 
-_JOINED = "COMPLETING_REBALANCE"
-_JOINING = "PREPARING_REBALANCE"
+_JOINED, _JOINING = MemberState.COMPLETING.value, MemberState.PREPARING.value
 
 
 class _Held:
-    """An application's sums, and what they grow by until the next event."""
+    """An application's sums, and their present rates of growth."""
 
     def __init__(self) -> None:
         self.since_us = 0
@@ -45,23 +44,23 @@ class _Held:
         self.ready_since_us: dict[tuple[str, str], int] = {}
         """(task, instance)"""
         self.loads: dict[str, int] = {}
-        """Tasks with state by instance."""
+        """Instance -> number of its tasks with state."""
         self.formed = False
-        self.off: Fraction = Fraction(0)
-        """How far the one furthest from its share is from it."""
+        self.distance: Fraction = Fraction(0)
+        """Distance between the load of the worst instance and its share."""
         self.learner_us = self.idle_us = 0
         self.imbalance_us: Fraction = Fraction(0)
         self.waits_us: dict[ActorName, int] = {}
 
 
 class TaskWork:
-    """See the module."""
+    """Learning, imbalance and waits of all applications."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self._all: dict[GroupId, _Held] = {}
         self._joining: dict[ActorName, tuple[GroupId, int]] = {}
-        """Thread -> (application, since when it waits)."""
+        """Thread -> (application, start of its wait)."""
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
             InstanceStarted: self._instances_changed,
             InstanceLeaving: self._instances_changed,
@@ -69,33 +68,33 @@ class TaskWork:
             TaskBecame: self._became,
             TasksDecided: self._decided,
             LearnerReady: self._ready,
-            StreamsJoined: self._says,
+            StreamsJoined: self._joins,
             MemberBecame: self._member_became,
-            HostDown: self._gone,
-            HostStarted: self._gone,
+            HostDown: self._host_changed,
+            HostStarted: self._host_changed,
         }
 
     def finish(self, at_us: int) -> None:
-        """The run is over."""
+        """End the run at this time."""
         for held in self._all.values():
             self._add_up(held, at_us)
             held.idle_us += sum(at_us - since_us for since_us in held.ready_since_us.values())
             held.ready_since_us.clear()
 
     def learner_us(self, name: GroupId) -> int:
-        """Learners and warm-ups, over time."""
+        """Time of learners and warm-ups, summed."""
         return self._of(name).learner_us
 
     def idle_us(self, name: GroupId) -> int:
-        """Of learners: ready, and not the owner yet."""
+        """Time of learners that were ready and not the owner yet."""
         return self._of(name).idle_us
 
     def imbalance_us(self, name: GroupId) -> int:
-        """Tasks by which the worst instance was off its share, over time."""
+        """Imbalance in tasks, integrated over time."""
         return round(self._of(name).imbalance_us)
 
     def waits_us(self, name: GroupId) -> dict[ActorName, int]:
-        """By thread, how long it waited for others to join."""
+        """Thread -> time in which it waited for other members to join."""
         return dict(sorted(self._of(name).waits_us.items()))
 
     # --- sums ------------------------------------------------------------------------------------------------------
@@ -111,11 +110,11 @@ class TaskWork:
         passed_us = at_us - held.since_us
         held.since_us = at_us
         held.learner_us += (held.learners + held.warmups) * passed_us
-        if held.off:
-            held.imbalance_us += held.off * passed_us
+        if held.distance:
+            held.imbalance_us += held.distance * passed_us
 
     def _look(self, held: _Held, application: WatchedApplication) -> None:
-        """How far the one furthest from its share is from it now."""
+        """Update the distance between the load of the worst instance and its share."""
         decided = application.decided
         total = 0 if decided is None else len(decided.stateful)
         weights = {
@@ -125,11 +124,11 @@ class TaskWork:
         }
         held.formed = held.formed or 0 < total <= sum(held.loads.values())
         if not held.formed or not weights:
-            held.off = Fraction(0)
+            held.distance = Fraction(0)
             return
         all_weights = sum(weights.values())
         furthest = max(abs(held.loads.get(host, 0) * all_weights - total * weight) for host, weight in weights.items())
-        held.off = Fraction(furthest, all_weights)
+        held.distance = Fraction(furthest, all_weights)
 
     # --- what happens ----------------------------------------------------------------------------------------------
 
@@ -174,7 +173,7 @@ class TaskWork:
     def _ready(self, seen: Seen, fact: LearnerReady) -> None:
         self._of(fact.application).ready_since_us.setdefault((fact.task, fact.instance), seen.at_us)
 
-    def _gone(self, seen: Seen, fact: HostDown | HostStarted) -> None:
+    def _host_changed(self, seen: Seen, fact: HostDown | HostStarted) -> None:
         for actor in [actor for actor in self._joining if host_of(actor) == fact.host]:
             del self._joining[actor]
         applications = self._panel.applications
@@ -186,7 +185,7 @@ class TaskWork:
                     self._count(held, copy, copy.role, -1, seen.at_us)
             self._look(held, application)
 
-    def _says(self, seen: Seen, fact: StreamsJoined) -> None:
+    def _joins(self, seen: Seen, fact: StreamsJoined) -> None:
         self._joining.setdefault(part_on(fact.instance, fact.thread), (fact.application, seen.at_us))
 
     def _member_became(self, seen: Seen, fact: MemberBecame) -> None:

@@ -1,14 +1,14 @@
-"""Which records wait for a group, and for how long (a part of the metrics).
+"""The records that wait for a group, and their waiting times (a part of the metrics).
 
-Of each partition: when its records were appended. Of each group on it: the *frontier*, the offset up to which it has
-got on; records from there on wait, and so do those that a jump left behind for a second consumer (KIP-333). A position
-that is set further on otherwise leaves out what lies between (``progress`` counts that as skipped or lost); one that is
-set back moves nothing: what is processed again has had its first time.
+Of each partition, the append times of its records are kept. Of each group on it, the *frontier* is kept: the offset up
+to which the group has advanced. Records from the frontier on wait, and so do records that a jump left behind for a
+second consumer (KIP-333). Any other position beyond the frontier skips the records between (``progress`` counts them as
+skipped or lost). A position below the frontier changes nothing: reprocessed records have no second delay.
 
-*Delay* of a record: from its append to the moment the application reports its part of a poll as done, for the first
-time. *Lag in seconds* of a partition: the age of the oldest record that waits. Both are of records that were appended
-after the group first had a position there: how long a log had grown before somebody came is nobody's delay. Where
-brokers replicate, a log is what its latest leader has (``Panel.logs``).
+*Delay* of a record: from its append until the application first reports its part of a poll as processed.
+
+*Lag in seconds* of a partition: the age of the oldest waiting record. Both exclude records from before the group's
+first position on the partition. Where brokers replicate, the log is the log of the latest leader (``Panel.logs``).
 """
 
 from bisect import bisect_left
@@ -27,11 +27,11 @@ from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
 
 _FORGET = 4096
-"""Batches that every group has behind it are forgotten, so many at once."""
+"""Number of batches that every group has passed, before they are dropped together."""
 
 
 class _Log:
-    """A partition's batches: where each begins, where it ends (exclusive), when it was appended."""
+    """A partition's batches: first offset, end (exclusive) and append time."""
 
     __slots__ = ("end", "ends", "firsts", "queues", "times")
 
@@ -43,7 +43,7 @@ class _Log:
         self.queues: list[Queue] = []
 
     def cut(self, end: int) -> None:
-        """What lies behind this offset is not in the log any more."""
+        """Truncate the log to this end offset."""
         keep = bisect_left(self.firsts, end)
         del self.firsts[keep:], self.ends[keep:], self.times[keep:]
         if keep and self.ends[-1] > end:
@@ -52,10 +52,10 @@ class _Log:
             queue.frontier = min(queue.frontier, end)
             queue.index = bisect_left(self.ends, queue.frontier + 1)
             if queue.behind is not None:
-                queue.behind.cut(end)
+                queue.behind.truncate(end)
 
     def forget(self) -> None:
-        """Every group has these behind it."""
+        """Drop the batches that every group has passed."""
         behind = min(queue.first_index() for queue in self.queues)
         del self.firsts[:behind], self.ends[:behind], self.times[:behind]
         for queue in self.queues:
@@ -63,7 +63,7 @@ class _Log:
 
 
 class Queue:
-    """What waits for one group on one partition."""
+    """The waiting records of one group on one partition."""
 
     __slots__ = ("behind", "fresh", "frontier", "index", "largest_us", "last_us", "log", "since_us")
 
@@ -71,39 +71,39 @@ class Queue:
         self.log = log
         self.frontier = 0
         self.index = 0
-        """No batch before this one reaches the frontier."""
+        """Batches before this index end below the frontier."""
         self.since_us = -1
-        """When the group first had a position here; -1: never."""
+        """Time of the group's first position on the partition; -1: none."""
         self.last_us = -1
-        """When records were last reported as processed; -1: never."""
+        """Time of the last report of processed records; -1: none."""
         self.largest_us = 0
-        """The lag in seconds at its worst so far."""
+        """The largest lag in seconds so far, in us."""
         self.behind: Ranges | None = None
-        """What jumps left behind below the frontier and nobody processed yet; None: nobody ever jumped here."""
+        """Unprocessed ranges below the frontier that jumps left behind; None: the group never jumped here."""
         self.fresh = Freshness()
 
     def first_index(self) -> int:
-        """No batch before this one is waited for."""
+        """Index of the first batch that waits."""
         first = next(iter(self.behind or ()), None)
         return self.index if first is None else bisect_left(self.log.ends, first[0] + 1)
 
     def time_of(self, offset: int) -> int | None:
-        """When this record, or the first one behind it that is known, was appended; None: it is not there yet."""
+        """Append time of this record, or of the first known one after it; None: there is none yet."""
         index = bisect_left(self.log.ends, offset + 1)
         return self.log.times[index] if index < len(self.log.ends) else None
 
     def oldest_behind_us(self) -> int | None:
-        """When the oldest record was appended that a jump left behind; None: there is none."""
+        """Append time of the oldest record that a jump left behind; None: there is none."""
         first = next(iter(self.behind or ()), None)
         return None if first is None else self.time_of(first[0])
 
     def oldest_of_all_us(self) -> int | None:
-        """When the oldest record was appended that waits, left behind or not."""
+        """Append time of the oldest waiting record, left behind or not; None: there is none."""
         behind, oldest = self.oldest_behind_us(), self.oldest_us()
         return oldest if behind is None else behind if oldest is None else min(behind, oldest)
 
     def oldest_us(self, offset: int = 0) -> int | None:
-        """When the oldest record was appended that waits at or above this offset; None: none does."""
+        """Append time of the oldest record that waits at or above this offset; None: there is none."""
         ends, index, frontier = self.log.ends, self.index, self.frontier
         known = len(ends)
         while index < known and ends[index] <= frontier:
@@ -115,12 +115,12 @@ class Queue:
 
 
 class Waiting:
-    """See the module. Feed it after those that ask it about a fact in hand."""
+    """Delays and lag of all groups. Takes a fact after the parts that ask about waiting records."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self.delays: dict[GroupId, WeightedSpread] = {}
-        """By group, in microseconds, a value per record."""
+        """By group, in microseconds, one value per record."""
         self._logs: dict[TopicPartition, _Log] = {}
         self._queues: dict[tuple[GroupId, TopicPartition], Queue] = {}
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
@@ -135,7 +135,7 @@ class Waiting:
         }
 
     def queue(self, group: GroupId, partition: TopicPartition) -> Queue:
-        """What waits for a group on a partition."""
+        """The waiting records of a group on a partition."""
         queue = self._queues.get((group, partition))
         if queue is None:
             log = self._log(partition)
@@ -153,7 +153,7 @@ class Waiting:
         return {group: freshness_of(found) for group, found in parts.items()}
 
     def lag_us(self, group: GroupId, partition: TopicPartition, at_us: int) -> tuple[int, int]:
-        """(now, at its worst until now); what waits for a group that never came counts from its append."""
+        """(current lag, largest lag) in us. For a group that never came, records wait from their append."""
         queue = self.queue(group, partition)
         oldest = queue.oldest_of_all_us()
         now_us = 0 if oldest is None else at_us - oldest
@@ -166,7 +166,7 @@ class Waiting:
         return log
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if not self._panel.logs.counts:
+        if not self._panel.logs.appended_to_log:
             return
         log, first = self._log((fact.topic, fact.partition)), fact.base_offset
         if first < log.end:
@@ -177,15 +177,15 @@ class Waiting:
         log.times.append(seen.at_us)
 
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
-        """What comes at the offsets that it lost is new; of what it has instead nobody knows since when."""
+        """Records at lost offsets are new. The append times of the new leader's own records are unknown."""
         at = (fact.topic, fact.partition)
         log, logs = self._log(at), self._panel.logs
-        if logs.cut is not None:
-            log.cut(logs.cut)
+        if logs.truncated_at is not None:
+            log.cut(logs.truncated_at)
         log.end = logs.of(at).records.end
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        """A partition that is deleted begins anew if it comes again."""
+        """A deleted partition starts empty if it is created again."""
         at = self._panel.written
         if at is not None and at not in self._panel.states and at in self._logs:
             log = self._logs[at]
@@ -198,7 +198,7 @@ class Waiting:
         if queue.since_us < 0:
             queue.since_us = seen.at_us
         elif oldest_us is not None:
-            queue.fresh.came(seen.at_us, queue.log.end)
+            queue.fresh.arrived(seen.at_us, queue.log.end)
         if fact.offset > queue.frontier:
             if fact.why == JUMPED:
                 behind = queue.behind = queue.behind or Ranges()
@@ -210,12 +210,12 @@ class Waiting:
 
     @staticmethod
     def _freshened(queue: Queue, at_us: int) -> None:
-        """More than before is processed, or left out."""
+        """Update freshness after records were processed or skipped."""
         if queue.fresh.waits:
-            queue.fresh.looked(at_us, queue.frontier, queue.log.end, next(iter(queue.behind or ()), None))
+            queue.fresh.reached(at_us, queue.frontier, queue.log.end, next(iter(queue.behind or ()), None))
 
     def _aged(self, queue: Queue, at_us: int) -> None:
-        """The oldest that waits does not any longer."""
+        """The oldest waiting record is skipped: count its age."""
         oldest = queue.oldest_us()
         if oldest is not None and 0 <= queue.since_us <= oldest:
             queue.largest_us = max(queue.largest_us, at_us - oldest)
@@ -227,25 +227,25 @@ class Waiting:
         queue.last_us = now_us
         if queue.since_us < 0:
             queue.since_us = now_us
-        for first, last in self._panel.progress.there:
+        for first, last in self._panel.progress.in_log:
             if last > queue.frontier:
-                self._got_on(group, queue, max(first, queue.frontier), last, now_us)
+                self._first_processed(group, queue, max(first, queue.frontier), last, now_us)
 
     def _range_processed(self, seen: Seen, fact: RangeProcessed) -> None:
-        """What a jump left behind, in part perhaps for the second time."""
+        """Count records that a jump left behind; some of them may be reprocessed."""
         queue = self.queue(fact.group, (fact.topic, fact.partition))
         behind = queue.behind
         if behind is None:
             return
         highest = queue.fresh.highest
-        for first, last in self._panel.progress.there:
-            for piece in behind.take(first, last):
+        for first, last in self._panel.progress.in_log:
+            for piece in behind.remove(first, last):
                 self._delayed(fact.group, queue, *piece, seen.at_us)
                 if piece[0] < highest:
                     queue.fresh.reordered(highest - 1 - piece[0], piece[1] - piece[0])
                 else:
                     newest_us = queue.time_of(piece[1] - 1)
-                    queue.fresh.got_on(
+                    queue.fresh.advanced(
                         seen.at_us, -1 if newest_us is None else newest_us, queue.time_of(piece[0]), piece[1]
                     )
         self._freshened(queue, seen.at_us)
@@ -253,11 +253,11 @@ class Waiting:
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
         queue = self.queue(fact.group, (fact.topic, fact.partition))
         if queue.behind is not None:
-            queue.behind.take(fact.first, fact.last)
+            queue.behind.remove(fact.first, fact.last)
             self._freshened(queue, seen.at_us)
 
     def _delayed(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:
-        """These were left behind, and are processed now."""
+        """Count the delay of records that a jump had left behind."""
         delays = self.delays.get(group)
         if delays is None:
             delays = self.delays[group] = WeightedSpread()
@@ -271,8 +271,8 @@ class Waiting:
                 queue.largest_us = max(queue.largest_us, delay_us)
             index += 1
 
-    def _got_on(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:
-        """These are processed, for the first time."""
+    def _first_processed(self, group: GroupId, queue: Queue, first: int, last: int, now_us: int) -> None:
+        """Count the delay of records processed for the first time."""
         delays = self.delays.get(group)
         if delays is None:
             delays = self.delays[group] = WeightedSpread()
@@ -301,8 +301,8 @@ class Waiting:
             index += 1
         queue.index = index
         queue.frontier = last
-        fresh.got_on(now_us, newest_us, next_us, last)
-        if fresh.came_us >= 0 or fresh.fresh_since_us >= 0:
+        fresh.advanced(now_us, newest_us, next_us, last)
+        if fresh.arrived_us >= 0 or fresh.fresh_since_us >= 0:
             self._freshened(queue, now_us)
         if index > _FORGET:
             log.forget()

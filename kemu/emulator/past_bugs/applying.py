@@ -1,6 +1,6 @@
-"""Past bugs switched on: rules with what bugs decide otherwise. And mended: what a release decided, decided as today.
+"""Apply past bugs to rules, and mend the past bugs that a release has.
 
-With no bug every function here gives back what it was given, so that a run without bugs pays nothing for them.
+Without bugs every function returns its argument, so a run without bugs pays nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ from kemu.protocol.rebalancing.rules import MemberRules, RulesOf
 from kemu.protocol.streams.releases import StreamsRelease
 
 _OF_PROTOCOLS = frozenset({"isr_path", "truncation"})
-"""What brokers do by the protocol they agreed on: a bug may need one, and to mend it changes none."""
+"""Rules that follow from the protocol between brokers: a bug may need one, and mending a bug does not change them."""
 
 
 def replica_rules_of(release: Profile, protocol: Profile) -> ReplicaRules:
-    """A broker's of a release, where brokers speak this protocol to each other."""
+    """The rules of a release's brokers, with this protocol between brokers."""
     return evolve(
         TODAY,
         isr_path=protocol.isr_path,
@@ -42,7 +42,7 @@ def replica_rules_of(release: Profile, protocol: Profile) -> ReplicaRules:
 
 
 def controller_rules_of(release: Profile, protocol: Profile) -> ControllerRules:
-    """A controller's, likewise."""
+    """The rules of a release's controllers, with this protocol between brokers."""
     tells_metadata = RULES.update_metadata_version if protocol.tells_topic_ids else LAST_METADATA_WITHOUT_TOPIC_IDS
     return evolve(
         RULES,
@@ -54,7 +54,7 @@ def controller_rules_of(release: Profile, protocol: Profile) -> ControllerRules:
 
 
 def replica_rules(rules: ReplicaRules, bugs: Iterable[str], mended: Iterable[str] = ()) -> ReplicaRules:
-    """A broker's."""
+    """A broker's rules with these bugs, and without the mended ones."""
     for issue in mended:
         wrong = {name: value for name, value in PAST_BUGS[issue].past.replica.items() if name not in _OF_PROTOCOLS}
         rules = evolve(rules, **_todays(ReplicaRules, wrong))
@@ -64,7 +64,7 @@ def replica_rules(rules: ReplicaRules, bugs: Iterable[str], mended: Iterable[str
 
 
 def controller_rules(rules: ControllerRules, bugs: Iterable[str], mended: Iterable[str] = ()) -> ControllerRules:
-    """A controller's."""
+    """A controller's rules with these bugs, and without the mended ones."""
     for issue in mended:
         rules = evolve(rules, **_todays(ControllerRules, PAST_BUGS[issue].past.controller))
     for issue in bugs:
@@ -73,7 +73,7 @@ def controller_rules(rules: ControllerRules, bugs: Iterable[str], mended: Iterab
 
 
 def group_rules(rules: GroupRules, bugs: Iterable[str], mended: Iterable[str] = ()) -> GroupRules:
-    """A coordinator's."""
+    """A coordinator's rules with these bugs, and without the mended ones."""
     for issue in mended:
         rules = evolve(rules, **_todays(GroupRules, PAST_BUGS[issue].past.coordinator))
     for issue in bugs:
@@ -82,7 +82,7 @@ def group_rules(rules: GroupRules, bugs: Iterable[str], mended: Iterable[str] = 
 
 
 def release_with(profile: Profile, bugs: Sequence[str], mended: Sequence[str] = ()) -> Profile:
-    """A release whose clients and Streams instances have these bugs, and those that are mended not."""
+    """A release whose clients and Streams instances have these bugs, and not the mended ones."""
     for issue in mended:
         past = PAST_BUGS[issue].past
         if past.of_releases:
@@ -108,9 +108,9 @@ def release_with(profile: Profile, bugs: Sequence[str], mended: Sequence[str] = 
 
 
 def bugs_of(profile: Profile) -> tuple[str, ...]:
-    """Past bugs that a release's clients, assignors, Streams instances, coordinators, brokers and controllers have.
+    """Past bugs of a release's clients, assignors, Streams instances, coordinators, brokers and controllers.
 
-    Brokers are those of a cluster that is of this release alone, and speaks its protocol.
+    Brokers belong to a cluster of this release alone, with its protocol.
     """
     broker, controller = replica_rules_of(profile, profile), controller_rules_of(profile, profile)
     coordinator = GROUP_RULES[profile.broker.coordinator_kind]
@@ -129,7 +129,7 @@ def bugs_of(profile: Profile) -> tuple[str, ...]:
 
 
 def bugs_of_releases() -> tuple[str, ...]:
-    """Those that any release has by itself."""
+    """Past bugs that any release has."""
     own = {issue for profile in PROFILES.values() for issue in bugs_of(profile)}
     return tuple(issue for issue in PAST_BUGS if issue in own)
 
@@ -139,7 +139,7 @@ def _has(rules: object, past: Mapping[str, Any]) -> bool:
 
 
 def _todays(rules: type[Any], past: Mapping[str, Any]) -> dict[str, Any]:
-    """What the rules decide by themselves, in these fields."""
+    """Today's values of these fields."""
     return {name: fields_dict(rules)[name].default for name in past}
 
 

@@ -1,6 +1,6 @@
-"""What a past bug is: a rule that Kafka once had, beside the right one, and the run that shows what it did.
+"""A past bug: a rule that Kafka once had, beside the right rule, and the run that shows the difference.
 
-Everything here is a value: machines never ask whether a bug is on, they are given its rules (``Past``).
+Everything here is a value. Machines never ask whether a bug is enabled: they are given its rules (``Past``).
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from kemu.protocol.assign.base import Assignor
 
 
 class Where(StrEnum):
-    """Whose rule it was."""
+    """The component that had the rule."""
 
     COORDINATOR = "coordinator"
     CONSUMER = "consumer"
@@ -25,12 +25,12 @@ class Where(StrEnum):
 
 @frozen(kw_only=True)
 class Past:
-    """What a bug decides otherwise than today, by whose rules these are: field -> the old value.
+    """The rules of a bug that differ from today's: field -> the old value.
 
     ``replica``: of ``ReplicaRules``; ``controller``: of ``ControllerRules``; ``coordinator``: of ``GroupRules``;
     ``consumer``: of ``MemberRules``; ``metadata``: of ``MetadataRules``, of consumers and producers; ``streams``: of
-    ``StreamsRelease``. ``assignors``: in place of those of the same name.
-    ``of_releases``: assignors of releases that have the bug by themselves, each with the same one without it.
+    ``StreamsRelease``. ``assignors``: replace those of the same name. ``of_releases``: pairs of a release's assignor
+    with the bug and the same assignor without it.
     """
 
     replica: Mapping[str, Any] = field(factory=dict)
@@ -43,23 +43,23 @@ class Past:
     of_releases: tuple[tuple[Assignor, Assignor], ...] = ()
 
     def mended(self, assignor: Assignor) -> Assignor:
-        """A release's assignor without the bug; the same if it has not."""
+        """A release's assignor without the bug; the same assignor if it does not have the bug."""
         return next((without for own, without in self.of_releases if own == assignor), assignor)
 
     @property
     def needs_replication(self) -> bool:
-        """Whether only brokers that replicate can have it."""
+        """Whether only replicated brokers can have the bug."""
         return bool(self.replica or self.controller)
 
 
 @frozen(kw_only=True)
 class PastBug:
-    """One exhibit.
+    """A past bug of Kafka.
 
-    ``issue``: Kafka's; ``rule``: the past rule's name; ``fixed_in``: the release that had it no more. ``summary``: a
-    line; ``story``: what happened, and why; ``was``, ``today``: the two rules in words. ``caught_by`` and ``kind``: the
-    checker that notices, and how it calls what it finds. Its scenario, with the seed that shows it, is
-    ``scenarios/ISSUE.toml``; ``plan``: what that does, in a line.
+    ``issue``: Kafka's; ``rule``: name of the past rule; ``fixed_in``: first release without it. ``summary``: one line;
+    ``story``: the failure and its cause; ``was``, ``today``: the two rules in words. ``caught_by`` and ``kind``: the
+    checker that detects it, and the kind of its violation. ``scenarios/ISSUE.toml`` has its scenario, with a seed that
+    shows it.
     """
 
     issue: str

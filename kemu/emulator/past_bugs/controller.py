@@ -1,4 +1,4 @@
-"""Past bugs of controllers, and of what brokers and controllers owe each other when one of them comes back.
+"""Past bugs of controllers, and of orders and registrations after a restart.
 
 Source: the issues named, in Apache Kafka's history; KIP-380.
 """
@@ -11,15 +11,14 @@ CONTROLLER = (
         rule="no-broker-epoch",
         where=Where.CONTROLLER,
         fixed_in="2.2.0",
-        summary="Requests meant for a broker's former life are carried out in its new one; a quick bounce is not"
-        " noticed.",
+        summary="A broker carries out requests sent to its former process, and the controller misses a quick restart.",
         story=(
-            "A broker that came back before the controller looked was, for the controller, never away: it was sent"
-            " nothing, and hosted nothing. And what the controller had said to its former life, such as to stop"
-            " replicas for a shutdown, its new life carried out."
+            "A broker restarted before the controller looked at the registrations. The controller believed that the"
+            " broker had never stopped: it sent no orders, and the broker hosted no partition. The new process also"
+            " carried out requests meant for the former one, such as stopping replicas for a shutdown."
         ),
-        was="brokers are known by their ids; requests do not say which life they are for",
-        today="each registration has an epoch; requests carry it, and a new one counts as having been away",
+        was="brokers are known by their ids; requests do not say which process they are for",
+        today="each registration has an epoch, which requests carry; a new epoch counts as a restart",
         past=Past(
             replica={"checks_broker_epoch": False},
             controller={
@@ -38,14 +37,13 @@ CONTROLLER = (
         rule="leadership-before-metadata",
         where=Where.CONTROLLER,
         fixed_in="0.10.2",
-        summary="A broker is told to follow a leader of which it does not know yet that it lives, and does not follow"
-        " it.",
+        summary="A broker gets the order to follow a leader that it does not know to be alive, and does not follow it.",
         story=(
-            "A new controller told brokers whom to follow before it told them who lives. A broker that was told to"
-            " follow a leader it did not know to be alive did not follow it, and was not told again."
+            "A new controller sent LeaderAndIsr before it sent the live brokers. A broker that did not know its"
+            " leader to be alive did not follow it, and got no second order."
         ),
         was="LeaderAndIsr first, UpdateMetadata after",
-        today="brokers learn who lives before they are told whom to follow",
+        today="brokers get the live brokers before they get orders",
         past=Past(controller={"metadata_before_leadership": False}),
         caught_by="duties",
         kind="order-not-obeyed",
@@ -55,14 +53,17 @@ CONTROLLER = (
         rule="registration-conflict",
         where=Where.CONTROLLER,
         fixed_in="2.2.0",
-        summary="After its session expired a broker finds its own old registration, gives up, and stays out for good.",
-        story=(
-            "The node by which a broker is registered goes with its session, but not always before the broker's next"
-            " session begins. The broker then found a registration of its own id, took it for somebody else's and gave"
-            " up; when the old node went it was registered nowhere, and ran on."
+        summary=(
+            "After its session expired a broker finds its own old registration, gives up, and stays unregistered for"
+            " good."
         ),
-        was="a registration that exists is an error",
-        today="one that the broker's own former session left behind is deleted, and the broker registers again",
+        story=(
+            "A broker's registration ends with its session, but not always before the broker's next session begins."
+            " The broker found a registration with its own id, took it for that of another broker, and gave up. When"
+            " the old node was deleted the broker was registered nowhere, and continued to run."
+        ),
+        was="an existing registration is an error",
+        today="a registration of the broker's own former session is deleted, and the broker registers again",
         past=Past(controller={"registers_over_own_former_session": False}),
         caught_by="duties",
         kind="not-registered",

@@ -23,14 +23,14 @@ CONSUMER = (
         rule="join-unprepared",
         where=Where.CONSUMER,
         fixed_in="2.7.2",
-        summary="A member that is thrown out while it joins keeps what it owned, and claims it when it is back.",
+        summary="A member evicted during a join keeps its partitions, and claims them when it rejoins.",
         story=(
-            "A member prepares once for a join: it gives up what it must and tells its listener. If the group threw it"
-            " out in the midst of that join it began another one without preparing again, and so without losing what"
-            " it owned; by then others owned it."
+            "A member prepares once for a join: it revokes partitions and calls its listener. If the group evicted"
+            " the member during that join, the member began another join without preparing again, and so without"
+            " losing its partitions. Other members owned them by then."
         ),
-        was="a join that starts over is not prepared again",
-        today="whatever resets a membership makes the next join start with onJoinPrepare",
+        was="a join that starts again is not prepared again",
+        today="any reset of a membership makes the next join start with onJoinPrepare",
         past=Past(consumer={"prepare_after_reset": False}),
         caught_by="cooperative",
         kind="handed-over-too-soon",
@@ -40,15 +40,15 @@ CONSUMER = (
         rule="take-after-reset",
         where=Where.CONSUMER,
         fixed_in="2.4.0",
-        summary="A member takes an assignment that came before its heartbeat thread left the group, and fails.",
+        summary="A member adopts an assignment that came before its heartbeat thread left the group, and fails.",
         story=(
-            "The polling thread takes an assignment when it next polls. If the application was busy until"
-            " max.poll.interval.ms was over, the heartbeat thread had left the group by then and cleared generation and"
-            " protocol. The polling thread went on with the assignment all the same, looked for an assignor without a"
-            " name, and raised an error to the application."
+            "The polling thread adopts an assignment at the next poll. If the application was busy until"
+            " max.poll.interval.ms was over, the heartbeat thread had left the group and cleared generation and"
+            " protocol. The polling thread adopted the assignment all the same, looked for an assignor without a name,"
+            " and raised an error to the application."
         ),
-        was="an assignment is taken whatever became of the membership since it came",
-        today="the polling thread looks whether the membership is still there, and joins again if not",
+        was="an assignment is adopted whatever happened to the membership since",
+        today="the polling thread checks the membership, and rejoins if it ended",
         past=Past(consumer={"heeds_resets_while_joining": False}),
         caught_by="liveness",
         kind="member-failed",
@@ -58,15 +58,14 @@ CONSUMER = (
         rule="epochs-of-deleted-topics",
         where=Where.CONSUMER,
         fixed_in="2.8.2",
-        summary="Clients take a topic that was deleted and created again for older news, and pass over it.",
+        summary="Clients take the metadata of a recreated topic for old metadata, and ignore it.",
         story=(
-            "Metadata of a lower leader epoch than a client has seen comes from a broker that is behind, and is passed"
-            " over (KIP-320). A topic that is deleted and created again begins at epoch 0. Clients that had seen more"
-            " of its former life, and that were interested in it all the time, passed over all they were told of it:"
-            " for them it was not there, until it had been elected for as often as before."
+            "Metadata with a lower leader epoch than a client has seen comes from a broker that is behind, and is"
+            " ignored (KIP-320). A recreated topic begins at epoch 0. A client that had seen higher epochs of the"
+            " deleted topic ignored the metadata of the new topic until the new topic had as many elections."
         ),
         was="only the leader epoch says which metadata is newer",
-        today="a topic of another id (KIP-516) begins anew (3.0.0 must know the former id, 3.0.1 need not)",
+        today="a topic with another id (KIP-516) begins anew (3.0.0 must know the former id, 3.0.1 need not)",
         past=Past(metadata={"new_topic_ids_reset_epochs": False}),
         caught_by="liveness",
         kind="not-at-rest",
@@ -79,15 +78,15 @@ ASSIGNORS = (
         rule="moved-to-its-rack-at-once",
         where=Where.ASSIGNORS,
         fixed_in="3.7.1",
-        summary="What is not on its owner's rack goes to another member while its owner still works on it.",
+        summary="A partition outside its owner's rack goes to another member while its owner still processes it.",
         story=(
-            "Since 3.5 the sticky assignors look at racks (KIP-881): what a member owns and its rack has no replica of"
-            " is dealt anew. cooperative-sticky takes out of an assignment what moves, so that its owner gives it up"
-            " first; what had been passed over for its rack was not counted among that, and went to its new member in"
-            " the same rebalance. Until the old one had revoked it both worked on it."
+            "Since 3.5 the sticky assignors use racks (KIP-881): a partition without a replica in its owner's rack is"
+            " assigned anew. The assignor cooperative-sticky removes moving partitions from the assignment, so that"
+            " their owners revoke them first. It did not count those partitions as moving, and assigned them to new"
+            " members in the same rebalance. Until the old owner had revoked a partition, two members processed it."
         ),
-        was="only what is owned beyond the share is in transfer",
-        today="so is what its owner's rack does not have",
+        was="only partitions beyond a member's share count as moving",
+        today="partitions outside their owner's rack do, too",
         past=Past(
             assignors={"cooperative-sticky": COOPERATIVE_STICKY_3_7},
             of_releases=((COOPERATIVE_STICKY_3_7, COOPERATIVE_STICKY),),
@@ -100,14 +99,14 @@ ASSIGNORS = (
         rule="leader-checks-claims",
         where=Where.ASSIGNORS,
         fixed_in="2.8.2",
-        summary="The leader checks its assignor by claims that this had passed over for stale, and fails.",
+        summary="The leader checks its assignor against stale claims that the assignor had ignored, and fails.",
         story=(
-            "The leader of a cooperative group checks that its assignor gives nobody what another member still owns. It"
-            " believed every claim for that, also those that cooperative-sticky had passed over for stale"
-            " (KAFKA-12984), and raised an error to its application instead of an assignment."
+            "The leader of a cooperative group checks that its assignor assigns no partition that another member"
+            " still owns. It believed every claim in that check, also the stale claims that cooperative-sticky had"
+            " ignored (KAFKA-12984), and raised an error to its application instead of sending an assignment."
         ),
-        was="the leader checks what any assignor decided by all claims, those it had taken for none (KAFKA-14639) too",
-        today="Kafka's own cooperative-sticky, which knows stale claims from good ones, is not checked",
+        was="the leader checks any assignor against all claims, even those that the assignor ignores (KAFKA-14639)",
+        today="Kafka's own cooperative-sticky, which recognizes stale claims, is not checked",
         past=Past(
             consumer={"moved_too_early": given_while_claimed},
             assignors={"cooperative-sticky": COOPERATIVE_STICKY_OF_NEWEST_ALONE},
@@ -120,14 +119,14 @@ ASSIGNORS = (
         rule="newest-generation-alone",
         where=Where.ASSIGNORS,
         fixed_in="3.4.1",
-        summary="What a member that missed a generation still holds is given to another in the same rebalance.",
+        summary="Partitions of a member that missed a generation are assigned to others in the same rebalance.",
         story=(
-            "After KAFKA-12984 only members of the newest generation were believed. A member that was in the group but"
-            " had missed a generation still held its partitions; the leader took them for free and gave them to others"
-            " at once, without waiting for them to be revoked."
+            "After KAFKA-12984 the assignor believed only members of the newest generation. A member that was in the"
+            " group but had missed a generation still owned its partitions. The leader took them for free and assigned"
+            " them to others at once, without waiting for their revocation."
         ),
-        was="what only members of older generations claim is nobody's",
-        today="generations are compared partition by partition: a claim that nobody newer makes stands",
+        was="partitions claimed only by members of older generations are free",
+        today="generations are compared for each partition: a claim stands if no newer one exists",
         past=Past(
             assignors={"cooperative-sticky": COOPERATIVE_STICKY_OF_NEWEST_ALONE},
             of_releases=(
@@ -143,13 +142,13 @@ ASSIGNORS = (
         rule="believe-stale-claims",
         where=Where.ASSIGNORS,
         fixed_in="2.8.1",
-        summary="cooperative-sticky believes what a member back from a pause says that it owns.",
+        summary="cooperative-sticky believes the old claims of a member that resumes after a pause.",
         story=(
-            "Members tell their leader what they own. One that missed a rebalance says what it owned before, and"
-            " nothing in it said when that was: cooperative-sticky kept the partitions with it and took them from the"
-            " member that worked on them by now."
+            "Members send their owned partitions to the leader. A member that missed a rebalance sends its former"
+            " partitions, without saying of which generation. cooperative-sticky kept the partitions with that member"
+            " and took them from their present owner."
         ),
-        was="every claim is as good as any other",
+        was="all claims count alike",
         today="the claim of the highest generation counts (in the user data first, then by KIP-792)",
         past=Past(assignors={"cooperative-sticky": COOPERATIVE_STICKY_WITHOUT_GENERATION}),
         caught_by="cooperative",
@@ -160,14 +159,14 @@ ASSIGNORS = (
         rule="claims-without-generation",
         where=Where.ASSIGNORS,
         fixed_in="2.3.0",
-        summary="sticky gives a partition to two members that both say that they had it.",
+        summary="sticky assigns a partition to two members that both claim to have owned it.",
         story=(
-            "The sticky assignor's user data is what a member was assigned last. A member that missed a rebalance still"
-            " told of the assignment before it, a newer owner of the same partition told of its own, and the"
-            " assignor preserved both: one partition, two consumers."
+            "The sticky assignor's user data has a member's last assignment. A member that missed a rebalance sent"
+            " the assignment before it, a newer owner of the same partition sent its own, and the assignor preserved"
+            " both: one partition, two consumers."
         ),
-        was="what members had is preserved for each of them",
-        today="the user data carries its generation, and the newest counts (KIP-341)",
+        was="every member's former partitions are preserved",
+        today="the user data has a generation, and the newest counts (KIP-341)",
         past=Past(assignors={"sticky": STICKY_WITHOUT_GENERATION}),
         caught_by="one-owner",
         kind="two-owners",
@@ -180,15 +179,17 @@ COORDINATOR = (
         rule="expire-by-commit",
         where=Where.COORDINATOR,
         fixed_in="2.1.0",
-        summary="Offsets of a group at work expire because it has not committed them for a while.",
+        summary="Offsets of an active group expire because the group has not committed for a while.",
         story=(
-            "Offsets were kept for a while after their commit, whether or not anybody worked on their partitions. A"
-            " member of a quiet topic has nothing to commit: its offset was gone when it, or whoever came after it,"
-            " asked for it, and auto.offset.reset decided where to go on."
+            "Offsets were kept for some time after their commit, whether or not a member processed their partitions."
+            " A member of a quiet topic has nothing to commit. Its offset had expired when the member, or its"
+            " successor, asked for it, and auto.offset.reset chose the position."
         ),
         was="an offset expires offsets.retention.minutes after its commit",
-        today="while a group has members the topics they subscribe to do not expire; later its being empty counts"
-        " (KIP-211)",
+        today=(
+            "offsets of subscribed topics do not expire while a group has members; later the time counts since it"
+            " became empty (KIP-211)"
+        ),
         past=Past(coordinator={"keeps_offsets_of_members": False}),
         caught_by="commits",
         kind="removed-too-early",
@@ -198,14 +199,14 @@ COORDINATOR = (
         rule="expire-while-rebalancing",
         where=Where.COORDINATOR,
         fixed_in="2.8.2",
-        summary="Offsets expire while the first members of a group that was empty wait for the others.",
+        summary="Offsets expire while the first members of an empty group wait for the others.",
         story=(
-            "Offsets of topics that nobody in a group subscribes to expire by the time of their commit. In a group that"
-            " had been empty for a moment the subscriptions of the last generation were none: while its members were"
-            " joining again, every offset older than the retention time was dropped."
+            "Offsets of topics without a subscriber in the group expire by the time of their commit. In a group that"
+            " had been empty for a moment the last generation had no subscriptions. While its members were rejoining,"
+            " every offset older than the retention time was removed."
         ),
-        was="the subscriptions of the last generation count, whatever the group does",
-        today="only those of a Stable group do",
+        was="the subscriptions of the last generation count, whatever the group's state",
+        today="only the subscriptions of a Stable group count",
         past=Past(coordinator={"keeps_offsets_while_rebalancing": False}),
         caught_by="commits",
         kind="removed-too-early",
@@ -215,14 +216,14 @@ COORDINATOR = (
         rule="replace-while-completing",
         where=Where.COORDINATOR,
         fixed_in="2.5.0",
-        summary="A static member that comes back while the leader assigns gets an empty assignment.",
+        summary="A static member that rejoins during the leader's assignment gets an empty assignment.",
         story=(
-            "A static member that restarts gets a new id in the place of its old one, without a rebalance. If its"
-            " leader was about to bring the assignment, that named the old id; the coordinator gave the new one an"
-            " empty assignment, which is none that a member can read."
+            "A static member that restarts gets a new member id without a rebalance. If the leader was about to send"
+            " the assignment, the assignment had the old id. The coordinator sent the new id an empty assignment,"
+            " which no member can decode."
         ),
-        was="a static member that comes back never causes a rebalance",
-        today="while an assignment is being made it does",
+        was="a static member that rejoins never causes a rebalance",
+        today="it causes one while an assignment is outstanding",
         past=Past(coordinator={"replacement_rebalances_completing": False}),
         caught_by="liveness",
         kind="member-failed",
@@ -232,14 +233,13 @@ COORDINATOR = (
         rule="replacement-unwritten",
         where=Where.COORDINATOR,
         fixed_in="2.6.1",
-        summary="The new id of a static member that came back is forgotten when another broker takes the group over.",
+        summary="A new coordinator does not know the new id of a static member that rejoined.",
         story=(
-            "A static member that restarts gets a new id in the place of its old one. That was kept in the"
-            " coordinator's memory alone: a broker that took the group over knew the old id, and fenced the member that"
-            " worked under the new one for good."
+            "A static member that restarts gets a new member id. Only the coordinator's memory had that id. A broker"
+            " that took over the group knew the old id, and fenced the member with the new id for good."
         ),
-        was="the replacement is not written to the group's log",
-        today="it is, before the member is told its id",
+        was="the new id is not written to the group's log",
+        today="it is written before the member gets its id",
         past=Past(coordinator={"writes_replacements": False}),
         caught_by="liveness",
         kind="member-failed",

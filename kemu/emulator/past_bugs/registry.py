@@ -1,6 +1,6 @@
-"""the past bugs: every past bug by its issue, and the scenario that shows it.
+"""The past bugs: every past bug by its issue, and the scenario that shows it.
 
-``bugs = ["KAFKA-1211"]`` in a scenario, ``kemu bugs`` and ``kemu describe bugs`` read this one table.
+``bugs = ["KAFKA-1211"]`` in a scenario, ``kemu bugs`` and ``kemu describe bugs`` read this table.
 """
 
 import tomllib
@@ -19,26 +19,26 @@ from kemu.emulator.past_bugs.streams import STREAMS
 PAST_BUGS: Mapping[str, PastBug] = MappingProxyType(
     {bug.issue: bug for bug in (*COORDINATOR, *CONSUMER, *ASSIGNORS, *STREAMS, *CONTROLLER, *REPLICATION)}
 )
-"""By issue."""
+"""Issue -> the bug."""
 
 
 def bug_named(name: str) -> PastBug | None:
-    """The bug with this issue or rule, however it is capitalized; None if there is none."""
+    """The bug with this issue or rule, in any case; None if there is none."""
     wanted = name.lower()
     return next((bug for bug in PAST_BUGS.values() if wanted in (bug.issue.lower(), bug.rule)), None)
 
 
 def names() -> tuple[str, ...]:
-    """All that ``bug_named`` knows, issues first."""
+    """All names that ``bug_named`` knows, issues first."""
     return (*PAST_BUGS, *(bug.rule for bug in PAST_BUGS.values()))
 
 
 def scenario_text(issue: str) -> str:
-    """The TOML of the scenario that shows a bug. Its ``seed`` is one that does."""
+    """The TOML of the scenario that shows a bug, with a ``seed`` that does."""
     return (files("kemu.emulator") / "past_bugs" / "scenarios" / f"{issue.lower()}.toml").read_text(encoding="utf-8")
 
 
 @cache
 def scenario_data(issue: str) -> Mapping[str, Any]:
-    """The same, read."""
+    """The parsed scenario that shows a bug."""
     return tomllib.loads(scenario_text(issue))

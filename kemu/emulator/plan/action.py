@@ -1,9 +1,9 @@
-"""What an action is: one value class with its fields, check, words, effect and random form, declared in one place.
+"""The declaration of an action: one value class with its fields, check, words, effect and random form.
 
-``@action`` makes a class below it recordable and gives it its row. A class that lacks ``words``, ``check`` or
-``apply``, or says nothing about its random form, is refused by the type checker. Fields say by their type what they
-accept: ``host: AnyHost``, ``group: GroupName``, ``mode: Annotated[str, OneOf("power", "process")]``. The end of a name
-is a unit: ``for_us`` is microseconds, and ``for = "20s"`` in a file; ``records_per_s`` is ``rate = "5/s"``.
+``@action`` makes the class below it recordable and registers it. The type checker refuses a class without ``words``,
+``check``, ``apply`` or a random form. The type of a field declares the accepted values: ``host: AnyHost``, ``group:
+GroupName``, ``mode: Annotated[str, OneOf("power", "process")]``. The end of its name is the unit: ``for_us`` is in
+microseconds, and ``for = "20s"`` in a file; ``records_per_s`` is ``rate = "5/s"``.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,37 +25,37 @@ ANYONE = ""
 
 
 class Action(Protocol):
-    """Something that can be done to a running cluster, as a frozen, recordable value."""
+    """An operation on a running cluster, as a frozen, recordable value."""
 
     def words(self) -> str:
-        """In words, exact enough to tell it from any other: "crash b0 (power) for 20s"."""
+        """The action in words that no other action has: "crash b0 (power) for 20s"."""
 
     def check(self, table: Table, known: Known) -> None:
-        """Note at the table what is wrong with it and no single field shows."""
+        """Report problems at the table that no single field shows."""
 
     def apply(self, stage: Stage) -> Outcome:
-        """Do it now: None, or why it has no effect."""
+        """Do it now. Return None, or the reason for no effect."""
 
 
 def lasts(action: Action) -> bool:
-    """Whether it goes on after it was done, until ``FaultEnded``. (What stays down for good has no end.)"""
+    """Whether it lasts until ``FaultEnded``. A host that stays down for good has no end."""
     for_us: int | None = getattr(action, "for_us", None)
     return for_us is not None and (for_us > 0 or not hasattr(action, "mode"))
 
 
 def nothing_more(self: object, table: Table, known: Known) -> None:
-    """The ``check`` of actions whose fields say it all."""
+    """The ``check`` of actions whose fields need no further check."""
 
 
 Drawn: TypeAlias = Callable[[Draw], Action]
 NEVER: tuple[Drawn, ...] = ()
-"""The random form of actions that no random plan has."""
+"""The random form of actions that random plans never draw."""
 Given: TypeAlias = Mapping[str, Any]
-"""An entry's plain form as it was written, not checked yet."""
+"""The plain form of an entry as written, unchecked."""
 
 
 def nothing_new(known: Known, given: Given) -> Known:
-    """What most actions add to the names a plan may use."""
+    """The ``brings`` of actions that add no names."""
     return known
 
 
@@ -63,11 +63,12 @@ def nothing_new(known: Known, given: Given) -> Known:
 class ActionKind:
     """One row of ``ACTIONS``.
 
-    ``kind``: what scenario files call it. ``summary``: what it does, in a line. ``drawn``: its random forms, each as
-    likely as any other; ``drawn_replicated``: those that are drawn only where brokers replicate.
-    ``workload``: done by operators and users, not by misfortune.
+    ``kind``: its name in scenario files. ``summary``: its effect in a line. ``drawn``: its random forms, all equally
+    likely. ``drawn_replicated``: forms drawn only where brokers replicate. ``workload``: an operation of operators and
+    users, not a fault.
+
     ``replicated``: True = only where brokers replicate ([brokers.replication]), False = only where they do not.
-    ``instead``: what to write where it cannot be done. ``brings``: adds the names that come to exist by it.
+    ``instead``: the action to use where this one is refused. ``brings``: adds the names that the action creates.
     """
 
     cls: type[Action]
@@ -82,7 +83,9 @@ class ActionKind:
 
 
 KINDS: dict[type, ActionKind] = {}
-"""Class -> its row."""
+"""Every action that ``@action`` declared, by class."""
+ACTIONS: dict[str, ActionKind] = {}
+"""The same, by kind."""
 
 AnyAction = TypeVar("AnyAction", bound=Action)
 
@@ -103,7 +106,8 @@ def action(
 
     def declare(cls: type[AnyAction]) -> type[AnyAction]:
         made = value(cls)
-        KINDS[made] = ActionKind(
+        assert kind not in ACTIONS, f"two actions are called {kind}"
+        KINDS[made] = ACTIONS[kind] = ActionKind(
             cls=made,
             kind=kind,
             summary=summary,
@@ -120,7 +124,7 @@ def action(
 
 
 def kind_of(item: Action) -> str:
-    """The kind a scenario file names it by: "crash" for a Crash."""
+    """The kind in scenario files: "crash" for a Crash."""
     return KINDS[type(item)].kind
 
 
@@ -136,9 +140,9 @@ class HostNames:
 
 @frozen
 class NameOf:
-    """A name the scenario has; ``what``: "group", "topic", "profile", "API" (of requests) or "message" (answers too).
+    """A name of the scenario; ``what``: "group", "topic", "profile", "API" (requests) or "message" (replies too).
 
-    ``internal``: also the brokers' own.
+    ``internal``: names of the brokers' own topics are accepted too.
     """
 
     what: str
@@ -147,7 +151,7 @@ class NameOf:
 
 @frozen(init=False)
 class OneOf:
-    """One of a few words."""
+    """One of several words."""
 
     words: tuple[str, ...]
 
@@ -157,7 +161,7 @@ class OneOf:
 
 @frozen
 class Bounds:
-    """A whole number from ``least`` to ``most`` (None: without end)."""
+    """A whole number from ``least`` to ``most`` (None: no upper bound)."""
 
     least: int = 1
     most: int | None = None
@@ -184,9 +188,9 @@ Count = Annotated[int, Bounds()]
 
 @frozen
 class Key:
-    """One field of an action as scenario files have it: ``for_us`` is "for", ``records_per_s`` "rate".
+    """One field of an action as in scenario files: ``for_us`` is "for", ``records_per_s`` "rate".
 
-    ``accepts``: what its type says beyond ``annotation``; None: nothing.
+    ``accepts``: the accepted values beyond ``annotation``; None: no restriction.
     """
 
     name: str
@@ -231,5 +235,5 @@ def keys_of(cls: type) -> tuple[Key, ...]:
 
 
 def for_words(for_us: int, endless: str = " until healed") -> str:
-    """How long, in words."""
+    """The duration in words."""
     return f" for {duration_text(for_us)}" if for_us else endless

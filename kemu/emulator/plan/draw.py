@@ -1,4 +1,4 @@
-"""Draws for random plans: what an action's random form picks from."""
+"""Draws for random plans, used by the random forms of actions."""
 
 from kemu.emulator.chance import Stream
 
@@ -7,7 +7,7 @@ LONGEST_US = 25 * SECOND
 
 
 class Draw:
-    """One seed's draws, in the names of one scenario."""
+    """The draws of one seed, with the names of one scenario."""
 
     def __init__(
         self, chance: Stream, members: tuple[str, ...], brokers: tuple[str, ...], groups: tuple[str, ...]
@@ -30,7 +30,7 @@ class Draw:
         return self.one_of(self.brokers)
 
     def broker_or_controller(self) -> str:
-        """A broker's host, or whichever is the controller then."""
+        """A broker's host, or the role "controller"."""
         return self.one_of((*self.brokers, "controller"))
 
     def group(self) -> str:
@@ -38,5 +38,5 @@ class Draw:
         return self.one_of(self.groups)
 
     def span(self, least_us: int = SECOND, most_us: int = LONGEST_US) -> int:
-        """A bounded length of time, in microseconds."""
+        """A bounded duration in microseconds."""
         return self.chance.between(least_us, most_us)

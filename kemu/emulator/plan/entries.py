@@ -1,7 +1,7 @@
-"""The plan of a run: what is done when. Pure data, written in a scenario or drawn from a seed.
+"""The plan of a run: actions with their times or triggers. Pure data, written in a scenario or drawn from a seed.
 
-An entry is due at a time (``At``) or when something is seen (``When``); every entry fires at most once. A run is
-repeated from its plan, and a failure is shrunk by removing entries from it.
+An entry is due at a time (``At``) or after a trigger (``When``), and fires at most once. A run is repeated from its
+plan; a failing plan is shrunk by removing entries.
 
 The plain form, in files and traces::
 
@@ -10,13 +10,15 @@ The plain form, in files and traces::
     {"when": {"noted": "GroupBecame", "group": "g", "new": "Stable", "nth": 2}, "do": "heal"}
 """
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import attrs
 from attrs import frozen
 
 from kemu.emulator.plan.action import Action, Key, keys_of, kind_of
+from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text, microseconds
+from kemu.emulator.text.wrong_arguments import names_arguments
 from kemu.protocol.errors import ErrorCode
 
 FieldValue: TypeAlias = tuple[str, str | int | bool | None]
@@ -26,8 +28,8 @@ FieldValue: TypeAlias = tuple[str, str | int | bool | None]
 class Sends:
     """The ``nth`` time that a host sends a message of this API.
 
-    ``api``: Kafka's name ("SyncGroup"); with "Reply" at its end, the answers. ``by``, ``to``: hosts, also by role;
-    "" is any. ``generation``: only messages that carry this one.
+    ``api``: Kafka's name ("SyncGroup"); with "Reply" at its end, the replies. ``by``, ``to``: hosts, also by role; ""
+    is any. ``generation``: only messages of this generation.
     """
 
     api: str
@@ -39,9 +41,9 @@ class Sends:
 
 @frozen(kw_only=True)
 class Receives:
-    """The ``nth`` time that a message of this API is about to be handed to a host (it is, if it still runs then).
+    """The ``nth`` time that a message of this API is about to be delivered to a host.
 
-    ``by`` receives it, ``to`` is the other end of the connection: who sent it (in files: ``from``).
+    The host receives the message if it still runs then. ``by`` is the receiver, ``to`` the sender (in files: ``from``).
     """
 
     api: str
@@ -55,7 +57,7 @@ class Receives:
 class Noted:
     """The ``nth`` time that a machine reports this note, or the world this fact, with all of these field values.
 
-    An error code is given by its name ("ILLEGAL_GENERATION").
+    Error codes are given by name ("ILLEGAL_GENERATION").
     """
 
     note: str
@@ -66,25 +68,49 @@ class Noted:
 Trigger: TypeAlias = Sends | Receives | Noted
 
 
-@frozen
+SHORTEST_BARE_US = 1_000_000
+"""A smaller bare number is refused as the time of an entry: its author may have meant seconds or milliseconds."""
+
+
+@names_arguments
+@frozen(init=False)
 class At:
-    """Do it at this time of the world."""
+    """Perform an action at a virtual time: ``At("30s", Crash(host="c1"))``, or ``At(at_us=30_000_000, action=...)``.
+
+    Raises:
+        ScenarioError: the time is a bare number below one second.
+    """
 
     at_us: int = attrs.field(converter=microseconds)
     action: Action
     jitter_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
-    """It is done up to this much later, drawn evenly; 0: as all lines are (the draw ``plan.jitter``)."""
+    """The largest delay of the action, drawn uniformly; 0: the draw ``plan.jitter`` decides."""
+
+    @overload
+    def __init__(self, at: str, action: Action, *, jitter_us: int | str = 0) -> None: ...
+
+    @overload
+    def __init__(self, *, at_us: int | str, action: Action, jitter_us: int | str = 0) -> None: ...
+
+    def __init__(self, at: Any = None, action: Any = None, *, at_us: Any = None, jitter_us: Any = 0) -> None:
+        if action is None or (at is None) is (at_us is None):
+            raise TypeError('At takes a time and an action: At("30s", kemu.Heal())')
+        if isinstance(at, int) and 0 < at < SHORTEST_BARE_US:
+            text = f'At({at}, ...) would be {at} microseconds: write "{at}s" for seconds, or at_us={at}, action=...'
+            raise ScenarioError([Problem((), text)])
+        self.__attrs_init__(at if at_us is None else at_us, action, jitter_us=jitter_us)
 
 
+@names_arguments
 @frozen
 class When:
-    """Do it as soon as the trigger is seen (after the step that shows it), or this much later."""
+    """The action ``after`` the step that shows the trigger."""
 
     trigger: Trigger
     action: Action
     after_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
     jitter_us: int = attrs.field(default=0, converter=microseconds, kw_only=True)
-    """As ``At`` has it."""
+    """As in ``At``."""
 
 
 Entry: TypeAlias = At | When
@@ -95,7 +121,7 @@ Plan: TypeAlias = tuple[Entry, ...]
 
 
 def plan_to_dicts(plan: Plan) -> list[dict[str, Any]]:
-    """The plain form, defaults left out."""
+    """The plain form, without default values."""
     return [entry_to_dict(entry) for entry in plan]
 
 
@@ -137,7 +163,7 @@ def _plain_field(key: Key, item: Any) -> Any:
 
 
 def _plain_time(item: Any) -> Any:
-    """A text such as "20s" stays as it is; so does what is no time, for the reader to refuse."""
+    """Times in plain form. Texts such as "20s" stay; so do invalid values, which the reader refuses."""
     return duration_text(item) if isinstance(item, int) and item >= 0 else item
 
 

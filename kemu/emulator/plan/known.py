@@ -5,18 +5,18 @@ from attrs import frozen
 from kemu.protocol.names import STORE
 
 ROLES = ("coordinator", "leader")
-"""What "... of <group>" may begin with."""
+"""Roles in "ROLE of GROUP"."""
 
 MOST_BROKERS = 1_000
-"""More would not end in any reasonable time; a slip of the keyboard is told, not run."""
+"""A larger number is a typing error: such a run would not end in reasonable time."""
 
 REPLICATED_ROLES = ("controller", "partition leader")
-"""Where brokers replicate: "controller", and "partition leader of t-0"."""
+"""Roles where brokers replicate: "controller", and "partition leader of t-0"."""
 
 
 @frozen(kw_only=True)
 class Known:
-    """The names a plan may use: those of its scenario."""
+    """The names of a scenario that its plan may use."""
 
     brokers: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
@@ -25,13 +25,13 @@ class Known:
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions)"""
     internal: tuple[tuple[str, int], ...] = ()
-    """Topics of the brokers themselves that can be moved: (name, partitions)."""
+    """Movable topics of the brokers themselves: (name, partitions)."""
     replicated: bool = False
     """Whether there is a metadata store and an elected controller."""
     declared: tuple[str, ...] = ()
-    """Topics that are there at the start."""
+    """Topics that exist at the start."""
     created: tuple[str, ...] = ()
-    """Topics that the plan creates, once for each time."""
+    """Topics that the plan creates, one entry per creation."""
     subscribed: tuple[str, ...] = ()
     """Topics that groups subscribe to."""
     streams: tuple[str, ...] = ()
@@ -39,12 +39,12 @@ class Known:
     in_groups: tuple[tuple[str, str], ...] = ()
     """(member, its group)"""
     log_dirs: tuple[tuple[str, int], ...] = ()
-    """(broker, how many log directories it has)"""
+    """(broker, number of log directories)"""
     deleted: tuple[str, ...] = ()
     """Topics that the plan deletes."""
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has, by this plan; 0 if there is none."""
+        """The number of partitions of a topic after this plan; 0: no such topic."""
         return dict((*self.topics, *self.internal)).get(topic, 0)
 
     def members_of(self, group: str) -> tuple[str, ...]:

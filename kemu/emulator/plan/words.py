@@ -1,4 +1,4 @@
-"""A plan in words: exact enough that two different entries never read alike. An action's own words are with it."""
+"""Plans in words; two different entries never have the same text. Each action has its own words."""
 
 from kemu.emulator.plan.entries import At, Entry, Noted, Sends, Trigger
 from kemu.emulator.text.units import duration_text

@@ -1,4 +1,4 @@
-"""The part of a scenario that says who stays away when all else is healed."""
+"""Hosts of a scenario that stay faulty when all other faults end."""
 
 from attrs import field, frozen
 
@@ -7,26 +7,28 @@ from kemu.emulator.text.units import words
 
 CRASHED, PAUSED, CUT_OFF = "crashed", "paused", "cut off"
 WAYS = (CRASHED, PAUSED, CUT_OFF)
-"""How a host can stay away: without power, standing still, or without a link to anybody who does not stay away."""
+"""Ways to stay faulty: without power, paused, or isolated from all hosts that are healed."""
 
 
 @frozen(kw_only=True)
 class AwaySpec:
-    """Brokers and members that stay away for good from the healing on; all others are the core, which is healed.
+    """Brokers and members that stay faulty from the time of healing on. All other hosts form the core.
 
-    Who is down at that time stays down; the others are away as ``how`` says. The store, producers and the admin client
-    are always of the core. ``recalled``: brokers that hold what the core could not go on without are healed, too;
-    otherwise only safety is checked from then on (``emulator.injection.core``).
+    A host that is down at that time stays down; the others fail as ``how`` says. The metadata store, producers and the
+    admin client always belong to the core. With ``recalled`` brokers that the core needs to recover are healed, too.
+    Otherwise only safety is checked from then on (``emulator.injection.core``).
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
     hosts: tuple[str, ...] = field(
         converter=words, metadata=key("brokers and members", at_least=1, what="host", always=True)
     )
-    how: str = field(default=CRASHED, metadata=key("how they stay away", choices=lambda: WAYS, what="way to stay away"))
-    recalled: bool = field(default=True, metadata=key("whether brokers come back that the others cannot go on without"))
+    how: str = field(
+        default=CRASHED, metadata=key("kind of the lasting fault", choices=lambda: WAYS, what="way to stay away")
+    )
+    recalled: bool = field(default=True, metadata=key("whether brokers that the others need are healed"))
 
     def __attrs_post_init__(self) -> None:
         refuse(problems_of(self))

@@ -1,10 +1,10 @@
-"""What a scenario says it will break: violations by checker, kind and subject.
+"""Violations that a scenario expects, by checker, kind and subject.
 
-A scenario that shows a known weakness expects its violations; they make no verdict then. An expectation that does not
-come true is a failure, and so is every violation that no expectation names, of the same checker too.
+A scenario that shows a known weakness expects its violations, and these do not change the verdict. The run fails if an
+expected violation does not occur, or if another violation occurs, even of the same checker.
 
-A bare name of a checker, as files of old have it, stands for the one kind of violation that the checker finds first;
-if it finds others besides, these count. ``may`` is for what happens in some seeds only: it may come true, and need not.
+The bare name of a checker stands for the kind of violation that the checker finds first; other kinds still count.
+``may`` marks a violation that occurs in some seeds only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,28 +12,28 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from kemu.emulator.findings import KINDS, STANDS_STILL, Violation
+from kemu.emulator.findings import KINDS, STAYS_BLOCKED, Violation
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.tables import Problem, nearest
 
 NOUNS = ("group", "member", "partition", "topic", "broker", "producer", "host")
-"""A subject may begin with what it is: "group billing" is the same as "billing"."""
+"""A subject may begin with one of these nouns: "group billing" is the same as "billing"."""
 UNMET = "expectations"
-"""The checker that an expectation which did not come true is reported under."""
+"""Checker under which an expected violation that did not occur is reported."""
 
 
 @frozen(kw_only=True)
 class Expectation:
-    """Violations that a scenario is to bring about. ``kind`` and ``subject`` "": see the module.
+    """Violations that a scenario expects. An empty ``kind`` is the first one found, an empty ``subject`` any.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
-    checker: str = field(metadata=key("which checker speaks", choices=lambda: KINDS, what="checker"))
-    kind: str = field(default="", metadata=key("how its rule is broken", shown="whatever it finds first"))
-    subject: str = field(default="", metadata=key('what it is about: "group g", "c2", "orders-0"', shown="anything"))
-    may: bool = field(default=False, metadata=key("whether it need not come true"))
+    checker: str = field(metadata=key("name of the checker", choices=lambda: KINDS, what="checker"))
+    kind: str = field(default="", metadata=key("kind of the violation", shown="the first that is found"))
+    subject: str = field(default="", metadata=key('subject of the violation: "group g", "c2", "orders-0"', shown="any"))
+    may: bool = field(default=False, metadata=key("whether the violation may be absent"))
 
     def __attrs_post_init__(self) -> None:
         problems = list(problems_of(self))
@@ -45,12 +45,12 @@ class Expectation:
 
     @property
     def words(self) -> str:
-        """As reports say it: "liveness not-at-rest of group g"."""
+        """Return the expectation in words: "liveness not-at-rest of group g"."""
         said = " ".join(word for word in (self.checker, self.kind) if word)
         return f"{said} of {self.subject}" if self.subject else said
 
     def names(self, violation: Violation) -> bool:
-        """Whether this is about a violation."""
+        """Whether the expectation covers a violation."""
         noun, _, name = self.subject.partition(" ")
         subject = name if name and noun in NOUNS else self.subject
         return (
@@ -60,13 +60,13 @@ class Expectation:
         )
 
 
-OF_KAFKAS_OWN = tuple(Expectation(checker=checker, kind=kind, may=True) for checker, kind in STANDS_STILL)
-"""What stands still in some runs under random faults, as it would in Kafka: sweeps expect it, and say where it was."""
+OF_KAFKAS_OWN = tuple(Expectation(checker=checker, kind=kind, may=True) for checker, kind in STAYS_BLOCKED)
+"""Violations that Kafka itself would show in some runs under random faults. Sweeps expect and report them."""
 
 
 def stood_still(violations: Iterable[Violation]) -> tuple[Violation, ...]:
-    """Those of them that are Kafka's own."""
-    return tuple(each for each in violations if (each.checker, each.kind) in STANDS_STILL)
+    """Return the violations that Kafka itself would show."""
+    return tuple(each for each in violations if (each.checker, each.kind) in STAYS_BLOCKED)
 
 
 def _one(given: object) -> object:
@@ -77,9 +77,7 @@ Expected: TypeAlias = str | Expectation
 
 
 def expectations(given: str | Iterable[Expected]) -> tuple[Expectation, ...]:
-    """Expectations as a field takes them: one, several, or names of checkers. What is none is left as it is: whoever
-    checks the field says what is wrong.
-    """
+    """Convert names of checkers, or one text with commas, to expectations. Other values stay for the later check."""
     if isinstance(given, str):
         given = [part.strip() for part in given.split(",") if part.strip()]
     return tuple(_one(each) for each in given)  # type: ignore[misc]
@@ -88,7 +86,7 @@ def expectations(given: str | Iterable[Expected]) -> tuple[Expectation, ...]:
 def split(
     violations: Sequence[Violation], expect: Sequence[Expectation]
 ) -> tuple[tuple[Violation, ...], tuple[Expectation, ...]]:
-    """The violations that nobody expected, and the expectations that did not come true."""
+    """Return the unexpected violations, and the expectations without a violation."""
     left = list(violations)
     unmet = []
     for each in expect:

@@ -1,4 +1,4 @@
-"""Where scenarios come from: a TOML file, a preset by name, and single values set on the command line."""
+"""Loading of scenarios: from a TOML file or a preset, with settings and actions of the command line."""
 
 import shlex
 import tomllib
@@ -12,10 +12,12 @@ from attrs import frozen
 
 from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
 from kemu.emulator.plan.actions import ACTIONS, Heal
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.kafka_keys import NOT_EMULATED, fields_of
 from kemu.emulator.text.tables import Path as KeyPath
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
@@ -47,7 +49,7 @@ def preset_names() -> tuple[str, ...]:
 
 @cache
 def presets() -> tuple[Preset, ...]:
-    """All presets, sorted by name."""
+    """Return all presets, sorted by name."""
     folder = files("kemu.emulator") / "presets"
     listed = []
     for name in preset_names():
@@ -57,12 +59,10 @@ def presets() -> tuple[Preset, ...]:
 
 
 def load_scenario(name: str | Path) -> Scenario:
-    """The scenario of a TOML file (a path, or anything that ends with ".toml"), or the preset of this name.
-
-    The issue of a past bug is the name of the scenario that shows it.
+    """Load the scenario of a TOML file (a path, or a name with ".toml"), a preset, or a past bug by its issue.
 
     Raises:
-        ScenarioError: no such file or preset, or everything that is wrong with it.
+        ScenarioError: the file or preset does not exist, or has mistakes; lists every mistake.
     """
     given = str(name)
     if isinstance(name, Path) or given.endswith(".toml") or "/" in given:
@@ -86,10 +86,10 @@ def load_scenario(name: str | Path) -> Scenario:
 
 
 def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenario:
-    """The scenario a TOML text describes; ``source`` and the line stand before each message.
+    """Return the scenario of a TOML text; ``source`` and the line precede each message.
 
     Raises:
-        ScenarioError: everything that is wrong with it, at once.
+        ScenarioError: lists every mistake.
     """
     try:
         data = tomllib.loads(text)
@@ -106,7 +106,7 @@ def scenario_from_toml(text: str, *, source: str = "", name: str = "") -> Scenar
 
 
 def _short(cls: type) -> tuple[str, ...]:
-    """Keys that may be set without the table they stand in."""
+    """Return the keys that ``--set`` accepts without their table."""
     return tuple(each.name for each in declared(cls) if each.key.short)
 
 
@@ -118,22 +118,21 @@ _REPLICATION_TABLES: Mapping[str, type] = {"config": ReplicaConfig, "controller"
 _KAFKAS_NAME: Mapping[str, tuple[str, str]] = {
     each.key.kafkas[0]: (each.name, each.key.kafkas[1]) for each in declared(ReplicationSpec) if each.key.kafkas[0]
 }
-"""Kafka's key -> the scenario's, and the unit its values have in Kafka."""
+"""Kafka's key -> (key of the scenario, unit of Kafka's values)."""
 _SECTIONS = tuple(each.name for each in declared(Scenario) if each.name not in _TOP_KEYS)
 
 
 def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
-    """The scenario with ``KEY=VALUE`` settings on top, checked as a file is.
+    """Return the scenario with ``KEY=VALUE`` settings on top, checked as a file is.
 
-    A key is a full one (``groups.g.members``, ``brokers.config.group.max.size``, ``plan.0.for``) or a short one: a
-    consumer's Kafka key or ``members``, ``assignors``, ``static`` (every group), a broker's or producer's Kafka key,
-    ``partitions``, ``rate`` (every topic), ``duration``. Where brokers replicate, a key of
-    ``[brokers.replication]`` too
-    (``session``, ``lag``, ``min_isr`` and so on, also by Kafka's name) or of its tables; ``brokers.replication.factor``
-    makes brokers replicate. A value is TOML, or else a bare string.
+    A full key has a path (``groups.g.members``, ``brokers.config.group.max.size``, ``plan.0.for``). A short key is a
+    Kafka key of a consumer, broker or producer, a key of every group (``members``, ``assignors``, ``static``) or topic
+    (``partitions``, ``rate``), or ``duration``. With replication, keys of ``[brokers.replication]`` and its tables are
+    short keys, too (``session``, ``lag``, ``min_isr``, and Kafka's names). ``brokers.replication.factor`` turns
+    replication on. A value is TOML, or else a bare string.
 
     Raises:
-        ScenarioError: everything that is wrong with them.
+        ScenarioError: lists every mistake.
     """
     data = {"plan": [], **scenario.to_dict()}
     problems: list[Problem] = []
@@ -166,12 +165,12 @@ def with_values(scenario: Scenario, given: Iterable[str]) -> Scenario:
 
 
 def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
-    """The scenario with more entries in its plan, each written in one line: ``"crash host=c2 for=20s at=40s"``.
+    """Return the scenario with more actions in its plan, each written in one line: ``"crash host=c2 for=20s at=40s"``.
 
-    The keys are those of a file; ``at`` is 30s unless given, ``group`` the only group if there is but one.
+    Keys are those of a file. The default of ``at`` is 30s, that of ``group`` the only group.
 
     Raises:
-        ScenarioError: everything that is wrong with them.
+        ScenarioError: lists every mistake.
     """
     data = {"plan": [], **scenario.to_dict()}
     problems: list[Problem] = []
@@ -198,17 +197,17 @@ def with_actions(scenario: Scenario, given: Iterable[str]) -> Scenario:
 
 
 def with_entries(scenario: Scenario, rows: Iterable[Mapping[str, Any]], source: str) -> Scenario:
-    """The scenario with more entries in its plan, in their plain form; ``source`` says where a mistake comes from.
+    """Return the scenario with more entries in its plan, from their plain form; ``source`` precedes each message.
 
     Raises:
-        ScenarioError: everything that is wrong with them.
+        ScenarioError: lists every mistake.
     """
     data = scenario.to_dict()
     return _checked({**data, "plan": [*data.get("plan", ()), *rows]}, source)
 
 
 def set_only_group(entry: dict[str, Any], scenario: Scenario) -> None:
-    """An entry of a plan that needs a group and names none means the only one, if there is but one."""
+    """Set the group of an entry that needs one and names none, if the scenario has only one group."""
     kind = entry.get("do")
     declared = ACTIONS[kind].cls if isinstance(kind, str) and kind in ACTIONS else Heal
     if any(spec.name == "group" for spec in STRUCTS[declared]) and len(scenario.groups) == 1:
@@ -229,7 +228,7 @@ def _all_keys() -> list[str]:
 
 
 def _paths(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
-    """Every place of the plain form that a key means; none if it means nothing."""
+    """Return the paths in the plain form that a key stands for; none for an unknown key."""
     head, _, rest = key.partition(".")
     if key in _TOP_KEYS:
         return [(key,)]
@@ -260,12 +259,12 @@ _NO_REPLICATION = "needs brokers that replicate: --set brokers.replication.facto
 
 
 def _needs_replication(key: str, data: Mapping[str, Any]) -> bool:
-    """Whether it is a short key (a full one may begin the table) and the brokers do not replicate."""
+    """Whether a short key needs replication that the scenario does not have; a full key may turn it on."""
     return not key.startswith("brokers.") and "replication" not in data.get("brokers", {})
 
 
 def _of_replication(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
-    """A short key of replication: for all brokers, and for the topics that have their own."""
+    """Return the paths of a short key of replication: for all brokers, and for topics that set the key themselves."""
     paths: list[KeyPath] = []
     if key in _REPLICATION_KEYS:
         paths = [("brokers", "replication", key)]
@@ -276,7 +275,7 @@ def _of_replication(key: str, data: Mapping[str, Any]) -> list[KeyPath]:
 
 
 def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
-    """A full key as a path: names of groups and topics may have dots in them, Kafka's keys have."""
+    """Return the path of a full key; names of groups and topics, and Kafka's keys, may contain dots."""
     path: KeyPath = (head,)
     if head in ("groups", "topics"):
         names = sorted(data[head], key=len, reverse=True)
@@ -298,7 +297,7 @@ def _full(head: str, rest: str, data: Mapping[str, Any]) -> KeyPath:
 
 
 def _value(text: str) -> Any:
-    """A TOML value, or the text itself: ``5``, ``true``, ``["a", "b"]``, ``20s``."""
+    """Return a TOML value (``5``, ``true``, ``["a", "b"]``), or the text itself (``20s``)."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,8 +1,8 @@
-"""Scenarios and their plain forms, by the declarations of their keys: cattrs builds both ways from them.
+"""Conversion between scenarios and their plain forms with cattrs, from the declarations of keys.
 
-Reading is strict and complete: unknown keys are refused, and every mistake of a file is found in one go. What is wrong
-is taken out (or, if it is required, replaced by something harmless) and the rest is read again, until all of it has
-been judged; so a misspelt group does not hide a missing topic.
+Reading refuses unknown keys and finds all mistakes of a file. A wrong value is removed, or replaced by a harmless one
+if its key is required, and the rest is read again until all of it is checked. So a misspelt group does not hide a
+missing topic.
 """
 
 import copy
@@ -26,7 +26,7 @@ _FILLED: dict[type, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {}
 
 
 def fill_in(cls: type, filled: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-    """Before a table of this class is read, put in what its other keys make the default of one."""
+    """Register a function that adds defaults, which depend on other keys, to tables of a class before they are read."""
     _FILLED[cls] = filled
 
 
@@ -70,15 +70,15 @@ def _giver(each: Declared) -> Callable[[Any], Any]:
 
 
 def plain_form(spec: Any) -> dict[str, Any]:
-    """What a TOML file would say: defaults left out, keys in order of declaration."""
+    """Return the plain form as in a TOML file: keys in order of declaration, without defaults."""
     return cast(dict[str, Any], _converter.unstructure(spec))
 
 
 def read(data: Mapping[str, Any], cls: type[T]) -> T:
-    """The value of class ``cls`` that a plain form describes.
+    """Return the value of class ``cls`` that a plain form describes.
 
     Raises:
-        ScenarioError: everything that is wrong with it, at once.
+        ScenarioError: lists every mistake.
     """
     found: list[Problem] = []
     rest = _copied(data)
@@ -110,12 +110,12 @@ def _copied(data: Any) -> Any:
 
 
 def _is_known(path: Path, known: set[Path]) -> bool:
-    """Whether something at or above this path has been found wrong already."""
+    """Whether a mistake at this path, or above it, is known."""
     return any(path[:length] in known for length in range(1, len(path) + 1))
 
 
 def _problems(error: BaseException, path: Path) -> list[Problem]:
-    """What cattrs found, as problems with their paths."""
+    """Convert errors of cattrs to problems with paths."""
     if isinstance(error, ClassValidationError):
         names = {each.field.name: each for each in declared(error.cl)} if is_declared(error.cl) else {}
         noted, others = error.group_exceptions()
@@ -143,14 +143,14 @@ def _problems(error: BaseException, path: Path) -> list[Problem]:
 
 
 def _repair(data: MutableMapping[str, Any], path: Path, cls: type) -> None:
-    """Take out what is wrong at a path; a required key gets something harmless instead."""
+    """Remove the wrong value at a path; a required key gets a harmless value instead."""
     place: Any = data
     for depth, part in enumerate(path):
         keys = {each.name: each for each in declared(cls)} if is_declared(cls) else {}
         each = keys.get(str(part))
         last = depth == len(path) - 1
         if isinstance(place, str):
-            return  # a shorter form of what should stand here
+            return  # a short form of the value
         if each is not None and (last or each.kind.below() is None or each.name not in place):
             if each.required:
                 place[part] = each.kind.harmless(each.key.limits)

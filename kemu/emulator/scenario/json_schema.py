@@ -1,8 +1,8 @@
 """The JSON Schema (draft 2020-12) of a scenario file, from the declarations of its keys and of the plan's actions.
 
-For editors: what they complete and mark is what the reader knows. Left to the reader is what takes more than one key to
-judge (a host that nobody is, a group without its topic, an action that needs brokers which replicate, two settings that
-do not go together), how long a time span is, and what a user's own assignor is called.
+Editors complete and check keys with it. The schema leaves to the reader of scenarios: checks across several keys (an
+unknown host, a group without its topic, an action that needs replication, conflicting settings), the length of
+durations, and the names of user's assignors.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,9 +24,9 @@ _WORDS: Schema = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"typ
 
 
 def scenario_schema() -> Schema:
-    """The schema of a scenario as its TOML file is read."""
+    """Return the schema of a scenario file."""
     whole = _table(Scenario)
-    whole["required"] = ["topics"]  # the file gives the name, and at least one topic must be there
+    whole["required"] = ["topics"]  # the default name comes from the file's name; a scenario needs at least one topic
     whole["properties"]["topics"]["minProperties"] = 1
     below = {cls.__name__: _table(cls) for cls in dict.fromkeys(_below(Scenario))}
     return {"$schema": DIALECT, "title": "A scenario of kemu", **whole, "$defs": {**below, **_plan()}}
@@ -41,7 +41,7 @@ def _below(cls: type) -> Iterator[type]:
 
 
 def _table(cls: type) -> Schema:
-    """An object with the keys of a class and no other."""
+    """Return the schema of an object with the keys of a class and no others."""
     keys = declared(cls)
     return {
         "type": "object",
@@ -97,7 +97,7 @@ def _action(kind: str, of_all: Iterable[str]) -> Schema:
             **dict.fromkeys(of_all, True),
             **{key.key: _field(key) for key in keys},
         },
-        # The reader fills in the group of a plan's line only on the command line; a file names it.
+        # Only --do adds a missing group to an action; a file must name it.
         "required": [key.key for key in keys if key.required],
         "additionalProperties": False,
     }
@@ -143,7 +143,7 @@ def _message(kind: str, other: str) -> Schema:
 
 
 def _noted() -> Schema:
-    """A note with any of its fields."""
+    """Return the schema of a note with any of its fields."""
     its_own: list[Schema] = [
         {
             "if": {"properties": {"noted": {"const": name}}, "required": ["noted"]},

@@ -1,14 +1,14 @@
-"""The keys of a scenario, each declared once: where its field stands, with what it means and what it may be.
+"""The keys of a scenario. Each is declared once, at its field, with its meaning and its bounds.
 
 A class of a scenario is an attrs class whose fields carry a ``key``::
 
-    members: int = field(default=3, metadata=key("how many", at_least=0, at_most=10_000))
+    members: int = field(default=3, metadata=key("number of members", at_least=0, at_most=10_000))
 
-From these declarations come the reading of files (``emulator.scenario.reading``), the plain form, the checks (the same
-for a file and for a scenario built in Python), ``kemu describe scenario`` and the JSON Schema of ``kemu schema``.
+These declarations serve the reading of files (``emulator.scenario.reading``), the plain form, the checks (the same for
+files and for Python), ``kemu describe scenario`` and the JSON Schema of ``kemu schema``.
 
-What a key is called in a file follows from the field's name (``start_us`` is ``start``, ``records_per_s`` ``rate``),
-what it may hold from the field's type: see ``emulator.scenario.kinds``.
+The name of a key in a file follows from the name of its field (``start_us`` is ``start``, ``records_per_s`` is
+``rate``), its values from the field's type (``emulator.scenario.kinds``).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,17 +20,18 @@ from attrs import field, frozen
 
 from kemu.emulator.scenario.kinds import ValueBounds, ValueKind, kind_of
 from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.emulator.text.wrong_arguments import file_key
 
 _KEY = "kemu.scenario.key"
 
 
 @frozen(kw_only=True)
 class Declaration:
-    """What a declaration says beside the field's name, type and default.
+    """Declaration of a key, in addition to the field's name, type and default.
 
-    ``shown``: the default in words, where its value does not say it. ``always``: written in the plain form even with
-    its default. ``short``: may be set without the table it stands in (``--set members=5``). ``kafkas``: Kafka's own key
-    for the same thing, and the unit its values have there ("ms").
+    ``shown`` is the default in words, if its value does not explain it. ``always`` keeps the key in the plain form even
+    with its default. ``short`` keys can be set without their table (``--set members=5``). ``kafkas`` has Kafka's name
+    of the key and the unit of Kafka's values ("ms").
     """
 
     doc: str
@@ -54,13 +55,13 @@ def key(
     short: bool = False,
     kafkas: tuple[str, str] = ("", ""),
 ) -> dict[str, Any]:
-    """The metadata of a scenario's field.
+    """Return the metadata of a scenario's field.
 
     Args:
-        doc: what it means, in a line.
-        at_least, at_most: of a number or a duration (in the field's unit); of a list, how many there are to be.
-        choices: the names it may hold (asked when needed), and ``what`` they name ("profile").
-        config: the config class whose Kafka keys this table holds.
+        doc: meaning of the key in one line.
+        at_least, at_most: bounds of a number or duration (in the field's unit), or of the length of a list.
+        choices: returns the allowed names; ``what`` is their noun ("profile").
+        config: config class, if the key is a table of Kafka's keys.
         shown, always, short, kafkas: see ``Declaration``.
     """
     limits = ValueBounds(at_least=at_least, at_most=at_most, choices=choices, what=what, config=config)
@@ -69,22 +70,22 @@ def key(
 
 @frozen
 class Declared:
-    """One key of a class: its field, its declaration, and what kind of value it has."""
+    """A key of a class: its field, its declaration and the kind of its value."""
 
     name: str
-    """As a file has it."""
+    """Name in a file."""
     field: "attrs.Attribute[Any]"
     key: Declaration
     kind: ValueKind
 
     @property
     def required(self) -> bool:
-        """Whether it has no default."""
+        """Whether the key has no default."""
         return self.field.default is attrs.NOTHING
 
     @property
     def default(self) -> Any:
-        """The value that stands where nothing is written; a required key has none."""
+        """Return the default; a required key has none."""
         given: Any = self.field.default
         assert given is not attrs.NOTHING, f"{self.name} is required"
         if isinstance(given, attrs.Factory):  # type: ignore[arg-type]
@@ -92,28 +93,23 @@ class Declared:
         return given
 
 
-def name_of(field_name: str) -> str:
-    """What a field is called in a file."""
-    return "rate" if field_name == "records_per_s" else field_name.removesuffix("_us").removesuffix("_bytes_per_s")
-
-
 @cache
 def declared(cls: type) -> tuple[Declared, ...]:
-    """The keys of a class of a scenario, in order of declaration."""
+    """Return the keys of a scenario's class, in order of declaration."""
     found = []
     for each in attrs.fields(cls):
         said: Declaration = each.metadata[_KEY]
-        found.append(Declared(name_of(each.name), each, said, kind_of(each.name, each.type, said.limits)))
+        found.append(Declared(file_key(each.name), each, said, kind_of(each.name, each.type, said.limits)))
     return tuple(found)
 
 
 def is_declared(cls: Any) -> bool:
-    """Whether it is a class of a scenario."""
+    """Whether a class has declared keys."""
     return attrs.has(cls) and all(_KEY in each.metadata for each in attrs.fields(cls))
 
 
 def problems_of(spec: object) -> Iterator[Problem]:
-    """What is wrong with the values of a scenario's part, each taken alone; paths begin at the part."""
+    """Yield the mistakes in the single values of a scenario's part; paths begin at the part."""
     cls: Any = type(spec)
     for each in declared(cls):
         value = getattr(spec, each.field.name)
@@ -124,10 +120,10 @@ def problems_of(spec: object) -> Iterator[Problem]:
 
 
 def refuse(problems: Iterable[Problem]) -> None:
-    """Raise if there are any.
+    """Raise an error if there are any problems.
 
     Raises:
-        ScenarioError: these problems.
+        ScenarioError: lists the problems.
     """
     found = list(problems)
     if found:
@@ -135,7 +131,7 @@ def refuse(problems: Iterable[Problem]) -> None:
 
 
 def walk(cls: type, before: str = "") -> Iterator[tuple[str, Declared]]:
-    """Every key below a class with its whole name (``groups.NAME.members``), tables opened, in order."""
+    """Yield every key of a class and of its tables, with its full name (``groups.NAME.members``), in order."""
     for each in declared(cls):
         name = f"{before}{each.name}"
         below = each.kind.below()

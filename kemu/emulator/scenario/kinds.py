@@ -1,8 +1,8 @@
-"""What a key of a scenario can hold: how each kind of value is read from a file, checked, written and described.
+"""Kinds of values in a scenario: how each kind is read from a file, checked, written and described.
 
-A kind follows from the field's type and name (``kind_of``). ``take`` turns what a file holds into what the class takes;
-``wrong`` judges the value of a field, however it came there. So a file and a scenario built in Python meet the same
-checks. Durations are microseconds inside; in a file they are texts ("20s").
+The kind follows from the field's type and name (``kind_of``). ``take`` converts a value of a file to a value of the
+field. ``wrong`` checks the value of a field, from a file or from Python. Durations are integers in us inside, and texts
+("20s") in a file.
 """
 
 import types
@@ -38,13 +38,13 @@ from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS, HOW, SETS, distribution
 
 Wrong: TypeAlias = Iterator[tuple[Path, str]]
-"""What is wrong: where below the key, and in words."""
+"""Mistakes: (path below the key, text)."""
 Schema: TypeAlias = dict[str, Any]
 
 
 @frozen(kw_only=True)
 class ValueBounds:
-    """What bounds the values of a key; see ``emulator.scenario.keys.key``."""
+    """Bounds of the values of a key; see ``emulator.scenario.keys.key``."""
 
     at_least: int | None = None
     at_most: int | None = None
@@ -53,7 +53,7 @@ class ValueBounds:
     config: type | None = None
 
     def outside(self, value: int, said: Callable[[int], str] = str) -> str:
-        """What is wrong with a number, "" if nothing."""
+        """Return the mistake in a number; "" if there is none."""
         if self.at_least is not None and value < self.at_least:
             return f"must be at least {said(self.at_least)}, not {said(value)}"
         if self.at_most is not None and value > self.at_most:
@@ -61,47 +61,47 @@ class ValueBounds:
         return ""
 
     def unknown(self, name: str) -> str:
-        """What is wrong with a name, "" if nothing."""
+        """Return the mistake in a name; "" if there is none."""
         names = list(self.choices()) if self.choices else [name]
         return "" if name in names else f'"{name}" is no {self.what}{nearest(name, names)}'
 
 
 class ValueKind(Protocol):
-    """One kind of value."""
+    """A kind of value."""
 
     wanted: str
-    """What a message asks for when the key is missing: "a whole number"."""
+    """Noun for messages about a missing key: "a whole number"."""
     suffix: str
-    """What follows the key's name in a list of all keys: ".NAME" where names follow."""
+    """Suffix of the key's name in a list of all keys: ".NAME" if it is a table by name."""
     closed: bool
-    """Whether a list of all keys shows it as one key, though there is a class below."""
+    """Whether a list of all keys shows a table as one key."""
 
     def take(self, given: object) -> Any:
-        """What a file holds as what the class takes.
+        """Convert a value of a file to a value of the field.
 
         Raises:
-            ValueError: it is not even of this kind; the text says what it must be.
+            ValueError: the value is of another kind; the text says what it must be.
         """
         ...
 
     def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
-        """What is wrong with a field's value."""
+        """Yield the mistakes in a field's value."""
         ...
 
     def plain(self, value: Any) -> Any:
-        """A right value as a file has it."""
+        """Convert a correct value of the field to a value of a file."""
         ...
 
     def schema(self, limits: ValueBounds) -> Schema:
-        """The JSON Schema of what a file may hold, tables of other classes as references."""
+        """Return the JSON Schema of values in a file, with references to tables of other classes."""
         ...
 
     def harmless(self, limits: ValueBounds) -> Any:
-        """Something of this kind that stands for a wrong value of a required key, while the rest is checked."""
+        """Return a value that replaces a wrong value of a required key while the rest is checked."""
         ...
 
     def below(self) -> type | None:
-        """The class of the table or tables it holds."""
+        """Return the class of the table or tables, if the kind has one."""
         ...
 
 
@@ -124,7 +124,7 @@ class _Leaf:
 
 
 class TextKey(_Leaf):
-    """A string; one of the choices if there are any ("" is none of them)."""
+    """A string; one of the choices, if there are any."""
 
     wanted = "a string"
 
@@ -174,7 +174,7 @@ class FlagKey(_Leaf):
 
 
 class DurationKey(_Leaf):
-    """A time span: "20s" in a file, microseconds inside."""
+    """A duration: "20s" in a file, us in the field."""
 
     wanted = "a duration"
 
@@ -209,7 +209,7 @@ def _wrong_duration(value: Any, limits: ValueBounds) -> Wrong:
 
 
 class LatencyKey(_Leaf):
-    """The least and the most of a duration: ``"1ms"`` (both) or ``["500us", "2ms"]``."""
+    """The least and the most latency: ``"1ms"`` (both) or ``["500us", "2ms"]``."""
 
     wanted = "a duration"
 
@@ -240,7 +240,7 @@ class LatencyKey(_Leaf):
 
 
 class ThroughputKey(_Leaf):
-    """Bytes per second: "50MB/s" in a file, a whole number inside."""
+    """Bytes per second: "50MB/s" in a file, an integer in the field."""
 
     wanted = "a throughput"
 
@@ -296,7 +296,7 @@ class RateKey(_Leaf):
 
 
 class WordsKey(_Leaf):
-    """A list of strings; in a file one string with commas is such a list too."""
+    """A list of strings; in a file a string with commas is a list, too."""
 
     wanted = "a list of strings"
 
@@ -329,7 +329,7 @@ class WordsKey(_Leaf):
 
 
 class AssignorsKey(WordsKey):
-    """Assignors, best first: names of the table, Kafka's class names, or ``module:Class`` of the user's own."""
+    """Assignors in order of preference: names, Kafka's class names, or ``module:Class`` of the user."""
 
     def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
         found = list(super().wrong(value, limits))
@@ -339,7 +339,7 @@ class AssignorsKey(WordsKey):
 
 
 class SettingsKey(_Leaf):
-    """A table of Kafka's keys of one config class; ``inside``: in a file it stands below a key ``config``."""
+    """A table of Kafka's keys of a config class; in a file it is below the key ``inside``, if that is given."""
 
     wanted = "a table"
 
@@ -383,7 +383,7 @@ class SettingsKey(_Leaf):
 
 
 class TableKey(_Leaf):
-    """A table of a class of its own."""
+    """A table with a class of its own."""
 
     wanted = "a table"
 
@@ -407,7 +407,7 @@ class TableKey(_Leaf):
 
 
 class NamedKey(TableKey):
-    """Tables of one class by name; ``closed``: names are rather those of hosts, and few."""
+    """Tables of one class by name; ``closed`` tables have names of hosts, and lists of keys show one key for them."""
 
     suffix = ".NAME"
 
@@ -446,7 +446,7 @@ class TablesKey(TableKey):
 
 
 class ExpectationsKey(TablesKey):
-    """A list of tables; the name of a checker stands for a table with it alone, and one string for a list of names."""
+    """A list of tables. The name of a checker stands for a table with that name, and a string for a list of names."""
 
     wanted = "a list of tables"
 
@@ -471,7 +471,7 @@ class ExpectationsKey(TablesKey):
 
 
 class DrawsKey(_Leaf):
-    """A set of draws by its name, or a table: ``set`` and single draws by theirs."""
+    """The name of a set of draws, or a table with ``set`` and single draws by name."""
 
     wanted = "a name or a table"
 
@@ -522,7 +522,7 @@ class DrawsKey(_Leaf):
 
 
 class PlanKey(_Leaf):
-    """The plan; what its entries may be is said by the tables of actions, triggers and notes."""
+    """The plan; the tables of actions, triggers and notes define its entries."""
 
     wanted = "a list of tables"
 
@@ -530,7 +530,7 @@ class PlanKey(_Leaf):
         return _tables(given)
 
     def wrong(self, value: Any, limits: ValueBounds) -> Wrong:
-        return iter(())  # the scenario reads its plan as a whole: entries speak of its hosts, groups and topics
+        return iter(())  # the scenario checks its plan as a whole, because entries name its hosts, groups and topics
 
     def plain(self, value: Plan) -> Any:
         return plan_to_dicts(value)
@@ -540,7 +540,7 @@ class PlanKey(_Leaf):
 
 
 def kind_of(name: str, declared: Any, limits: ValueBounds) -> ValueKind:
-    """The kind of a field."""
+    """Return the kind of a field."""
     if get_origin(declared) in (Union, types.UnionType):
         (declared,) = (each for each in get_args(declared) if each is not types.NoneType)
     origin, inner = get_origin(declared), get_args(declared)
@@ -579,7 +579,7 @@ def _reference(cls: type) -> Schema:
 
 
 def _settings_schema(cls: type) -> Schema:
-    """Kafka's keys written whole ("a.b" = 1) or bare (a.b = 1, which TOML reads as nested tables)."""
+    """Return the schema of Kafka's keys, quoted ("a.b" = 1) or bare (a.b = 1, which TOML reads as nested tables)."""
     whole: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
     for key, field in fields_of(cls).items():
         if key in SET_BY_SCENARIO:

@@ -1,7 +1,7 @@
-"""What one member has other than its group: another release, other assignors, other settings.
+"""Settings of one member that differ from its group's: release, assignors and configuration.
 
-The state of a group in the midst of an upgrade is such a difference per member: written down in the scenario for its
-start (``[groups.g.overrides.c2]``), or brought about by ``rolling-upgrade``.
+A group in the middle of an upgrade has such members. The scenario states them for the start
+(``[groups.g.overrides.c2]``), or the action ``rolling-upgrade`` creates them.
 """
 
 from collections.abc import Mapping
@@ -17,20 +17,20 @@ from kemu.protocol.profiles import PROFILES
 
 
 def consumer_settings(given: Mapping[str, Any] | Settings) -> Settings:
-    """Kafka's keys of a consumer as a field takes them."""
+    """Convert a table of a consumer's Kafka keys to settings."""
     return lenient_settings(ConsumerConfig, given)
 
 
 def streams_settings(given: Mapping[str, Any] | Settings) -> Settings:
-    """Kafka's keys of a Streams instance as a field takes them."""
+    """Convert a table of a Streams instance's Kafka keys to settings."""
     return lenient_settings(StreamsConfig, given)
 
 
 def name_assignors_once(spec: Any) -> None:
-    """``partition.assignment.strategy`` among a group's or member's settings is its list of assignors.
+    """Move ``partition.assignment.strategy`` from the settings of a group or member to its ``assignors``.
 
     Raises:
-        ScenarioError: it contradicts ``assignors``.
+        ScenarioError: the setting contradicts ``assignors``.
     """
     settings = dict(spec.config) if isinstance(spec.config, tuple) else {}
     strategy = settings.pop("partition_assignment_strategy", None)
@@ -45,22 +45,24 @@ def name_assignors_once(spec: Any) -> None:
 
 @frozen(kw_only=True)
 class MemberSpec:
-    """Differences of one member to its group; what is empty is as the group has it.
+    """Settings of one member that differ from its group's; an empty value takes the group's.
 
-    ``profile``: a name of ``PROFILES``. ``config``, and ``streams`` of an instance of a Streams application, are
-    written with Kafka's keys. ``instance``: its ``group.instance.id``; the coordinator fences whoever had it before
-    (KIP-345). ``start_later``: it does not start with its group, but when the plan starts it ("start-host").
+    ``profile`` is a name of ``PROFILES``. ``config`` has a consumer's Kafka keys, ``streams`` those of a Streams
+    instance. ``instance`` is the member's ``group.instance.id``; the coordinator fences the member that had the id
+    before (KIP-345). With ``start_later`` the action "start-host" starts the member.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
     profile: str = field(
         default="",
-        metadata=key("another release", choices=lambda: ("", *PROFILES), what="profile", shown="its group's"),
+        metadata=key("release of the member", choices=lambda: ("", *PROFILES), what="profile", shown="its group's"),
     )
     assignors: tuple[str, ...] = field(
-        default=(), converter=assignor_names, metadata=key("its own, best first", shown="its group's", what="assignor")
+        default=(),
+        converter=assignor_names,
+        metadata=key("assignors in order of preference", shown="its group's", what="assignor"),
     )
     config: Settings = field(
         default=(), converter=consumer_settings, metadata=key("Kafka's keys of a consumer", config=ConsumerConfig)
@@ -68,19 +70,19 @@ class MemberSpec:
     streams: Settings = field(
         default=(),
         converter=streams_settings,
-        metadata=key("Kafka's keys of Streams, of an instance of such an application", config=StreamsConfig),
+        metadata=key("Kafka's keys of a Streams instance", config=StreamsConfig),
     )
     instance: str = field(
-        default="", metadata=key("its group.instance.id; two members may have the same", shown="its group's")
+        default="", metadata=key("group.instance.id; two members may have the same", shown="its group's")
     )
-    start_later: bool = field(default=False, metadata=key("whether it starts only when the plan says start-host"))
+    start_later: bool = field(default=False, metadata=key("whether only the action start-host starts the member"))
 
     def __attrs_post_init__(self) -> None:
         name_assignors_once(self)
         refuse(problems_of(self))
 
     def then(self, later: "MemberSpec") -> "MemberSpec":
-        """This and, on top of it, what comes later."""
+        """Return these settings with ``later`` on top of them."""
         return MemberSpec(
             profile=later.profile or self.profile,
             assignors=later.assignors or self.assignors,
@@ -95,6 +97,6 @@ AS_ITS_GROUP = MemberSpec()
 
 
 def upgraded_to(profile: str, assignors: tuple[str, ...], settings: tuple[str, ...]) -> MemberSpec:
-    """What a rolling upgrade makes of a member, on top of what it is; settings are written as KEY=VALUE."""
+    """Return the settings that a rolling upgrade adds to a member's; ``settings`` are written as KEY=VALUE."""
     config, streams = member_settings_of(settings)
     return MemberSpec(profile=profile, assignors=assignors, config=config, streams=streams)

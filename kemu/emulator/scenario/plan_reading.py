@@ -1,4 +1,4 @@
-"""A plan out of its plain form: every key checked, every mistake told at once."""
+"""Reading of a plan from its plain form, with a check of every key."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 import kemu.emulator.facts
-import kemu.protocol.messages.control  # importing the messages declares them: triggers name them
+import kemu.protocol.messages.control  # triggers name messages, which the import declares
 import kemu.protocol.messages.data
 import kemu.protocol.messages.group
 import kemu.protocol.messages.store
@@ -25,9 +25,9 @@ from kemu.protocol.wire.values import VALUES
 
 
 def plan_from_tables(tables: Sequence[Table], known: Known) -> Plan:
-    """The plan of these tables; what is wrong goes to the tables' list of problems, and such entries are left out.
+    """Return the plan of these tables, without wrong entries; their mistakes go to the tables' list of problems.
 
-    Members that the plan itself adds, and topics that it creates with their producers, count as known.
+    Members and topics that the plan itself adds count as known.
     """
     known = attrs.evolve(known, declared=tuple(topic for topic, _ in known.topics))
     for table in tables:
@@ -56,7 +56,7 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
     row = ACTIONS.get(kind)
     if row is None:
         return None
-    # "slow" has a jitter of its own, that of the link: its moment is exact
+    # "slow" has a key "jitter" of its own, for the link; its time is exact
     has_own_jitter = any(key.key == "jitter" for key in keys_of(row.cls))
     jitter_us = 0 if has_own_jitter else table.duration("jitter", 0)
     if row.replicated is True and not known.replicated:
@@ -69,7 +69,7 @@ def _read_entry(table: Table, known: Known) -> Entry | None:
         return None
     if trigger:
         return When(trigger, action, after_us=after_us, jitter_us=jitter_us)
-    return At(at_us, action, jitter_us=jitter_us)
+    return At(at_us=at_us, action=action, jitter_us=jitter_us)
 
 
 def _read_trigger(table: Table, known: Known) -> Trigger | None:
@@ -113,17 +113,17 @@ def _read_noted(table: Table, nth: int, known: Known) -> Trigger | None:
 
 
 def message_names() -> list[str]:
-    """What triggers and faults call messages: "SyncGroup" a request, "SyncGroupReply" its answer."""
+    """Return the names of messages for triggers and faults: "SyncGroup" for a request, "SyncGroupReply" for a reply."""
     return [spec.cls.__name__ for spec in MESSAGES.values()]
 
 
 def request_names() -> list[str]:
-    """The APIs by Kafka's names."""
+    """Return Kafka's names of the APIs."""
     return [spec.name for spec in MESSAGES.values() if spec.kind is Kind.REQUEST]
 
 
 def note_names() -> list[str]:
-    """What a trigger can wait for: the machines' notes and the world's facts."""
+    """Return the names of notes and facts that a trigger can wait for."""
     places = (
         kemu.protocol.notes.groups.__name__,
         kemu.protocol.notes.replication.__name__,
@@ -134,7 +134,7 @@ def note_names() -> list[str]:
 
 
 def note_fields(note: str) -> dict[str, Any]:
-    """The fields of a note by name, with their types."""
+    """Return name -> type of the fields of a note."""
     return {spec.name: spec.annotation for spec in STRUCTS[VALUES[note]]}
 
 
@@ -150,7 +150,7 @@ def _read_action(table: Table, row: ActionKind, known: Known) -> Action | None:
 
 
 def _read_key(table: Table, spec: Key, known: Known) -> Any:
-    """The value of one field, as its type and its name's unit have it."""
+    """Return the value of a field, according to its type and to the unit in its name."""
     key, default = spec.key, REQUIRED if spec.required else spec.default
     if isinstance(spec.accepts, HostNames):
         kind = spec.accepts.kind
@@ -179,7 +179,7 @@ def _read_key(table: Table, spec: Key, known: Known) -> Any:
 
 
 def _names(accepts: NameOf, known: Known) -> Iterable[str]:
-    """What a name of this kind may be."""
+    """Return the known names of a kind."""
     what = accepts.what
     if what in NAMES_OF_ALL:
         return NAMES_OF_ALL[what]()
@@ -192,7 +192,7 @@ NAMES_OF_ALL: Mapping[str, Callable[[], Sequence[str]]] = {
     "API": request_names,
     "message": message_names,
 }
-"""Names of these kinds are the same in every scenario."""
+"""Kinds of names that are the same in every scenario."""
 
 
 def _read_error(table: Table, key: str) -> ErrorCode:

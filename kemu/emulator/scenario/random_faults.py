@@ -1,8 +1,8 @@
-"""Random faults: a plan drawn from a seed, to run any scenario under.
+"""Random faults: a plan drawn from a seed, for any scenario.
 
-A few faults of the usual kinds at random moments, each of bounded length, all over when the scenario heals. They are
-drawn from a stream of their own, so that the same seed means the same plan whatever protocol, assignor or settings run
-under it. What may be drawn stands with each action.
+The plan has a few faults of bounded length at random times; all of them end before the scenario heals. They have a
+random stream of their own, so that a seed gives the same plan for every protocol, assignor and setting. Each action
+declares its random forms.
 """
 
 import attrs
@@ -16,18 +16,18 @@ from kemu.emulator.scenario.scenario import Scenario
 
 
 def swarm(replicated: bool) -> tuple[Drawn, ...]:
-    """What may be drawn, each as likely as the others: what hits members, then what is drawn only under replication."""
+    """Return the random forms of all actions, each as likely as the others; those for replicated brokers come last."""
     rows = [row for row in ACTIONS.values() if row.replicated in (None, replicated)]
     forms = [form for row in rows for form in row.drawn]
     return (*forms, *(form for row in rows for form in row.drawn_replicated)) if replicated else tuple(forms)
 
 
 def random_faults(scenario: Scenario, seed: int, count: int) -> Plan:
-    """So many faults, at times between the group's start and the end of the scenario's load.
+    """Draw ``count`` faults between the group's start and the end of the load.
 
-    Where brokers replicate, power cuts take what was not flushed, disks lose their ends or all, and unclean elections
-    may be allowed: what Kafka's own rules let go by that is told as expected losses. Elsewhere nothing is drawn that
-    loses what a disk was asked to keep: checkers of committed offsets stay as strict as ever.
+    With replicated brokers the faults include power cuts that lose unflushed records, disks that lose their end or all
+    of their content, and unclean elections. Records that Kafka itself would lose are reported as expected losses.
+    Without replication no fault loses flushed records, so checkers of committed offsets stay strict.
     """
     draw = Draw(
         Seeded(seed).stream("swarm"),
@@ -40,10 +40,10 @@ def random_faults(scenario: Scenario, seed: int, count: int) -> Plan:
     entries = []
     for _ in range(count):
         at_us = draw.chance.between(SECOND, latest_us)
-        entries.append(At(at_us, forms[draw.chance.below(len(forms))](draw)))
+        entries.append(At(at_us=at_us, action=forms[draw.chance.below(len(forms))](draw)))
     return tuple(sorted(entries, key=lambda entry: entry.at_us))
 
 
 def with_random_faults(scenario: Scenario, seed: int, count: int) -> Scenario:
-    """The scenario with ``random_faults`` after its own plan."""
+    """Return the scenario with ``random_faults`` after its own plan."""
     return attrs.evolve(scenario, plan=(*scenario.plan, *random_faults(scenario, seed, count)))

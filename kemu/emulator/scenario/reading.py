@@ -1,4 +1,4 @@
-"""Scenarios from their plain form, such as a TOML file has: all is checked, all mistakes are reported at once."""
+"""Reading of a scenario from its plain form, as in a TOML file, with a check of everything."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,9 +8,9 @@ from kemu.emulator.scenario.scenario import Scenario
 
 
 def scenario_from_dict(data: Mapping[str, Any], *, name: str = "") -> Scenario:
-    """The scenario a plain dict describes; ``name`` where it gives none.
+    """Return the scenario of a plain dict; ``name`` is its default name.
 
     Raises:
-        ScenarioError: everything that is wrong with it, at once.
+        ScenarioError: lists every mistake.
     """
     return read({"name": name or "scenario", **data}, Scenario)

@@ -1,4 +1,4 @@
-"""The part of a scenario that asks for replication: factor, ISR, store session, lag."""
+"""Replication in a scenario: factor, ISR, session of the metadata store, lag."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,24 +31,24 @@ def _controller_settings(given: Mapping[str, Any] | Settings) -> Settings:
 
 @frozen(kw_only=True)
 class ReplicationSpec:
-    """Brokers replicate: a metadata store ``zk``, a controller part in each broker, ``factor`` replicas per partition.
+    """Replicated brokers, with a metadata store ``zk`` and a controller part in each broker.
 
-    ``min_isr``, ``unclean``: of every topic that does not say otherwise. ``session_us``: after how much silence the
-    store takes a broker for dead. ``lag_us``: after how much of it a leader takes a follower out of the ISR.
-    ``isr_path``, ``reassignment``: see ``IsrPath``, ``ReassignmentAlgorithm``. ``new_cluster``: nobody ever asked for a
-    coordinator, so that ``__consumer_offsets`` is created when the first member does.
+    ``min_isr`` and ``unclean`` apply to topics without settings of their own. The store ends a broker's session after
+    ``session_us`` of silence. A leader removes a follower from the ISR after ``lag_us``. For ``isr_path`` and
+    ``reassignment`` see ``IsrPath`` and ``ReassignmentAlgorithm``. In a ``new_cluster`` the first FindCoordinator
+    creates ``__consumer_offsets``.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
     factor: int = field(
         default=3,
         metadata=key(
-            "replicas of each partition",
+            "number of replicas of each partition",
             at_least=1,
             at_most=1_000,
-            shown="3, or as many as there are brokers",
+            shown="3, or the number of brokers if that is less",
             always=True,
             short=True,
         ),
@@ -84,25 +84,25 @@ class ReplicationSpec:
     isr_path: str = field(
         default="",
         metadata=key(
-            'who decides a new ISR: "store" (the leader writes it, to 2.6) or "controller" (AlterIsr, 2.7, KIP-497)',
+            'owner of ISR changes: "store" (the leader writes it, to 2.6) or "controller" (AlterIsr, 2.7, KIP-497)',
             choices=lambda: ("", *IsrPath),
             what="way to change an ISR",
-            shown="as the profile's release does",
+            shown="that of the release",
             short=True,
         ),
     )
     reassignment: str = field(
         default="",
         metadata=key(
-            'how partitions are moved: "all-at-once" (to 2.3), "kip-455" (2.4), "kip-435" (in batches, if limited)',
+            'algorithm of reassignments: "all-at-once" (to 2.3), "kip-455" (2.4), "kip-435" (in batches, if limited)',
             choices=lambda: ("", *ReassignmentAlgorithm),
             what="way to reassign",
-            shown="as the profile's release does",
+            shown="that of the release",
             short=True,
         ),
     )
     new_cluster: bool = field(
-        default=False, metadata=key("whether __consumer_offsets is created only when it is first asked for", short=True)
+        default=False, metadata=key("whether the first FindCoordinator creates __consumer_offsets", short=True)
     )
     config: Settings = field(
         default=(), converter=_replica_settings, metadata=key("Kafka's keys of replicas", config=ReplicaConfig)
@@ -114,11 +114,11 @@ class ReplicationSpec:
     def __attrs_post_init__(self) -> None:
         refuse(problems_of(self))
         if self.min_isr > self.factor:
-            text = f"must not be more than the replication factor ({self.factor})"
+            text = f"must not exceed the replication factor ({self.factor})"
             raise ScenarioError([Problem(("min_isr",), text)])
 
     def replica_config(self) -> ReplicaConfig:
-        """What each broker is given."""
+        """Return the configuration of each broker's replicas."""
         named = {
             "min_insync_replicas": self.min_isr,
             "replica_lag_time_max_ms": self.lag_us // 1_000,
@@ -127,7 +127,7 @@ class ReplicationSpec:
         return configured(DEFAULTS, (*named.items(), *self.config))
 
     def controller_config(self) -> ControllerConfig:
-        """What each controller part is given."""
+        """Return the configuration of each broker's controller part."""
         named = {
             "zookeeper_session_timeout_ms": self.session_us // 1_000,
             "unclean_leader_election_enable": self.unclean,
@@ -138,7 +138,7 @@ class ReplicationSpec:
     def replica_rules(
         self, release: Profile, protocol: Profile, bugs: Sequence[str] = (), mended: Sequence[str] = ()
     ) -> ReplicaRules:
-        """The release's, where brokers speak this protocol, with what is set here and the decisions of past bugs."""
+        """Return the rules of a release under this inter-broker protocol, with the settings here and with past bugs."""
         rules = applying.replica_rules_of(release, protocol)
         if self.isr_path:
             rules = evolve(rules, isr_path=IsrPath(self.isr_path))
@@ -147,12 +147,12 @@ class ReplicationSpec:
     def controller_rules(
         self, release: Profile, protocol: Profile, bugs: Sequence[str] = (), mended: Sequence[str] = ()
     ) -> ControllerRules:
-        """The release's, where brokers speak this protocol, with what is set here and the decisions of past bugs."""
+        """Return the rules of a release under this inter-broker protocol, with the settings here and with past bugs."""
         rules = applying.controller_rules_of(release, protocol)
         return applying.controller_rules(evolve(rules, reassignment=self.reassigns(release)), bugs, mended)
 
     def limits(self) -> Limits | None:
-        """What limits reassignments from the start; None: nothing ever does."""
+        """Return the initial limits of reassignments; None if the algorithm has no limits."""
         if self.reassignment == ReassignmentAlgorithm.KIP_455:
             return None
         config = self.controller_config()
@@ -163,5 +163,5 @@ class ReplicationSpec:
         )
 
     def reassigns(self, profile: Profile) -> ReassignmentAlgorithm:
-        """How controllers move partitions."""
+        """Return the algorithm by which controllers reassign partitions."""
         return ReassignmentAlgorithm(self.reassignment) if self.reassignment else profile.reassignment

@@ -1,4 +1,4 @@
-"""A group whose members are instances of a Kafka Streams application: its topology and its settings."""
+"""The topology and the settings of a Kafka Streams application in a scenario."""
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -22,11 +22,11 @@ MOST_THREADS = 1_000
 LARGEST_INT = 2**31 - 1
 LARGEST_PORT = 65_535
 EXACTLY_ONCE_COMMIT_INTERVAL_MS = 100
-"""Unless it is configured. Source: ``StreamsConfig.postProcessParsedConfig``."""
+"""Default of ``commit.interval.ms`` under exactly-once. Source: ``StreamsConfig.postProcessParsedConfig``, 3.4."""
 
 
 def _subtopology(text: str) -> Subtopology:
-    """``orders, users -> app-store-changelog``: source topics, and the changelog of their state if they have any."""
+    """Read ``orders, users -> app-store-changelog``: source topics, and the changelog of a stateful subtopology."""
     sources, arrow, changelog = text.partition(_ARROW)
     topics = tuple(topic.strip() for topic in sources.split(",") if topic.strip())
     if not topics:
@@ -42,11 +42,11 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
     "probing.rebalance.interval.ms": (1, LARGEST_INT),
     "emulated.assignor.stage": (SCALE_UP, BALANCE),
 }
-"""Whole numbers that 0, or a large one, makes no sense for."""
+"""Bounds of integer settings."""
 
 
 def wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
-    """(Kafka's key, what is wrong with its value) of each that an instance could not run with."""
+    """Yield (Kafka's key, mistake) for each value that an instance could not run with."""
     for name, (least, most) in _BOUNDS.items():
         value = getattr(config, name.replace(".", "_"))
         if not least <= value <= most:
@@ -60,7 +60,10 @@ def wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
     except (ValueError, ZeroDivisionError):
         imbalance = Fraction(-1)
     if not 0 <= imbalance < 1:
-        yield "stream.imbalance.percentage", "must be a fraction such as 0.2, or empty: as even as can be"
+        yield (
+            "stream.imbalance.percentage",
+            "must be a fraction such as 0.2; leave it empty for the most even distribution",
+        )
     host, _, port = config.application_server.rpartition(":")
     if config.application_server and not (host and port.isdecimal() and int(port) <= LARGEST_PORT):
         yield "application.server", f'must be host:port, such as "app-1:8080", not "{config.application_server}"'
@@ -68,18 +71,20 @@ def wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
 
 @frozen(kw_only=True)
 class StreamsSpec:
-    """What makes a group's members Streams instances.
+    """A Streams application; the members of the group are its instances.
 
-    ``subtopologies``: each as ``topic, topic -> changelog`` (without state: the topics alone), in the order of their
-    numbers; its tasks are "0_0", "0_1", ... ``config`` is written with Kafka's keys.
+    Each subtopology is written as ``topic, topic -> changelog``, or without state as its topics alone, in the order of
+    their numbers; the tasks of the first are "0_0", "0_1" and so on. ``config`` has Kafka's keys.
 
     Raises:
-        ScenarioError: everything that is wrong with it.
+        ScenarioError: lists every mistake in the values.
     """
 
     subtopologies: tuple[str, ...] = field(
         converter=words,
-        metadata=key('each as "topic, topic -> changelog", or without state as "topic"', at_least=1, always=True),
+        metadata=key(
+            'subtopologies, each as "topic, topic -> changelog", or without state as "topic"', at_least=1, always=True
+        ),
     )
     config: Settings = field(
         default=(), converter=streams_settings, metadata=key("Kafka's keys of Streams", config=StreamsConfig)
@@ -98,16 +103,16 @@ class StreamsSpec:
 
     @property
     def topology(self) -> Topology:
-        """The application."""
+        """Return the topology of the application."""
         return Topology(tuple(_subtopology(text) for text in self.subtopologies))
 
     @property
     def settings(self) -> StreamsConfig:
-        """What is configured, on top of what KIP-429's page has."""
+        """Return the settings on top of the defaults of KIP-429's page."""
         return self.settings_on(StreamsConfig())
 
     def settings_on(self, defaults: StreamsConfig, member: MemberSpec = AS_ITS_GROUP) -> StreamsConfig:
-        """The configuration of an instance: ``defaults`` are a release's, ``member`` its own."""
+        """Return an instance's configuration: the release's ``defaults``, the group's and the ``member``'s settings."""
         said = (*self.config, *member.streams)
         found = configured(defaults, said)
         if found.exactly_once and "commit_interval_ms" not in dict(said):
@@ -116,7 +121,7 @@ class StreamsSpec:
 
 
 def topics_of_streams(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A group of Streams instances subscribes to what its topology reads."""
+    """Set the topics of a group of Streams instances, if none are given, to those of its topology."""
     streams = given.get("streams")
     if "topics" in given or not isinstance(streams, Mapping):
         return given

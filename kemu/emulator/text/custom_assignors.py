@@ -1,4 +1,4 @@
-"""Assignors of the user's own, named ``module:Class`` on the command line or in a scenario."""
+"""Assignors of the user, named ``module:Class`` on the command line or in a scenario."""
 
 import importlib
 import os
@@ -11,24 +11,24 @@ from kemu.protocol.streams.registry import TASK_ASSIGNORS, TaskAssignor
 
 
 def is_custom(name: str) -> bool:
-    """Whether a name means a class to load rather than an assignor of the table."""
+    """Whether a name stands for a class of the user rather than for a built-in assignor."""
     return ":" in name
 
 
 def load_assignor(place: str) -> CheckedAssignor:
-    """Load a consumer assignor by its place and put it behind checks.
+    """Load a consumer assignor, and wrap it in checks of its results.
 
     Raises:
-        NotAnAssignor: as ``load_made``; or it is no assignor.
+        NotAnAssignor: see ``load_made``; or the object is no assignor.
     """
     return checked(load_made(place), place)
 
 
 def load_task_assignor(place: str) -> TaskAssignor:
-    """Load a task assignor of Streams by its place.
+    """Load a task assignor of Streams.
 
     Raises:
-        NotAnAssignor: as ``load_made``; or it has no ``assign``.
+        NotAnAssignor: see ``load_made``; or the object has no method ``assign``.
     """
     made: Any = load_made(place)
     if not callable(getattr(made, "assign", None)):
@@ -38,7 +38,7 @@ def load_task_assignor(place: str) -> TaskAssignor:
 
 
 def find_task_assignor(name: str) -> TaskAssignor:
-    """A task assignor by name, or a user's own by its place.
+    """Return a built-in task assignor by name, or load one of the user.
 
     Raises:
         NotAnAssignor: there is no such assignor.
@@ -51,10 +51,10 @@ def find_task_assignor(name: str) -> TaskAssignor:
 
 
 def load_made(place: str) -> object:
-    """Load ``module:Class`` (the module from the Python path or the current folder) and make one.
+    """Import ``module:Class`` from the Python path or the current folder, and create an object.
 
     Raises:
-        NotAnAssignor: there is no such module or class, or it cannot be made without arguments.
+        NotAnAssignor: the module or class does not exist, or the class needs arguments.
     """
     module_name, _, class_name = place.partition(":")
     here = os.getcwd()
@@ -62,7 +62,7 @@ def load_made(place: str) -> object:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # whatever the user's module raises while it is imported
+    except (Exception, SystemExit) as error:  # the import of the user's module may raise anything
         raise NotAnAssignor(f"{place}: cannot import {module_name}: {type(error).__name__}: {error}") from error
     found = getattr(module, class_name, None) if class_name else None
     if found is None:

@@ -1,7 +1,7 @@
-"""Kafka's own configuration keys, as people write them: looked up, checked, and turned into config values.
+"""Kafka's configuration keys: lookup, checks, and conversion to config values.
 
-A setting is stored under its field's name (``session_timeout_ms``), sorted, and only if it was given: what a profile
-or a release has as its default stays open until a run begins.
+Settings are stored under the names of fields (``session_timeout_ms``), sorted, and only if they were given. Defaults of
+a release are filled in at the start of a run.
 """
 
 import tomllib
@@ -39,7 +39,7 @@ JAVA_ASSIGNORS: Mapping[str, str] = {
     "StickyAssignor": "sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
-"""Kafka's classes, as ``partition.assignment.strategy`` names them, and what members vote for."""
+"""Class name in ``partition.assignment.strategy`` -> name of the assignor in JoinGroup."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "auto.offset.reset": ("earliest", "latest", "none"),
@@ -55,7 +55,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 AT_LEAST_ONE = frozenset(limits_by_key(Limits()))
-"""Numbers that must be 1 or more; all others 0 or more, or as low as their default."""
+"""Integer keys with the least value 1; for others it is 0, or the default if that is negative."""
 
 SET_BY_SCENARIO: Mapping[str, str] = {
     "group.id": "the group's name is its id",
@@ -68,29 +68,29 @@ SET_BY_SCENARIO: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "write session in [brokers.replication]",
     "default.replication.factor": "write factor in [brokers.replication], replication_factor in a topic",
 }
-"""Keys that have a place of their own; checkers and reports read them there."""
+"""Kafka's key -> key of the scenario to use instead."""
 
 NOT_EMULATED: Mapping[str, str] = {
     "group.protocol": "classic groups alone are emulated, not KIP-848's",
     "group.remote.assignor": "classic groups alone are emulated, not KIP-848's",
     "isolation.level": "transactions are not emulated",
 }
-"""Kafka's keys that are spelt right."""
+"""Keys of Kafka that are not emulated -> reason."""
 
 
 def fields_of(cls: type) -> dict[str, Any]:
-    """Kafka key -> attrs field of a config class, in order of declaration."""
+    """Return Kafka's key -> attrs field of a config class, in order of declaration."""
     return {key_of(field): field for field in attrs.fields(cls)}
 
 
 def configured(defaults: Config, settings: Settings) -> Config:
-    """A config with these settings on top of it."""
+    """Return a config with these settings on top of ``defaults``."""
     changes: dict[str, Any] = dict(settings)
     return attrs.evolve(defaults, **changes)
 
 
 def as_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:
-    """Settings from Kafka keys (for scenarios written in Python); settings pass as they are.
+    """Convert a mapping of Kafka's keys to settings; settings pass unchanged.
 
     Raises:
         ScenarioError: an unknown key or a wrong value.
@@ -105,7 +105,7 @@ def as_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:
 
 
 def lenient_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings:
-    """As ``as_settings``, but wrong ones are left as they are: whoever checks the field says what is wrong."""
+    """Convert as ``as_settings`` does, but leave wrong values for the later check of the field."""
     try:
         return as_settings(cls, given) if isinstance(given, Mapping) else given
     except ScenarioError:
@@ -113,7 +113,7 @@ def lenient_settings(cls: type, given: Mapping[str, Any] | Settings) -> Settings
 
 
 def read_settings(table: Table, cls: type) -> Settings:
-    """The settings of one table of Kafka keys; dotted keys may be quoted or bare."""
+    """Read the settings of a table of Kafka's keys; dotted keys may be quoted or bare."""
     found: dict[str, Scalar] = {}
     keys = fields_of(cls)
     for key, given in flatten(table.data).items():
@@ -130,17 +130,17 @@ def read_settings(table: Table, cls: type) -> Settings:
 
 
 def settings_dict(cls: type, settings: Settings) -> dict[str, Any]:
-    """Settings as Kafka keys and plain values, in order of declaration."""
+    """Return settings as Kafka's keys and plain values, in order of declaration."""
     given = dict(settings)
     plain = {key: given[field.name] for key, field in fields_of(cls).items() if field.name in given}
     return {key: list(item) if isinstance(item, tuple) else item for key, item in plain.items()}
 
 
 def settings_of(texts: Sequence[str], cls: type = ConsumerConfig) -> Settings:
-    """Settings written as ``KEY=VALUE``, the value as in TOML or a bare word.
+    """Read settings written as ``KEY=VALUE``, with the value as in TOML or as a bare word.
 
     Raises:
-        ScenarioError: everything that is wrong with them.
+        ScenarioError: lists every mistake.
     """
     problems: list[Problem] = []
     given: dict[str, Any] = {}
@@ -157,15 +157,15 @@ def settings_of(texts: Sequence[str], cls: type = ConsumerConfig) -> Settings:
 
 
 def is_of_streams(text: str) -> bool:
-    """Whether a setting written as ``KEY=VALUE`` is one of a Streams instance, and not of its consumers."""
+    """Whether a setting written as ``KEY=VALUE`` belongs to a Streams instance rather than to its consumers."""
     return text.partition("=")[0].strip() in fields_of(StreamsConfig)
 
 
 def member_settings_of(texts: Sequence[str]) -> tuple[Settings, Settings]:
-    """What a member is set to, written as ``KEY=VALUE``: (keys of its consumer, keys of Streams).
+    """Read a member's settings, written as ``KEY=VALUE``: (settings of its consumer, settings of Streams).
 
     Raises:
-        ScenarioError: everything that is wrong with them.
+        ScenarioError: lists every mistake.
     """
     of_streams = [text for text in texts if is_of_streams(text)]
     of_consumer = [text for text in texts if text not in of_streams]
@@ -173,7 +173,7 @@ def member_settings_of(texts: Sequence[str]) -> tuple[Settings, Settings]:
 
 
 def texts_of(settings: Settings, cls: type = ConsumerConfig) -> tuple[str, ...]:
-    """Settings as ``KEY=VALUE`` texts that ``settings_of`` reads back."""
+    """Return settings as ``KEY=VALUE`` texts; ``settings_of`` reads them back."""
     plain = settings_dict(cls, settings)
     return tuple(f"{key}={_text(item)}" for key, item in plain.items())
 
@@ -185,9 +185,9 @@ def _text(item: Any) -> str:
 
 
 def assignor_names(names: str | type | Iterable[str | type]) -> tuple[str, ...]:
-    """Assignors by the name members vote for; Kafka's class names, with or without package, are understood.
+    """Return the names of assignors as in JoinGroup, from names, Kafka's class names, or classes of the user.
 
-    A class of the user's own stands for ``module:Class``, by which traces and other processes find it again.
+    The name of a user's class is ``module:Class``, by which traces and other processes find it.
     """
     given = (names,) if isinstance(names, type) else words(names) if isinstance(names, str) else names
     return tuple(_assignor_name(name) for name in given)
@@ -200,13 +200,13 @@ def _assignor_name(name: object) -> str:
 
 
 def _problem(table: Table, key: str, text: str) -> None:
-    # A bare dotted key makes nested tables: with their path its line is found, and written it looks the same.
+    # A bare dotted key makes nested tables; their path gives the line of the key.
     path: Path = (*table.path, key) if key in table.data else (*table.path, *key.split("."))
     table.problems.append(Problem(path, text))
 
 
 def _checked(table: Table, key: str, field: Any, given: Any) -> Scalar:
-    """The value of one key in its field's type; a number of ms may be written as a duration."""
+    """Convert the value of a key to the type of its field; a key in ms may have a duration."""
     default = field.default
     if isinstance(default, bool):
         if isinstance(given, str) and given.lower() in ("true", "false"):
@@ -233,7 +233,7 @@ def _checked(table: Table, key: str, field: Any, given: Any) -> Scalar:
 
 
 def check_assignors(table: Table, key: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Assignors by name, at least one, each known; ``module:Class`` is a class of the user's own and must load."""
+    """Read at least one name of an assignor; each must be known, or be a ``module:Class`` that can be loaded."""
     found = assignor_names(names)
     for text in assignor_problems(found):
         _problem(table, key, text)
@@ -243,7 +243,7 @@ def check_assignors(table: Table, key: str, names: Iterable[str]) -> tuple[str, 
 
 
 def assignor_problems(names: Iterable[str]) -> Iterator[str]:
-    """What is wrong with each of these names of assignors."""
+    """Yield the mistakes in these names of assignors."""
     for name in names:
         if is_custom(name):
             try:
@@ -275,7 +275,7 @@ def _whole(table: Table, key: str, default: int, given: Any) -> int:
 
 
 def _check_together(table: Table, cls: type, found: Mapping[str, Scalar]) -> None:
-    """Kafka's consumer refuses to start when heartbeats are as rare as the session is long."""
+    """Refuse a heartbeat interval that is not below the session timeout, as Kafka's consumer does."""
     if cls is not ConsumerConfig or not {"heartbeat_interval_ms", "session_timeout_ms"} & set(found):
         return
     config: Any = configured(ConsumerConfig(), tuple(found.items()))

@@ -1,7 +1,7 @@
-"""Reading what people wrote: tables checked key by key, every problem kept, each with the nearest name that would do.
+"""Reading of tables in files: each key is checked, and a message about an unknown name suggests the nearest one.
 
-A ``Table`` hands out the values of one table and notes what is wrong with them; nothing is raised until the whole
-file is read, so that a file with three mistakes gives three messages at once.
+A ``Table`` returns the values of one table and collects the mistakes. An error is raised after the whole file has been
+read, so that a file with three mistakes gives three messages.
 """
 
 import difflib
@@ -17,9 +17,9 @@ Path: TypeAlias = tuple[str | int, ...]
 
 @frozen
 class Problem:
-    """One thing wrong: the key it is about, as a path from the top, and what is wrong in words.
+    """A mistake: the path of the key, and a text.
 
-    ``instead``: the key beside it that could stand in its place; if that was written and is wrong, only that is said.
+    ``instead`` names a key that could replace a missing one. If that key has a mistake itself, only that is reported.
     """
 
     path: Path
@@ -28,7 +28,7 @@ class Problem:
 
     @property
     def key(self) -> str:
-        """The path as people write it: ``groups.g.members``, ``plan[2].host``."""
+        """Return the path as text: ``groups.g.members``, ``plan[2].host``."""
         said = ""
         for part in self.path:
             said += f"[{part}]" if isinstance(part, int) else f".{part}" if said else part
@@ -36,9 +36,9 @@ class Problem:
 
 
 class ScenarioError(ValueError):
-    """Bad input: every problem of a scenario, one per line, each with file and line where there is a file.
+    """Bad input: all mistakes in a scenario, one per line, with file and line number if there is a file.
 
-    ``problems`` are sorted by line, then in the order they were found.
+    ``problems`` are sorted by line, then by the order in which they were found.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class ScenarioError(ValueError):
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """The known name most like a wrong one as a hint, or all of them when they are few, or nothing.
+    """Return a hint for a wrong name: the most similar known name, or all names if there are few, or "".
 
-    "" is no name: where it may be said, it is what is so without saying anything.
+    An empty name among ``known`` is a default and never part of a hint.
     """
     names = [name for name in known if name]
     folded = {name.lower(): name for name in reversed(names)}
@@ -71,9 +71,9 @@ def nearest(wrong: str, known: Iterable[str]) -> str:
 
 
 class Table:
-    """One table of a file, at ``path``. Each getter takes a key, checks it, and gives its value or the default.
+    """A table of a file, at ``path``. Each getter checks a key and returns its value or the default.
 
-    A default of ``REQUIRED`` makes a missing key a problem; the getter then gives something harmless of its type.
+    With the default ``REQUIRED`` a missing key is a mistake; the getter then returns a harmless value of its type.
     """
 
     def __init__(self, data: Mapping[str, Any], path: Path, problems: list[Problem]) -> None:
@@ -83,11 +83,11 @@ class Table:
         self._asked: list[str] = []
 
     def problem(self, key: str | None, text: str) -> None:
-        """Note what is wrong with a key of this table (None: with the table itself)."""
+        """Add a mistake of a key, or of the table itself (None)."""
         self.problems.append(Problem(self.path if key is None else (*self.path, key), text))
 
     def has(self, key: str) -> bool:
-        """Whether the key is there; counts as known from now on."""
+        """Whether the table has a key; the key counts as known afterwards."""
         self._asked.append(key)
         return key in self.data
 
@@ -99,14 +99,14 @@ class Table:
         return _MISSING
 
     def text(self, key: str, default: Any = None) -> str:
-        """A string."""
+        """Return a string."""
         given = self._get(key, default, "a string")
         if given is not _MISSING and not isinstance(given, str):
             self.problem(key, f"must be a string, not {said_of(given)}")
         return given if isinstance(given, str) else "" if default in (REQUIRED, None) else str(default)
 
     def count(self, key: str, default: Any = None, *, least: int = 0, most: int | None = None) -> int:
-        """A whole number within bounds."""
+        """Return an integer within bounds."""
         given = self._get(key, default, "a whole number")
         if given is _MISSING:
             return least if default in (REQUIRED, None) else int(default)
@@ -119,14 +119,14 @@ class Table:
         return given
 
     def flag(self, key: str, default: bool) -> bool:
-        """True or false."""
+        """Return true or false."""
         given = self._get(key, default, "true or false")
         if given is not _MISSING and not isinstance(given, bool):
             self.problem(key, f"must be true or false, not {said_of(given)}")
         return given if isinstance(given, bool) else default
 
     def duration(self, key: str, default: Any = None, *, least_us: int = 0) -> int:
-        """A duration string ("20s") as microseconds."""
+        """Return a duration ("20s") in us."""
         given = self._get(key, default, "a duration")
         if given is _MISSING:
             return least_us if default in (REQUIRED, None) else int(default)
@@ -137,7 +137,7 @@ class Table:
         return least_us if us is None else us
 
     def as_duration(self, key: str, given: object) -> int | None:
-        """A value found at ``key`` as microseconds; None, and a problem, if it is no duration."""
+        """Return a value at ``key`` in us; add a mistake and return None if it is no duration."""
         if not isinstance(given, str):
             self.problem(key, f'must be a duration such as "250ms" or "20s", not {said_of(given)}')
             return None
@@ -148,7 +148,7 @@ class Table:
             return None
 
     def rate(self, key: str, default: Any = None) -> int:
-        """A rate ("100/s", or a number) as records per second."""
+        """Return a rate ("100/s", or a number) in records per second."""
         given = self._get(key, default, "a rate")
         if given is _MISSING:
             return 0 if default in (REQUIRED, None) else int(default)
@@ -164,7 +164,7 @@ class Table:
             return 0
 
     def words(self, key: str, default: Any = ()) -> tuple[str, ...]:
-        """A list of strings; one string with commas counts as such a list."""
+        """Return a list of strings; a string with commas counts as a list."""
         given = self._get(key, default, "a list of strings")
         if given is _MISSING:
             return () if default is REQUIRED else tuple(default)
@@ -176,14 +176,14 @@ class Table:
         return tuple(given)
 
     def one_of(self, key: str, choices: Iterable[str], what: str, default: Any = None) -> str:
-        """A string that must be one of the choices; ``what`` says what it names ("a group")."""
+        """Return a string that must be one of the choices; ``what`` is their noun ("a group")."""
         given = self.text(key, default)
         if key in self.data and isinstance(self.data[key], str):
             self.known(key, given, choices, what)
         return given
 
     def known(self, key: str, given: str, choices: Iterable[str], what: str) -> bool:
-        """Note a problem unless ``given`` is one of the choices."""
+        """Add a mistake unless ``given`` is one of the choices."""
         names = list(choices)
         if given in names:
             return True
@@ -191,14 +191,14 @@ class Table:
         return False
 
     def table(self, key: str, *, required: bool = False) -> "Table":
-        """The table below this key; an empty one if there is none."""
+        """Return the table at a key; an empty one if it is missing."""
         given = self._get(key, REQUIRED if required else None, "a table")
         if given is not _MISSING and not isinstance(given, Mapping):
             self.problem(key, f"must be a table, not {said_of(given)}")
         return Table(given if isinstance(given, Mapping) else {}, (*self.path, key), self.problems)
 
     def finish(self, also: Iterable[str] = ()) -> None:
-        """Every key that nobody asked for is a problem."""
+        """Add a mistake for every key that no getter has read."""
         known = list(dict.fromkeys([*self._asked, *also]))
         for key in self.data:
             if key not in known:
@@ -206,7 +206,7 @@ class Table:
 
 
 def flatten(data: Mapping[str, Any]) -> dict[str, Any]:
-    """``{"session": {"timeout": {"ms": 1}}}`` as ``{"session.timeout.ms": 1}``: TOML nests bare dotted keys."""
+    """Join nested keys, as TOML reads bare dotted ones: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
     flat: dict[str, Any] = {}
     for key, item in data.items():
         if isinstance(item, Mapping):
@@ -217,7 +217,7 @@ def flatten(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def said_of(given: object) -> str:
-    """What something is, for messages: "a number (3)"."""
+    """Return the type and value of something for a message: "a number (3)"."""
     words = {bool: "true or false", int: "a number", float: "a fraction", str: "a string", list: "a list"}
     kind = "a table" if isinstance(given, Mapping) else words.get(type(given), type(given).__name__)
     return f"{kind} ({given!r:.40})" if isinstance(given, int | float | str) else kind

@@ -1,6 +1,6 @@
-"""Which line of a TOML file a key stands on. The parser of the standard library does not tell.
+"""Line numbers of keys in a TOML file, which the parser of the standard library does not give.
 
-Only for messages about files that parsed: it need not find what is wrong with a file, only where things are.
+The functions are for files that the parser has accepted, so they do not look for syntax errors.
 """
 
 import re
@@ -13,7 +13,7 @@ _STRINGS = ('"""', "'''", '"', "'")
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """The line (from 1) on which each table and key begins, by its path; keys of inline tables are not listed."""
+    """Return path -> line (from 1) of each table and key, except for keys of inline tables."""
     lines: dict[Path, int] = {}
     table: Path = ()
     counts: dict[Path, int] = {}
@@ -40,7 +40,7 @@ def key_lines(text: str) -> dict[Path, int]:
 
 
 def line_of(lines: dict[Path, int], path: Path) -> int | None:
-    """The line of a path, or of the nearest table around it."""
+    """Return the line of a path, or of the nearest table that contains it."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]
@@ -48,7 +48,7 @@ def line_of(lines: dict[Path, int], path: Path) -> int | None:
 
 
 def _parts(text: str) -> tuple[tuple[str, ...], int]:
-    """The dotted key at the start of a text, and where it ends."""
+    """Return the dotted key at the start of a text, and the index of its end."""
     parts: list[str] = []
     position = 0
     while match := _KEY_PART.match(text, position):
@@ -61,7 +61,7 @@ def _parts(text: str) -> tuple[tuple[str, ...], int]:
 
 
 def _resolve(names: tuple[str, ...], counts: dict[Path, int]) -> Path:
-    """A header's path with the running index after each name of a list of tables but the last."""
+    """Return the path of a header, with the index of the current entry after each name of a list of tables."""
     path: Path = ()
     for name in names[:-1]:
         path = (*path, name)
@@ -71,7 +71,7 @@ def _resolve(names: tuple[str, ...], counts: dict[Path, int]) -> Path:
 
 
 class _Value:
-    """Whether a value goes on in the next line: a bracket or a long string is still open."""
+    """Tracks whether a value continues on the next line, with an open bracket or long string."""
 
     def __init__(self) -> None:
         self.depth = 0

@@ -1,4 +1,4 @@
-"""TOML out of plain data: what is read back is equal. Tables follow the values of their table, as files are written."""
+"""Writing of TOML from plain data; reading the text gives equal data. Tables follow the values of their parent."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def toml_text(data: Mapping[str, Any]) -> str:
-    """A whole file: values first, then a table for each table, ``[[...]]`` for each of a list of tables."""
+    """Return the text of a file: values first, then tables, and ``[[...]]`` for each table of a list."""
     lines = list(_table(data, ()))
     while lines and not lines[0]:
         lines.pop(0)
@@ -15,12 +15,12 @@ def toml_text(data: Mapping[str, Any]) -> str:
 
 
 def toml_key(name: str) -> str:
-    """A key, or one part of a header."""
+    """Return a key, or one part of a header."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
 def toml_value(value: Any) -> str:
-    """A value on one line; a table is written inline."""
+    """Return a value on one line; tables are inline."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Durations and rates as people write them: "250ms", "1m30s", "100/s"; inside, whole microseconds and counts."""
+"""Durations, rates and throughputs as texts ("250ms", "1m30s", "100/s", "50MB/s") and as integers."""
 
 import re
 from collections.abc import Iterable
@@ -11,17 +11,20 @@ _THROUGHPUT = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB)?(?:\s*/\s*s)?")
 _BYTES = {"B": 1, "kB": 1_000, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 _RATE = re.compile(r"(\d+)\s*(?:/\s*(s|m))?")
 
+LONGEST_US = 7 * 24 * 3_600_000_000
+"""Longest duration in a scenario: a week."""
+
 DURATION = r"^\s*(0|(\d+(\.\d+)?\s*(us|ms|s|m|h))+)\s*$"
 RATE = r"^\s*\d+\s*(/\s*[sm])?\s*$"
 THROUGHPUT = r"^\s*\d+(\.\d+)?\s*(B|kB|KB|MB|GB)?(\s*/\s*s)?\s*$"
-"""What ``duration_us``, ``per_second`` and ``bytes_per_second`` read, as patterns for editors."""
+"""Patterns of the texts that ``duration_us``, ``per_second`` and ``bytes_per_second`` read, for editors."""
 
 
 def duration_us(text: str) -> int:
-    """Microseconds of "20s", "250ms", "1m30s", "1.5s" or "0".
+    """Return the us of "20s", "250ms", "1m30s", "1.5s" or "0".
 
     Raises:
-        ValueError: no duration, or finer than a microsecond.
+        ValueError: the text is no duration, or finer than a microsecond.
     """
     compact = text.strip()
     if compact == "0":
@@ -40,10 +43,7 @@ def duration_us(text: str) -> int:
 
 
 def microseconds(given: int | str) -> int:
-    """A duration as a field takes it: microseconds, or a text such as "20s".
-
-    A text that is no duration is left as it is: whoever checks the field says which field it was.
-    """
+    """Convert a text such as "20s" to us; integers pass. A wrong text stays for the later check of the field."""
     try:
         return duration_us(given) if isinstance(given, str) else given
     except ValueError:
@@ -51,7 +51,7 @@ def microseconds(given: int | str) -> int:
 
 
 def rate_per_s(given: int | str) -> int:
-    """A rate as a field takes it: records per second, or a text such as "100/s"; a wrong text is left as it is."""
+    """Convert a text such as "100/s" to records per second; numbers pass, and so does a wrong text."""
     try:
         return per_second(given) if isinstance(given, str) else given
     except ValueError:
@@ -59,14 +59,14 @@ def rate_per_s(given: int | str) -> int:
 
 
 def words(given: str | Iterable[str]) -> tuple[str, ...]:
-    """A list of names as a field takes it; one text with commas is such a list. What is neither is left as it is."""
+    """Convert a text with commas, or a list, to a tuple of names; other values pass."""
     if isinstance(given, str):
         return tuple(part.strip() for part in given.split(",") if part.strip())
     return tuple(given) if isinstance(given, Iterable) else cast(tuple[str, ...], given)
 
 
 def duration_text(us: int) -> str:
-    """The shortest exact way to write a duration: 20_000_000 is "20s", 1_500 is "1500us", 0 is "0s"."""
+    """Return the shortest exact text of a duration: "20s" for 20_000_000, "1500us" for 1_500, "0s" for 0."""
     assert us >= 0, us
     if us % 1_000_000 == 0:
         seconds = us // 1_000_000
@@ -78,10 +78,10 @@ def duration_text(us: int) -> str:
 
 
 def per_second(text: str) -> int:
-    """Records per second of "100/s", "6000/m" or "100".
+    """Return the records per second of "100/s", "6000/m" or "100".
 
     Raises:
-        ValueError: no rate, or no whole number of records per second.
+        ValueError: the text is no rate, or no whole number of records per second.
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:
@@ -93,10 +93,10 @@ def per_second(text: str) -> int:
 
 
 def bytes_per_second(text: str) -> int:
-    """Bytes per second of "100MB/s", "1.5 GB/s" or "5000".
+    """Return the bytes per second of "100MB/s", "1.5 GB/s" or "5000".
 
     Raises:
-        ValueError: no throughput, or no whole number of bytes.
+        ValueError: the text is no throughput, or no whole number of bytes.
     """
     match = _THROUGHPUT.fullmatch(text.strip())
     if match is None:
@@ -108,7 +108,7 @@ def bytes_per_second(text: str) -> int:
 
 
 def throughput(given: int | str) -> int:
-    """A throughput as a field takes it: bytes per second, or a text such as "50MB/s"; a wrong text is left as it is."""
+    """Convert a text such as "50MB/s" to bytes per second; numbers pass, and so does a wrong text."""
     try:
         return bytes_per_second(given) if isinstance(given, str) else given
     except ValueError:
@@ -116,7 +116,7 @@ def throughput(given: int | str) -> int:
 
 
 def throughput_text(bytes_per_s: int) -> str:
-    """The shortest exact way to write a throughput: 50_000_000 is "50MB/s"."""
+    """Return the shortest exact text of a throughput: "50MB/s" for 50_000_000."""
     for unit in ("GB", "MB", "kB"):
         if bytes_per_s and bytes_per_s % _BYTES[unit] == 0:
             return f"{bytes_per_s // _BYTES[unit]}{unit}/s"

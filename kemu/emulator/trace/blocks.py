@@ -1,9 +1,9 @@
-"""Blocks with checksums: what a trace file is made of, and how its damage is told apart.
+"""The blocks of a trace file, with checksums that tell a torn tail from other damage.
 
-A file is a magic, a format version and blocks; a block is ``length u32, crc32 of the payload u32, crc32 of these eight
-bytes u32`` and the payload. A process that dies leaves a file that ends inside a block: a *torn tail*, and all before
-it is good. A damaged block with whole blocks behind it is no torn tail but a broken disk or hand. The check of the
-block's own head keeps the two apart: without it a damaged length in the middle would look like a tail.
+A file has a magic number, a format version and blocks. A block has ``length u32, crc32 of the payload u32, crc32 of
+these eight bytes u32`` and the payload. A process that is killed leaves a file that ends within a block: a *torn tail*,
+and all blocks before it are good. A damaged block that is followed by good blocks is damage of another kind. The
+checksum of the head is needed for that: otherwise a damaged length would look like a tail.
 """
 
 import os
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 MAGIC = b"kemu trace\r\n\x1a\n"
-"""Line ends and a control-Z, as PNG has them: a transfer "as text" shows at once."""
+"""It contains line ends and control-Z, as PNG's does, so that a transfer in text mode damages it."""
 TRACE_VERSION = 1
 SEARCH_BYTES = 1 << 20
-"""How far behind a damaged block a whole one is looked for."""
+"""Distance after a damaged block within which a good block is searched."""
 
 _HEAD = struct.Struct(">III")
 _LENGTH_AND_CRC = struct.Struct(">II")
@@ -29,7 +29,7 @@ class TraceError(ValueError):
 
 
 def write_magic(sink: BinaryIO) -> None:
-    """Begin a file."""
+    """Write the start of a file."""
     sink.write(MAGIC + _VERSION.pack(TRACE_VERSION))
 
 
@@ -41,10 +41,10 @@ def write_block(sink: BinaryIO, payload: bytes) -> None:
 
 
 def first_block(path: Path) -> int:
-    """Where the first block begins.
+    """Return the offset of the first block.
 
     Raises:
-        TraceError: no trace, or of another format version.
+        TraceError: the file is no trace, or has another format version.
     """
     with path.open("rb") as file:
         start = file.read(len(MAGIC) + _VERSION.size)
@@ -59,10 +59,10 @@ def first_block(path: Path) -> int:
 
 
 def blocks_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes | str]]:
-    """(offset, offset behind it, payload) of each block; a torn tail comes last, as a text that says how.
+    """Yield (offset, offset of the end, payload) of each block; a torn tail comes last, as a text about the damage.
 
     Raises:
-        TraceError: a damaged block with whole ones behind it.
+        TraceError: a damaged block is followed by good ones.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -82,7 +82,7 @@ def blocks_of(path: Path, offset: int) -> Iterator[tuple[int, int, bytes | str]]
 
 
 def _read_block(file: BinaryIO) -> bytes | str:
-    """The payload of the block at the file's place, or what is wrong with it."""
+    """Return the payload of the next block, or a text about its damage."""
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return "the file ends inside a block's head"
@@ -96,7 +96,7 @@ def _read_block(file: BinaryIO) -> bytes | str:
 
 
 def _next_whole_block(file: BinaryIO, damaged: int, size: int) -> int | None:
-    """Where the next whole block begins, if one does: where the damaged one says it ends, or else not far behind."""
+    """Return the offset of the next good block, if there is one within ``SEARCH_BYTES``."""
     claimed = file.tell()
     if claimed < size and isinstance(_read_block(file), bytes):
         return claimed

@@ -1,4 +1,4 @@
-"""How a trace comes to its place on disk: written beside it, then renamed, so that an old one is never half gone."""
+"""Writing a trace file: into a temporary file that is renamed at the end, so that an old trace stays complete."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ from typing import BinaryIO
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[BinaryIO]:
-    """A new file for ``path``, which takes its place at the end; also an interrupt's, whose tail is torn.
+    """Open a temporary file that replaces ``path`` at the end, also after an interrupt (with a torn tail).
 
-    What is no regular file (a pipe, a device) is written as it is.
+    A pipe or a device is written directly.
 
     Raises:
-        OSError: it cannot be written, as on a full disk; names ``path``, where all is as it was before.
+        OSError: the file cannot be written, as on a full disk; names ``path``, which stays as it was.
     """
     in_place = path.exists() and not path.is_file()
     beside = path if in_place else path.with_name(path.name + ".part")

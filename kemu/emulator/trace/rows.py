@@ -1,8 +1,8 @@
 """Events and effects as rows of a trace, and back.
 
-A row is a flat, packable tuple whose first item is a small number. The bytes of a message stand once in a trace: in the
-``Send`` of its sender's step; the receiver's step names the packet. So a row of ``Received`` becomes an event again
-only with the packets that were sent before it at hand (``Packets``).
+A row is a flat tuple for msgpack whose first item is a small number. The bytes of a message occur once in a trace, in
+the ``Send`` of its sender's step; the receiver's step names the packet. So a row of ``Received`` can be decoded only
+with the packets that were sent before (``Packets``).
 """
 
 from collections.abc import Sequence
@@ -42,14 +42,14 @@ RECEIVED, LINK_DOWN, TIMER_FIRED, APPENDED, LOADED, TOLD = range(6)
 SEND, HANGUP, START_TIMER, STOP_TIMER, APPEND, NOTE, WRITE_ONLY, FLUSH = range(8)
 
 _EVENT_TAGS: dict[type, int] = {LinkDown: LINK_DOWN, TimerFired: TIMER_FIRED, Appended: APPENDED, Loaded: LOADED}
-"""Events whose rows are their fields."""
+"""Events whose rows consist of their fields."""
 
 EVENT_NAMES = ("Received", "LinkDown", "TimerFired", "Appended", "Loaded", "Told")
 EFFECT_NAMES = ("Send", "Hangup", "StartTimer", "StopTimer", "Append", "Note", "WriteOnly", "Flush")
 
 
 class PacketInFlight(NamedTuple):
-    """A packet on its way: what its arrival will be made of."""
+    """A packet in flight, with the data of its arrival."""
 
     sender: str
     connection: int
@@ -58,10 +58,10 @@ class PacketInFlight(NamedTuple):
 
 
 class Packets:
-    """The packets of a run that were sent and not yet received: all the memory a replay needs.
+    """The packets in flight, which is all the memory that a replay needs.
 
-    Feed it every step and every packet record in the order of the trace. A packet arrives once at most (a repeated
-    request is another packet).
+    Call its methods for every step and every packet record in the order of the trace. A packet arrives at most once; a
+    repeated request is another packet.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Packets:
         return len(self._sent)
 
     def sent(self, sender: str, effects: Sequence[Row]) -> None:
-        """Remember what a step sent."""
+        """Add the packets that a step sent."""
         for row in effects:
             if row[0] == SEND:
                 _, packet_id, to, connection, request_id, sealed = row
@@ -79,20 +79,20 @@ class Packets:
                 self._sent[packet_id] = PacketInFlight(by, connection, request_id, sealed)
 
     def routed(self, packet_id: int, connection: int) -> None:
-        """The network put the packet on this connection (a client's own Send does not name one)."""
+        """Set the connection of a packet, which a client's ``Send`` does not name."""
         packet = self._sent.get(packet_id)
         if packet is not None:
             self._sent[packet_id] = packet._replace(connection=connection)
 
     def lost(self, packet_id: int) -> None:
-        """The packet will not arrive."""
+        """Remove a packet that will not arrive."""
         self._sent.pop(packet_id, None)
 
     def take(self, packet_id: int) -> PacketInFlight:
-        """The packet that arrives now.
+        """Remove and return the packet that arrives.
 
         Raises:
-            Malformed: no such packet is on its way.
+            Malformed: no such packet is in flight.
         """
         packet = self._sent.pop(packet_id, None)
         if packet is None:
@@ -101,7 +101,7 @@ class Packets:
 
 
 def event_row(event: Event, packet_id: int = 0) -> Row:
-    """The row of an event; ``packet_id`` matters for ``Received`` only."""
+    """Return the row of an event; ``packet_id`` is used for ``Received`` only."""
     kind = type(event)
     if kind is Received:
         return (RECEIVED, packet_id)
@@ -111,14 +111,14 @@ def event_row(event: Event, packet_id: int = 0) -> Row:
 
 
 def event_from_row(row: Row, packets: Packets) -> Event:
-    """The event of a row, with fresh objects in it.
+    """Return the event of a row, with new objects in it.
 
     Args:
-        row: as ``event_row`` made it.
-        packets: knows the packets on their way; the one received is taken from it.
+        row: a result of ``event_row``.
+        packets: the packets in flight; the received packet is removed.
 
     Raises:
-        Malformed: a row nobody wrote, or a packet that was never sent.
+        Malformed: the row is invalid, or its packet was never sent.
     """
     match row:
         case (0, int(packet_id)):
@@ -140,22 +140,22 @@ def event_from_row(row: Row, packets: Packets) -> Event:
 
 
 def note_row(fact: object, part: str) -> Row:
-    """The row of a note; who made none of its own says for which of its parts."""
+    """Return the row of a note; ``part`` names the part of the actor that made the note, if it was a part."""
     return (NOTE, to_row(fact), part) if part else (NOTE, to_row(fact))
 
 
 def noted_by(actor: ActorName, row: Row) -> ActorName:
-    """Whose note a row of one is: the actor of its step, or a part of it."""
+    """Return the author of a note: the actor of its step, or a part of it."""
     return part_on(actor, row[2]) if len(row) > 2 else actor
 
 
 def effect_row(effect: Effect, packet_id: int = 0, sealed: bytes | None = None) -> Row:
-    """The row of an effect.
+    """Return the row of an effect.
 
     Args:
-        effect: what a machine wants done.
-        packet_id: the number the world gave the packet (``Send`` only).
-        sealed: the message's bytes, when the caller has sealed it already.
+        effect: an effect of a machine's step.
+        packet_id: number of the packet (``Send`` only).
+        sealed: bytes of the message, if the caller has encoded it.
     """
     match effect:
         case Send(to, connection, request_id, version, message):
@@ -180,10 +180,10 @@ def effect_row(effect: Effect, packet_id: int = 0, sealed: bytes | None = None) 
 
 
 def effect_from_row(row: Row) -> Effect:
-    """The effect of a row, with fresh objects in it.
+    """Return the effect of a row, with new objects in it.
 
     Raises:
-        Malformed: a row nobody wrote.
+        Malformed: the row is invalid.
     """
     match row:
         case (0, int(), str(to), int(connection), int(request_id), bytes(sealed)):
@@ -208,7 +208,7 @@ def effect_from_row(row: Row) -> Effect:
 
 
 def same_effects(made: Sequence[Effect], recorded: Sequence[Row]) -> bool:
-    """Whether a step's effects are what was recorded, byte for byte but for the packets' numbers."""
+    """Whether a step's effects equal the recorded ones byte for byte, except for the numbers of packets."""
     if len(made) != len(recorded):
         return False
     rows = [

@@ -1,11 +1,11 @@
-"""The trace file: everything that happened in a run, written once, read as a stream.
+"""The trace file: all events of a run, written once and read as a stream.
 
-The payloads of the file's blocks (``emulator.trace.blocks``) are msgpack records, one array each, its first item the
-kind. A run begins with a block of its own that holds the ``Header`` alone and ends with a ``Footer``; a file may hold
-many runs (a campaign's shard).
+The payloads of the file's blocks (``emulator.trace.blocks``) are msgpack arrays, one per record, whose first item is
+the kind of the record. A run begins with a block that holds only the ``Header``, and ends with a ``Footer``. A file may
+hold many runs, as a part of a campaign does.
 
-The digest is BLAKE2b-128 over all records between header and footer, so it does not depend on the loop (which only the
-header names), on the cut into blocks, or on whether a file is written at all.
+The digest is BLAKE2b-128 over all records between header and footer. So it depends neither on the event loop, which
+only the header names, nor on the division into blocks, nor on whether a file is written.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from kemu.protocol.wire.values import from_row, to_row
 
 BLOCK_BYTES = 64 * 1024
 CHECK_EVERY = 64
-"""Records between two looks at the size of the open block."""
+"""Number of records between two checks of the size of the open block."""
 
 HEADER, STEP, PACKET, FACT, VIOLATION, BROKEN, FOOTER = range(7)
 _STEP_HEAD, _PACKET_HEAD = (STEP,), (PACKET,)
@@ -36,7 +36,7 @@ _STEP_HEAD, _PACKET_HEAD = (STEP,), (PACKET,)
 
 @frozen
 class Header:
-    """Everything needed to repeat the run. ``scenario`` and ``plan`` are plain JSON-able data."""
+    """All data needed to repeat the run. ``scenario`` and ``plan`` are plain data as in JSON."""
 
     scenario: dict[str, Any]
     plan: list[Any]
@@ -44,22 +44,22 @@ class Header:
     profile: str
     loop: str
     package: str
-    """Version of kemu that wrote it."""
+    """Version of kemu that wrote the trace."""
     live: bool = False
-    """Under the wall clock: the run can be replayed, not run again."""
+    """Whether the run followed the wall clock. Such a run can be replayed but not run again."""
     listeners: list[str] = Factory(list)
-    """Members with a rebalance listener of the caller's; a replay needs the same, as the trace does not hold it."""
+    """Members with a rebalance listener of the caller. A replay needs the same listeners."""
     applications: list[str] = Factory(list)
-    """Members with an application of the caller's; likewise."""
+    """Members with an application of the caller. A replay needs the same applications."""
     steered: bool = False
-    """Chance was the caller's ``Choices``, not the seed: the trace can be read, not repeated."""
+    """Whether the caller's ``Choices`` replaced the draws from the seed. Such a trace can be read but not repeated."""
     driven: bool = False
-    """Somebody acted on it who is not in its plan, such as a test: the run can be replayed, not run again."""
+    """Whether code outside of the plan, such as a test, acted on the run. It can be replayed but not run again."""
     trace_version: int = TRACE_VERSION
 
 
 class Step(NamedTuple):
-    """One step of one machine. ``local_us`` is its host's clock; rows as in ``emulator.trace.rows``."""
+    """A step of a machine. ``local_us`` is the time of its host's clock; for rows see ``emulator.trace.rows``."""
 
     seq: int
     at_us: int
@@ -71,7 +71,7 @@ class Step(NamedTuple):
 
 
 class PacketRecord(NamedTuple):
-    """What the network made of a packet ("sent", "lost", ...); ``due_us`` is its arrival, -1 if there is none."""
+    """The fate of a packet ("sent", "lost", ...); ``due_us`` is its arrival, or -1."""
 
     packet_id: int
     at_us: int
@@ -93,7 +93,7 @@ class WorldFact(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A machine failed one of its own assertions in this step, which therefore has no effects."""
+    """A step that raised, and therefore has no effects."""
 
     seq: int
     at_us: int
@@ -105,7 +105,7 @@ class Broken(NamedTuple):
 
 
 class Footer(NamedTuple):
-    """The end of a run. ``fired``: how often each entry of the plan took effect; None in traces of kemu before it."""
+    """The end of a run. ``fired``: how often each entry of the plan took effect; None in old traces."""
 
     verdict: str
     steps: int
@@ -116,7 +116,7 @@ class Footer(NamedTuple):
 
 
 class Torn(NamedTuple):
-    """In place of a footer: the run's record ends here. ``unread_bytes`` follow that could not be read."""
+    """The end of a torn trace, in place of a footer. ``unread_bytes`` after it could not be read."""
 
     offset: int
     unread_bytes: int
@@ -124,19 +124,19 @@ class Torn(NamedTuple):
 
 
 StepRow: TypeAlias = tuple[int, int, str, int, int, Row, Sequence[Row]]
-"""The fields of a ``Step``, as a world tells them."""
+"""Fields of a ``Step``."""
 PacketRow: TypeAlias = tuple[int, int, str, str, int, str, int, str, int]
-"""The fields of a ``PacketRecord``."""
+"""Fields of a ``PacketRecord``."""
 BrokenRow: TypeAlias = tuple[int, int, str, int, int, Row, str]
-"""The fields of a ``Broken``."""
+"""Fields of a ``Broken``."""
 Record: TypeAlias = Header | Step | PacketRecord | WorldFact | Violation | Broken | Footer | Torn
 
 
 class TraceWriter:
-    """Writes one run and keeps its digest; without a sink it only keeps the digest."""
+    """Writes one run and computes its digest; without a sink it only computes the digest."""
 
     def __init__(self, sink: BinaryIO | None, header: Header, *, new_file: bool = True) -> None:
-        """Begin a run; ``new_file`` False appends one to a file that holds runs already."""
+        """Begin a run; with ``new_file`` False the run is appended to a file with other runs."""
         self.steps = 0
         self.messages = 0
         self._last_packet = 0
@@ -152,7 +152,7 @@ class TraceWriter:
             write_block(sink, msgpack.packb((HEADER, asdict(header))))
 
     def step(self, row: StepRow) -> None:
-        """One step of one machine."""
+        """Write a step of a machine."""
         self.steps += 1
         self._pack(_STEP_HEAD + row)
         self._records = records = self._records + 1
@@ -160,7 +160,7 @@ class TraceWriter:
             self._end_block_if_full()
 
     def packet(self, row: PacketRow) -> None:
-        """What became of a packet (``due_us`` -1: it will not arrive). Its first record counts it."""
+        """Write the fate of a packet (``due_us`` -1: no arrival). The first record of a packet counts it."""
         if row[0] > self._last_packet:
             self._last_packet = row[0]
             self.messages += 1
@@ -170,34 +170,34 @@ class TraceWriter:
             self._end_block_if_full()
 
     def fact(self, seq: int, at_us: int, fact: object) -> None:
-        """A fact of the world."""
+        """Write a fact of the world."""
         self._pack((FACT, seq, at_us, to_row(fact)))
         self._records += 1
 
     def violation(self, violation: Violation) -> None:
-        """A checker spoke."""
+        """Write a violation."""
         v = violation
         self._pack((VIOLATION, v.checker, v.at_us, v.seq, v.entities, v.text, v.liveness, v.kind))
         self._records += 1
 
     def broken(self, row: BrokenRow) -> None:
-        """A machine's own assertion failed in this step."""
+        """Write a step that raised."""
         self._pack((BROKEN, *row))
         self._records += 1
 
     def digest(self) -> str:
-        """The digest of all records so far, 32 hexadecimal digits."""
+        """Return the digest of all records so far, 32 hexadecimal digits."""
         self._end_block()
         return self._hash.copy().hexdigest()
 
     def flush(self) -> None:
-        """Hand what is open to the sink, as a block of its own."""
+        """Write the open block to the sink."""
         self._end_block()
         if self._sink is not None:
             self._sink.flush()
 
     def finish(self, verdict: str, virtual_us: int, fired: tuple[int, ...] | None = None) -> str:
-        """Write the footer (``fired``: see there; no part of the digest); the run's digest."""
+        """Write the footer, which is no part of the digest; return the run's digest."""
         assert not self._finished, "a run ends once"
         self._finished = True
         digest = self.digest()
@@ -224,19 +224,19 @@ class TraceWriter:
 
 
 class Trace:
-    """One run in a file. Nothing but the header is held in memory; every ``records()`` reads anew."""
+    """A run in a file. Only the header is in memory; every ``records()`` reads the file."""
 
     def __init__(self, path: Path, header: Header, offset: int) -> None:
         self.path = path
         self.header = header
         self.offset = offset
-        """Where the block behind the header begins."""
+        """Offset of the block after the header."""
 
     def records(self) -> Iterator[Record]:
-        """All records behind the header in order, the last a ``Footer`` or a ``Torn``.
+        """Yield all records after the header in order; the last one is a ``Footer`` or a ``Torn``.
 
         Raises:
-            TraceError: a damaged block that is not the tail, or a record nobody wrote.
+            TraceError: a damaged block before the tail, or an invalid record.
         """
         offset = self.offset
         for offset, after, payload in blocks_of(self.path, self.offset):
@@ -256,10 +256,10 @@ class Trace:
 
 
 def read_trace(path: str | Path) -> Trace:
-    """The first run of a trace file.
+    """Return the first run of a trace file.
 
     Raises:
-        TraceError: no trace, another format version, or damaged at its start.
+        TraceError: the file is no trace, has another format version, or is damaged at its start.
         OSError: the file cannot be read.
     """
     for trace in read_runs(path):
@@ -268,7 +268,7 @@ def read_trace(path: str | Path) -> Trace:
 
 
 def read_runs(path: str | Path) -> Iterator[Trace]:
-    """All runs of a trace file, in order. Raises as ``read_trace``; a torn tail ends it."""
+    """Yield all runs of a trace file in order, up to a torn tail. Raises as ``read_trace`` does."""
     path = Path(path)
     start = first_block(path)
     for offset, after, payload in blocks_of(path, start):
@@ -283,15 +283,16 @@ def read_runs(path: str | Path) -> Iterator[Trace]:
 
 
 def facts_of(trace: Trace, wants: Callable[[type], bool] | None = None) -> Iterator[Seen]:
-    """What checkers and metrics see of a run: notes and facts of the world, in order, as they saw them live.
+    """Yield the notes and facts of a run in order, as checkers and metrics saw them live.
 
-    ``wants``: whether facts of a kind of the wire are wanted (``Judging.wants``), which costs their decoding.
+    Args:
+        wants: whether messages of a type are wanted (``Judging.wants``); these must be decoded.
     """
     return facts_of_records(trace.records(), wants)
 
 
 def facts_of_records(records: Iterable[Record], wants: Callable[[type], bool] | None = None) -> Iterator[Seen]:
-    """As ``facts_of``, of records at hand."""
+    """Yield the facts of these records, as ``facts_of`` does."""
     wire = None if wants is None else _Wire(wants)
     for record in records:
         if isinstance(record, Step):
@@ -310,14 +311,14 @@ def facts_of_records(records: Iterable[Record], wants: Callable[[type], bool] | 
 
 
 class _Wire:
-    """The messages of a run whose kind is wanted: as events and effects again, each with its actor."""
+    """Decodes the wanted messages of a run to events and effects, each with its actor."""
 
     def __init__(self, wants: Callable[[type], bool]) -> None:
         self._wants = wants
         self._watched: dict[bytes, tuple[bool, bool]] = {}
-        """By the head of its bytes: whether anybody watches a message sent, and received."""
+        """First bytes of a message -> whether its sending, and its receipt, are wanted."""
         self._sent: dict[int, tuple[Row, str]] = {}
-        """Packets on their way -> the row of the ``Send``, and who sent it."""
+        """Packet in flight -> (row of its ``Send``, sender)."""
         self._connections: dict[int, int] = {}
 
     def _is_watched(self, data: bytes) -> tuple[bool, bool]:
@@ -344,7 +345,7 @@ class _Wire:
         return of_part(actor, Send(to, connection, request_id, version, message))
 
     def routed(self, record: PacketRecord) -> None:
-        """The network put a packet on a connection, or it will not arrive."""
+        """Act on the fate of a packet."""
         if record.packet_id in self._sent:
             if record.verdict in ("sent", "queued", "held", "released"):
                 self._connections[record.packet_id] = record.connection
@@ -403,7 +404,7 @@ def _record(path: Path, offset: int, row: Row) -> Record:
 
 
 def _header(path: Path, offset: int, payload: bytes) -> Header:
-    """The header, its lists as lists again (records are read as tuples)."""
+    """Return the header, with lists instead of the tuples of records."""
     try:
         (_, fields) = msgpack.unpackb(payload, strict_map_key=False)
         return Header(**fields)

@@ -1,11 +1,11 @@
-"""Streams applications as their instances and leaders tell (a part of the panel): one account of each copy of a task.
+"""Streams applications as their instances and leaders report them (part of the panel).
 
-A *copy* is a task on a thread of an instance, from its creation until it is closed or its host is down. A standby that
-a task has beyond ``num.standby.replicas`` is a *warm-up*: those that came last are.
-
-A copy *applied* what it read of its changelog from its checkpoint on without a gap, and what it wrote itself. *Due* is
-what an active copy must have applied before it runs: all that readers could be told of when its restore began, less
-what later leaders of the changelog do not have. A *disk* remembers a task's state between two copies.
+- A *copy* is a task on a thread of an instance, from its creation until it is closed or its host is down.
+- A *warm-up* is a standby beyond ``num.standby.replicas``: the newest standbys of a task are its warm-ups.
+- *Applied*: the records of the changelog that a copy read from its checkpoint on without a gap, and those it wrote.
+- *Due*: the records that an active copy must have applied before it runs. These are all records that readers could see
+  when its restore began, without those that later leaders of the changelog lack.
+- A *disk* keeps a task's state between two copies.
 """
 
 from collections.abc import Callable, Iterator, ValuesView
@@ -41,11 +41,11 @@ from kemu.protocol.notes.streams import (
 ACTIVE, STANDBY, LEARNER, WARM_UP = "active", "standby", "learner", "warm-up"
 CREATED, RUNNING, RESTORING, SUSPENDED, CLOSED = "CREATED", "RUNNING", "RESTORING", "SUSPENDED", "CLOSED"
 _KILLED = "process"
-"""How a host goes down whose disk is as its process left it."""
+"""How a host goes down if its disk keeps the files as its process left them."""
 
 
 class WatchedCopy:
-    """A task on a thread."""
+    """A copy of a task: a task on a thread."""
 
     def __init__(self, fact: TaskBecame, number: int, since_us: int, changelog: TopicPartition | None) -> None:
         self.application = fact.application
@@ -55,58 +55,58 @@ class WatchedCopy:
         self.changelog = changelog
         """None: the task has no state."""
         self.number = number
-        """Copies of a run are numbered in the order they came."""
+        """Number of this copy; the copies of a run are numbered in order of creation."""
         self.since_us = since_us
         self.applied = 0
-        """The offset up to which it has its changelog without a gap."""
+        """The offset up to which the copy has applied its changelog without a gap."""
         self.due = 0
-        """The offset that it must have applied before it runs as an active copy."""
+        """The offset that the copy must have applied before it runs as an active copy."""
         self.suspended_at = -1
-        """Where its changelog ended as it was suspended after it ran; -1: never. If it still ends there, the copy goes
-        on as it is: what a former owner that knew no better wrote while it ran, it does not read."""
-        self.stood_still = False
-        """Its host was paused since it told of itself: it may have been thrown out without knowing it."""
+        """The end of the changelog when the running copy was suspended; -1: never suspended. If the end is unchanged,
+        the copy resumes as it is. It does not read records that a deposed owner wrote while the copy ran."""
+        self.was_paused = False
+        """Whether its host was paused since its last report: the member may have been evicted without knowing it."""
         self.becomes(fact)
 
     def becomes(self, fact: TaskBecame) -> None:
-        """Take what it tells of itself."""
+        """Take the copy's own report."""
         self.member_id = fact.member_id
         self.role = fact.role
-        """What the instance calls it: "active", "standby" or "learner"."""
+        """The role that the instance reports: "active", "standby" or "learner"."""
         self.state = fact.state
         self.position = fact.position
-        self.stood_still = False
+        self.was_paused = False
 
     @property
     def actor(self) -> ActorName:
-        """Its thread."""
+        """The thread of this copy."""
         return part_on(self.instance, self.thread)
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether it is on its way to something else."""
+        """Whether the copy is changing its role or state."""
         return self.role == LEARNER or (self.role == ACTIVE and self.state != RUNNING)
 
     @property
     def works(self) -> bool:
-        """Whether it processes, if its host does not stand still."""
+        """Whether the copy processes records, unless its host is paused."""
         return self.role == ACTIVE and self.state == RUNNING
 
 
 class TaskDisk:
-    """What an instance's disk has of a task."""
+    """The state of a task on an instance's disk."""
 
     __slots__ = ("furthest", "left_at", "was_open", "written_by")
 
     def __init__(self) -> None:
         self.furthest = 0
-        """The furthest that a copy on it ever was."""
+        """The highest position of any copy on this disk."""
         self.left_at = 0
-        """Where the last copy was when it was closed."""
+        """The position of the last copy when it was closed."""
         self.written_by = ""
-        """The thread that wrote its checkpoint there, as one does that gives up a running copy; "": none did."""
+        """The thread that wrote the checkpoint when it closed a running copy; "": none."""
         self.was_open = False
-        """A copy was open on it when its process was killed."""
+        """Whether a copy was open on the disk when its process was killed."""
 
 
 class WatchedInstance:
@@ -117,14 +117,15 @@ class WatchedInstance:
     def __init__(self, started: InstanceStarted) -> None:
         self.started = started
         self.leaving = False
-        """It was told to hand over its tasks and go."""
+        """Whether the instance was asked to transfer its tasks and leave."""
         self.released = False
-        """It was told that nothing is left."""
+        """Whether the instance was told that it has no task left."""
         self.joined: dict[str, dict[str, tuple[int, int, int]]] = {}
-        """Thread -> task -> what the instance had of its state when the thread joined last."""
+        """Thread -> task -> the positions that the disk had when the thread last joined: least, most, and most if open
+        state is lost."""
 
     def had(self, task: str) -> tuple[int, int, int]:
-        """How much of a task it had for sure when its threads joined last; at most; at most if open state is lost."""
+        """The position of a task when the threads last joined: least, most, and most if open state is lost."""
         known = [tasks.get(task, (0, 0, 0)) for tasks in self.joined.values()] or [(0, 0, 0)]
         return min(each[0] for each in known), max(each[1] for each in known), max(each[2] for each in known)
 
@@ -137,45 +138,45 @@ class WatchedApplication:
         self.processes: dict[str, str] = {}
         """Process id -> instance."""
         self.changelogs: tuple[str, ...] = ()
-        """Of each subtopology; "" without state."""
+        """Changelog topic of each subtopology; "" without state."""
         self.subtopologies: dict[str, int] = {}
-        """Source topic -> the number of the subtopology that reads it."""
+        """Source topic -> number of the subtopology that reads it."""
         self.copies: dict[tuple[str, str, str], WatchedCopy] = {}
-        """(task, instance, thread) -> its copy."""
+        """(task, instance, thread) -> the copy."""
         self.by_task: dict[str, dict[int, WatchedCopy]] = {}
         """Task -> number of the copy -> the copy."""
         self.disks: dict[str, dict[str, TaskDisk]] = {}
-        """Instance -> task -> what its disk has."""
+        """Instance -> task -> the state on its disk."""
         self.unsettled = 0
-        """How many copies are learners, or active and not RUNNING."""
+        """Number of copies that are learners, or active and not RUNNING."""
         self.decided: TasksDecided | None = None
-        """What a leader decided last."""
+        """The last decision of a group leader."""
         self.warmups: frozenset[tuple[str, str]] = frozenset()
-        """(task, instance) of those in that decision."""
+        """(task, instance) of the warm-ups in that decision."""
 
     def of(self, task: str) -> ValuesView[WatchedCopy]:
-        """Copies of a task."""
+        """The copies of a task."""
         return self.by_task.get(task, {}).values()
 
     def disk(self, instance: str, task: str) -> TaskDisk:
-        """What an instance's disk has of a task."""
+        """The state of a task on an instance's disk."""
         return self.disks.setdefault(instance, {}).setdefault(task, TaskDisk())
 
     def changelog_of(self, task: str) -> TopicPartition | None:
-        """The changelog of a task with state."""
+        """The changelog of a task; None: no state."""
         subtopology, _, partition = task.partition("_")
         number = int(subtopology)
         topic = self.changelogs[number] if number < len(self.changelogs) else ""
         return (topic, int(partition)) if topic else None
 
     def role_of(self, copy: WatchedCopy) -> str:
-        """Its role; a standby may be a warm-up."""
+        """The role of a copy; a standby may be a warm-up."""
         if copy.role == STANDBY and (copy.task, copy.instance) in self.warmups:
             return WARM_UP
         return copy.role
 
     def remove(self, key: tuple[str, str, str]) -> WatchedCopy:
-        """This copy ended."""
+        """Remove a copy that ended."""
         copy = self.copies.pop(key)
         del self.by_task[copy.task][copy.number]
         self.unsettled -= copy.is_unsettled
@@ -183,23 +184,25 @@ class WatchedApplication:
 
 
 class WatchedApplications:
-    """See the module. Its handlers run before those who read it take a fact."""
+    """All applications. Its handlers run before those of its readers."""
 
     def __init__(self, logs: WatchedLogs, readable: ReadableEnds) -> None:
         self.all: dict[GroupId, WatchedApplication] = {}
         self.brokers: dict[str, None] = {}
-        """Hosts of the brokers that applications work with."""
+        """Hosts of the brokers."""
         self.changed: WatchedCopy | None = None
-        """The copy that the last ``TaskBecame`` is about."""
+        """The copy of the last ``TaskBecame``."""
         self.role_before = ""
-        """What role that had; "" before it was there."""
+        """The role of that copy before; "" if it was created."""
         self.state_before = ""
-        self.finds: tuple[int, int, bool] | None = None
-        """If it begins on a disk: the least and the furthest that it can find there, and whether that was open."""
+        self.disk_found: tuple[int, int, bool] | None = None
+        """The disk on which that copy begins: least and highest position, and whether its state was open; None: it
+        does not begin."""
         self.ended: list[WatchedCopy] = []
-        """Copies that the last ``HostDown`` (or a start without one) ended."""
+        """Copies that the last ``HostDown`` or ``HostStarted`` ended."""
         self._failed: dict[tuple[ActorName, int], None] = {}
-        """(thread, life of its host) that failed and is not replaced: it closes its tasks as they are."""
+        """(thread, life of its host) of failed threads that are not replaced: they close their tasks without a
+        checkpoint."""
         self._number = 0
         self._logs = logs
         self._readable = readable
@@ -219,10 +222,10 @@ class WatchedApplications:
             PartitionsLost: self._lost,
             MemberFailed: self._thread_failed,
             ThreadReplaced: self._replaced,
-            HostDown: self._gone,
-            HostStarted: self._gone,
-            HostPaused: self._stands_still,
-            HostResumed: self._stands_still,
+            HostDown: self._host_changed,
+            HostStarted: self._host_changed,
+            HostPaused: self._pause_changed,
+            HostResumed: self._pause_changed,
             DiskTailLost: self._disk_lost,
             UnflushedLost: self._disk_lost,
         }
@@ -235,7 +238,7 @@ class WatchedApplications:
         return found
 
     def awaits_state(self, group: GroupId, thread: ActorName, at: TopicPartition) -> bool:
-        """Whether a thread that owns a source partition does not run its task yet; never of other members."""
+        """Whether a thread owns this source partition and does not yet run its task. False for other members."""
         application = self.all.get(group)
         number = None if application is None else application.subtopologies.get(at[0])
         if application is None or number is None:
@@ -243,14 +246,14 @@ class WatchedApplications:
         return not any(copy.actor == thread and copy.works for copy in application.of(f"{number}_{at[1]}"))
 
     def missing_of(self, copy: WatchedCopy) -> int:
-        """How many records of its changelog a copy lacks that it could have read."""
+        """Number of changelog records that a copy lacks and could have read."""
         if copy.changelog is None:
             return 0
         start = self._logs.of(copy.changelog).records.start
         return max(self._readable.end(copy.changelog) - max(copy.applied, start), 0)
 
     def lacks_state(self, copy: WatchedCopy) -> bool:
-        """Whether a copy has less of its changelog than it must have to run."""
+        """Whether a copy lacks changelog records that it must have before it runs."""
         at = copy.changelog
         if at is None:
             return False
@@ -302,7 +305,7 @@ class WatchedApplications:
     def _became(self, seen: Seen, fact: TaskBecame) -> None:
         application = self.of(fact.application)
         key = (fact.task, fact.instance, fact.thread)
-        if not fact.before and key in application.copies:  # nothing told its end
+        if not fact.before and key in application.copies:  # the end of the former copy was not reported
             application.remove(key)
         copy = application.copies.get(key)
         if copy is None:
@@ -316,7 +319,7 @@ class WatchedApplications:
             self.role_before, self.state_before = copy.role, copy.state
             copy.becomes(fact)
         application.unsettled += copy.is_unsettled
-        self.changed, self.finds = copy, None
+        self.changed, self.disk_found = copy, None
         disk = application.disk(fact.instance, fact.task)
         if fact.before == CREATED and fact.state == RESTORING:
             self._begins_on(disk, copy)
@@ -332,11 +335,11 @@ class WatchedApplications:
                 copy.due = end
 
     def _begins_on(self, disk: TaskDisk, copy: WatchedCopy) -> None:
-        self.finds = (disk.left_at if disk.written_by else 0), disk.furthest, disk.was_open
+        self.disk_found = (disk.left_at if disk.written_by else 0), disk.furthest, disk.was_open
         copy.applied = min(copy.position, disk.furthest)
         disk.was_open, disk.written_by = False, ""
 
-    def _reached(self, copy: WatchedCopy, end: int) -> None:
+    def _apply(self, copy: WatchedCopy, end: int) -> None:
         copy.applied = max(copy.applied, end)
         disk = self.of(copy.application).disk(copy.instance, copy.task)
         disk.furthest = max(disk.furthest, copy.applied)
@@ -348,10 +351,10 @@ class WatchedApplications:
         copy.position = max(copy.position, fact.last)
         start = 0 if copy.changelog is None else self._logs.of(copy.changelog).records.start
         if fact.first <= max(copy.applied, start):
-            self._reached(copy, fact.last)
+            self._apply(copy, fact.last)
 
     def _copies_of(self, at: TopicPartition) -> Iterator[WatchedCopy]:
-        """Copies that have this changelog."""
+        """The copies with this changelog."""
         for application in self.all.values():
             for number, topic in enumerate(application.changelogs):
                 if topic == at[0]:
@@ -359,7 +362,7 @@ class WatchedApplications:
 
     def _changelog_led(self, seen: Seen, fact: BecameLeader) -> None:
         at = fact.topic, fact.partition
-        for copy in self._copies_of(at):  # it may be told of less now
+        for copy in self._copies_of(at):  # readers may see less now
             copy.due = min(copy.due, self._readable.end(at))
 
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:
@@ -367,14 +370,14 @@ class WatchedApplications:
             self._wrote(seen, (fact.topic, fact.partition), fact.base_offset + fact.count)
 
     def _produce_failed(self, seen: Seen, fact: ProduceFailed) -> None:
-        """Its state has the records all the same, wherever they are in the changelog."""
+        """The task's state has the records, whether or not the changelog has them."""
         at = fact.topic, fact.partition
         self._wrote(seen, at, self._logs.of(at).records.end)
 
     def _wrote(self, seen: Seen, at: TopicPartition, end: int) -> None:
         for copy in self._copies_of(at):
             if copy.works and copy.instance == host_of(seen.actor):
-                self._reached(copy, end)
+                self._apply(copy, end)
 
     # --- what ends them ----------------------------------------------------------------------------------------
 
@@ -386,32 +389,32 @@ class WatchedApplications:
         self._failed.pop((part_on(fact.instance, fact.thread), seen.life), None)
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        """A thread that lost its partitions writes no checkpoint of what it closed."""
+        """A thread that lost its partitions writes no checkpoint for the tasks it closed."""
         application = self.all.get(fact.group)
         if application is not None:
             for disk in application.disks.get(host_of(seen.actor), {}).values():
                 if disk.written_by == seen.actor:
                     disk.written_by = ""
 
-    def _gone(self, seen: Seen, fact: HostDown | HostStarted) -> None:
+    def _host_changed(self, seen: Seen, fact: HostDown | HostStarted) -> None:
         self.ended = []
         for application in self.all.values():
             keys = [key for key, copy in application.copies.items() if copy.instance == fact.host]
-            gone = [application.remove(key) for key in keys]
+            ended = [application.remove(key) for key in keys]
             if isinstance(fact, HostStarted) and not fact.kept_disk:
                 application.disks.pop(fact.host, None)
             elif isinstance(fact, HostDown):
-                for copy in gone:
+                for copy in ended:
                     disk = application.disk(copy.instance, copy.task)
                     disk.was_open = fact.how == _KILLED and copy.state in (RUNNING, RESTORING)
                     if copy.state != SUSPENDED:
                         disk.left_at, disk.written_by = 0, ""
-            self.ended += gone
+            self.ended += ended
 
-    def _stands_still(self, seen: Seen, fact: HostPaused | HostResumed) -> None:
+    def _pause_changed(self, seen: Seen, fact: HostPaused | HostResumed) -> None:
         for application in self.all.values():
             for copy in application.copies.values():
-                copy.stood_still = copy.stood_still or copy.instance == fact.host
+                copy.was_paused = copy.was_paused or copy.instance == fact.host
 
     def _disk_lost(self, seen: Seen, fact: DiskTailLost | UnflushedLost) -> None:
         for application in self.all.values():

@@ -1,4 +1,4 @@
-"""Whether a Streams application rests, and whether its loads are balanced, from what the panel knows of it."""
+"""Whether a Streams application is at rest, and whether its load is balanced."""
 
 from collections import Counter
 from fractions import Fraction
@@ -16,11 +16,11 @@ from kemu.emulator.watching.panel import Panel
 from kemu.protocol.streams.balance import bands, is_even, is_stable
 
 LEARNERS = "learner"
-"""The task assignor of KIP-429's page."""
+"""The task assignor on KIP-429's page."""
 
 
 def at_work(application: WatchedApplication) -> str:
-    """What keeps an application from resting; "" if nothing does."""
+    """The reason why an application is not at rest; "" if it is."""
     tasks = () if application.decided is None else application.decided.tasks
     running = set()
     for copy in application.copies.values():
@@ -34,15 +34,15 @@ def at_work(application: WatchedApplication) -> str:
         if role == ACTIVE:
             running.add(copy.task)
     missing = [task for task in tasks if task not in running]
-    return f"nobody runs {', '.join(missing[:4])}" if missing else ""
+    return f"no instance runs {', '.join(missing[:4])}" if missing else ""
 
 
 def is_balanced(panel: Panel, application: WatchedApplication) -> bool:
     """Whether every task has an owner that stays, and loads are as even as the assignor promises.
 
-    With learners: tasks with state in the band of ``stream.imbalance.percentage`` where it heeds one (stage 4); else,
-    and those without state always, so that no move of one would even them out. With others: active tasks per thread
-    differ by one at most.
+    With learners: the numbers of tasks with state are within the band of ``stream.imbalance.percentage``, where a
+    release uses that setting (stage 4). Otherwise, and always for tasks without state, no move would make the numbers
+    more even. With other assignors: active tasks per thread differ by at most one.
     """
     decided = application.decided
     staying = {

@@ -1,6 +1,7 @@
-"""Who controls a replicated cluster, and which broker processes it can count on.
+"""The controller of a replicated cluster, and the broker processes that it can count on.
 
-Read from the store's writes and from the facts about hosts; a checker shows its facts to it (``Checker.shown_to``).
+The state is read from the store's writes and from facts about hosts. A checker shows its facts to it
+(``Checker.shown_to``).
 """
 
 from collections.abc import Callable, Iterator
@@ -23,11 +24,14 @@ from kemu.protocol.notes.replication import (
 )
 
 START_US = 15_000_000
-"""How long an elected broker may take to read the cluster before it decides: the ``controller.start`` draw, twice."""
+"""Longest time that an elected broker takes to read the cluster before it decides: twice the ``controller.start``
+draw."""
 
 
 class Registration(NamedTuple):
-    """A broker's node in the store: who made it, and under which controller, if that one was ready."""
+    """A broker's node in the store: its zxid, the life that created it, the epoch of the controller that was ready
+    then (-1: none), and the time.
+    """
 
     zxid: int
     life: int
@@ -39,33 +43,34 @@ _NONE = Registration(-1, -1, -1, 0)
 
 
 class ControlPlane:
-    """See the module."""
+    """The state described in this module."""
 
     def __init__(self) -> None:
         self.hosts: tuple[str, ...] = ()
-        """Of the brokers, whether they run or not."""
+        """Hosts of all brokers, running or not."""
         self.controller = ""
-        """Host of the controller that the store has; "": none."""
+        """Host of the controller in the store; "": none."""
         self.is_vacant = False
-        """Whether the controller's node was deleted, and no other broker became controller. While the node is there
-        nobody can: it may outlive its session (KAFKA-7165)."""
+        """Whether the controller's node was deleted and no broker became controller since. No broker can become
+        controller while the node exists, and the node may outlive its session (KAFKA-7165)."""
         self.epoch = 0
-        """How many controllers there were."""
+        """Number of controllers elected so far."""
         self.elected_us = 0
         self.decides_from_us = 0
-        """From when on that controller must be ready to decide."""
+        """Time from which that controller must be ready to decide, in us."""
         self.deleting: dict[str, None] = {}
-        """Topics whose deletion is asked for in the store."""
+        """Topics with a deletion request in the store."""
         self.unusable: dict[tuple[str, TopicPartition], None] = {}
-        """(host, partition) of replicas that take no part: a failed log directory, or a log of another topic."""
-        self.kept_out: dict[tuple[str, TopicPartition], None] = {}
-        """Those of them with a log of another topic. No controller acts on the error (INCONSISTENT_TOPIC_ID)."""
+        """(host, partition) of replicas without a role: a failed log directory, or the log of another topic."""
+        self.of_another_topic: dict[tuple[str, TopicPartition], None] = {}
+        """The unusable replicas with the log of another topic. No controller acts on that error
+        (INCONSISTENT_TOPIC_ID)."""
         self._sessions: dict[str, int] = {}
         """Host -> its newest session."""
         self._of_controller = -1
         """The session of the newest controller."""
         self._lives: dict[str, int] = {}
-        """Of hosts that run."""
+        """Host -> life, of hosts that run."""
         self._registered: dict[str, Registration] = {}
         self._restarted_us: dict[str, int] = {}
         self._closing: dict[str, None] = {}
@@ -78,24 +83,24 @@ class ControlPlane:
             SessionOpened: self._session_opened,
             SessionEnded: self._session_ended,
             ControllerReady: self._is_ready,
-            ControlledShutdownAnswered: self._closes,
+            ControlledShutdownAnswered: self._is_closing,
             LogDirFailed: self._dir_failed,
-            LogOfAnotherTopic: self._kept_out,
+            LogOfAnotherTopic: self._log_of_another_topic,
             BecameLeader: self._takes_part,
             BecameFollower: self._takes_part,
         }
 
     def zxid(self, host: str) -> int:
-        """Of the broker's registration; -1: it has none."""
+        """The zxid of the broker's registration; -1: none."""
         return self._registered.get(host, _NONE).zxid
 
     def registration(self, host: str) -> int:
-        """The zxid of the registration that the broker's present process made; -1: it has none, or it closes."""
+        """The zxid of the registration by the broker's present process; -1: none, or the process is closing."""
         known = self._registered.get(host, _NONE)
         return known.zxid if known.life == self._lives.get(host) and host not in self._closing else -1
 
     def is_stale(self, host: str) -> bool:
-        """Whether a broker is registered by a process that is down; it may run again."""
+        """Whether the broker's registration was made by an earlier process. The broker may run again."""
         return host in self._registered and self._registered[host].life != self._lives.get(host)
 
     def unregistered(self) -> Iterator[tuple[str, int]]:
@@ -106,23 +111,23 @@ class ControlPlane:
 
     @property
     def registrations(self) -> tuple[int, ...]:
-        """Of all brokers."""
+        """The zxid of each broker's registration, in the order of ``hosts``."""
         return tuple(map(self.zxid, self.hosts))
 
     def registered_us(self, host: str) -> int:
-        """When the broker registered last."""
+        """Time of the broker's last registration, in us."""
         return self._registered.get(host, _NONE).at_us
 
     def runs(self, host: str) -> bool:
-        """Whether the broker's process is up and does not close."""
+        """Whether the broker's process is up and not closing."""
         return host in self._lives and host not in self._closing
 
     def restarted_us(self, host: str) -> int:
-        """When the host's process began, unless it is the first."""
+        """Start time of the host's process, in us; 0 for its first process."""
         return self._restarted_us.get(host, 0)
 
     def registered_before(self, host: str) -> bool:
-        """Whether the broker registered when this controller was ready."""
+        """Whether the broker registered while the present controller was ready."""
         return self._registered.get(host, _NONE).controller == self.epoch
 
     # --- hosts -------------------------------------------------------------------------------------------------
@@ -146,7 +151,7 @@ class ControlPlane:
         if fact.host == self.controller:
             self.controller = ""  # its node stays until its session ends
 
-    def _closes(self, seen: Seen, fact: ControlledShutdownAnswered) -> None:
+    def _is_closing(self, seen: Seen, fact: ControlledShutdownAnswered) -> None:
         if fact.error is ErrorCode.NONE:
             self._closing[broker_host(fact.broker_id)] = None
 
@@ -156,7 +161,7 @@ class ControlPlane:
         self._sessions[host_of(fact.client)] = fact.session_id
 
     def _session_ended(self, seen: Seen, fact: SessionEnded) -> None:
-        """A controller whose session ended controls nothing, though its node may stay for a while."""
+        """A controller whose session ended controls nothing, although its node may stay for a while."""
         if fact.session_id == self._of_controller:
             self.controller = ""
 
@@ -173,7 +178,9 @@ class ControlPlane:
             host = broker_host(int(fact.path.rpartition("/")[2]))
             self._registered.pop(host, None)
             if not is_deleted:
-                known = self.epoch if seen.at_us >= self.decides_from_us else -1  # else it may be among what it reads
+                known = (
+                    self.epoch if seen.at_us >= self.decides_from_us else -1
+                )  # else the controller may read it at its start
                 self._registered[host] = Registration(fact.zxid, self._lives.get(host, -1), known, seen.at_us)
         elif fact.path.startswith(f"{DELETE_TOPICS}/"):
             topic = fact.path.rpartition("/")[2]
@@ -190,9 +197,9 @@ class ControlPlane:
     def _dir_failed(self, seen: Seen, fact: LogDirFailed) -> None:
         self.unusable.update(dict.fromkeys((seen.actor, at) for at in fact.partitions))
 
-    def _kept_out(self, seen: Seen, fact: LogOfAnotherTopic) -> None:
+    def _log_of_another_topic(self, seen: Seen, fact: LogOfAnotherTopic) -> None:
         self.unusable[seen.actor, (fact.topic, fact.partition)] = None
-        self.kept_out[seen.actor, (fact.topic, fact.partition)] = None
+        self.of_another_topic[seen.actor, (fact.topic, fact.partition)] = None
 
     def _takes_part(self, seen: Seen, fact: BecameLeader | BecameFollower) -> None:
         if self.unusable:
@@ -200,4 +207,4 @@ class ControlPlane:
 
     def _usable(self, key: tuple[str, TopicPartition]) -> None:
         self.unusable.pop(key, None)
-        self.kept_out.pop(key, None)
+        self.of_another_topic.pop(key, None)

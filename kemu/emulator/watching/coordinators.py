@@ -1,12 +1,11 @@
-"""Who may speak for a group, and whom its members ask (a part of the panel).
+"""The coordinator of each group's log, and the coordinator that each member asks (part of the panel).
 
-A broker coordinates a group as long as it leads the group's log. One that does not hear of its successor goes on: where
-it is alone in its ISR, and the successor came by an unclean election, it even accepts commits and completes rebalances
-with those members that still ask it. Nothing of that is the group's truth any more: it is cut from the broker's log
-once that follows the new leader. So from the successor's first moment on the deposed coordinator's facts count for
-itself and for its members alone.
+A broker coordinates a group while it leads the group's log. A broker that does not learn of its successor continues.
+If it is alone in its ISR and the successor won an unclean election, it even accepts commits and completes rebalances.
+Those records are truncated once the broker follows the new leader. So from the successor's first moment on, the facts
+of the deposed coordinator describe only itself and the members that still ask it.
 
-Source: Kafka's ``GroupCoordinator`` and ``Partition``: both go by the leader epoch that the broker itself was told.
+Source: Kafka's ``GroupCoordinator`` and ``Partition``: both use the leader epoch that the broker itself received.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,14 +19,18 @@ from kemu.protocol.notes.replication import BecameLeader
 
 
 class Coordinators:
-    """``states``: the panel's. Where nobody replicates no broker is ever deposed here."""
+    """All coordinators. Without replication no broker is ever deposed.
+
+    Args:
+        states: the panel's partition states.
+    """
 
     def __init__(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         self._states = states
         self._newest: dict[TopicPartition, int] = {}
-        """The highest leader epoch of each groups' log in which somebody took office."""
+        """Highest leader epoch of each groups' log in which a broker became leader."""
         self._led: dict[tuple[str, TopicPartition], int] = {}
-        """(host, groups' log) -> the last leader epoch in which this life of the broker took office."""
+        """(host, groups' log) -> the last leader epoch in which this life of the broker became leader."""
         self._asked: dict[ActorName, ActorName] = {}
         """Member -> the coordinator that it found last."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -38,7 +41,7 @@ class Coordinators:
         }
 
     def is_deposed(self, coordinator: ActorName, log: TopicPartition | None) -> bool:
-        """Whether another one took office for this log since the coordinator's broker did."""
+        """Whether another broker became leader of this log after the coordinator's broker."""
         if log is None:
             return False
         led = self._led.get((host_of(coordinator), log))
@@ -49,7 +52,7 @@ class Coordinators:
         return self._asked.get(member, "")
 
     def deleted(self, at: TopicPartition) -> None:
-        """The store has the partition no more: epochs begin anew."""
+        """The store deleted the partition: its epochs begin anew."""
         self._newest.pop(at, None)
         for key in [key for key in self._led if key[1] == at]:
             del self._led[key]
@@ -58,7 +61,7 @@ class Coordinators:
         at = (fact.topic, fact.partition)
         state = self._states.get(at)
         if fact.topic != OFFSETS_TOPIC or state is None or fact.leader_epoch > state.leader_epoch:
-            return  # (a higher one is of a partition that was deleted)
+            return  # a higher epoch belongs to a deleted partition
         self._led[seen.actor, at] = fact.leader_epoch
         self._newest[at] = max(fact.leader_epoch, self._newest.get(at, 0))
 

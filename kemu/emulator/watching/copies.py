@@ -1,7 +1,8 @@
-"""Each broker's copy of each partition, by the identity of its records (a part of the panel).
+"""Each broker's copy of each partition, by the identity of its records (part of the panel).
 
-What is in a copy follows from facts alone: what its broker appended as leader, copied, cut and deleted, and what lay on
-its disk when it started (``DiskFound``). What a broker says of its own log (``BecameLeader.end_offset``) is compared.
+The records of a copy follow from facts alone: the records that the broker appended, replicated, truncated and deleted,
+and the logs on its disk at the start (``DiskFound``). The end that a broker reports (``BecameLeader.end_offset``) is
+compared with them.
 """
 
 from collections.abc import Callable
@@ -25,47 +26,48 @@ from kemu.protocol.notes.replication import (
 
 
 class Copy:
-    """One broker's copy of a partition, and its part in it."""
+    """One broker's copy of a partition, and its role."""
 
-    __slots__ = ("cut_off", "epoch", "following", "gap", "leads", "led", "log", "lost", "start_us")
+    __slots__ = ("epoch", "following", "gap", "leads", "led", "log", "lost", "start_us", "truncated")
 
     def __init__(self) -> None:
         self.log = EpochLog()
-        """Another one when its broker leads no more, or finds another end: what it had as leader stays known."""
+        """The log. It becomes a new object when the broker stops leading or reports another end, so that the log of
+        its leadership stays known."""
         self.start_us = 0
-        """When its start moved last."""
-        self.cut_off: list[Run] = []
-        """What its broker cut off last."""
+        """Time at which its log start last moved, in us."""
+        self.truncated: list[Run] = []
+        """The records that the broker truncated last."""
         self.epoch = -1
-        """The last leader epoch it took part in."""
+        """The last leader epoch in which the broker took a role."""
         self.leads = False
         self.led = -1
         """The last leader epoch in which it led."""
         self.following = ""
         """Host of the leader that it followed last."""
         self.lost: list[tuple[Run, str]] = []
-        """What a fault took from its disk and it does not have again, with the reason in LOSS_REASONS."""
+        """Records lost from its disk and not replicated again, with the reason in LOSS_REASONS."""
         self.gap: int | None = None
-        """Where its broker says that the log ends, or goes on, if it does not; None: it agrees."""
+        """The end of this log where the broker reports another end, or appends elsewhere; None: they agree."""
 
-    def lead_no_more(self) -> None:
-        """What it has as leader stays as it is, for those who look back."""
+    def stop_leading(self) -> None:
+        """End the leadership. The log of the leadership stays as it is, for later comparison."""
         if self.leads:
             self.leads, self.log = False, self.log.copy()
 
     def append(self, base: int, count: int, term: Term) -> None:
-        """Records behind the end; if they are not, the gap is told."""
+        """Append records. If they do not follow the end, note the gap."""
         if self.log.append(base, count, term):
             self.gap = None
         else:
-            self.ends_at(base, term)
+            self.report_end(base, term)
             self.log.append(base, count, term)
         if self.lost:
-            again = [(base, base + count, term)]
-            self.lost = [(left, why) for run, why in self.lost for left in minus([run], again)]
+            appended = [(base, base + count, term)]
+            self.lost = [(left, why) for run, why in self.lost for left in minus([run], appended)]
 
-    def ends_at(self, end: int, term: Term = FIRST_TERM) -> None:
-        """Its broker says so."""
+    def report_end(self, end: int, term: Term = FIRST_TERM) -> None:
+        """The broker reports this end of its log."""
         self.gap = None if self.log.end == end else self.log.end
         if self.gap is not None:
             self.log = self.log.copy()
@@ -73,7 +75,7 @@ class Copy:
 
 
 class Taken:
-    """Records that a fault took from a disk: whose, of which run, why, and in which epoch that broker led then."""
+    """Records that a fault removed from a disk: host, run, reason, and the epoch in which the host led then."""
 
     __slots__ = ("host", "led", "run", "why")
 
@@ -81,17 +83,17 @@ class Taken:
         self.host, self.run, self.why, self.led = host, run, why, led
 
     def parts(self, at: int, one: Term, other: Term) -> bool:
-        """Whether logs may have records of these two terms at an offset, for this: see ``Copies.may_differ``."""
+        """Whether this fault explains different terms at an offset; see ``Copies.may_differ``."""
         first, last, term = self.run
         return first <= at < last and ((one == term and other[0] == self.led) or (other == term and one[0] == self.led))
 
 
 class Copies:
-    """See the module."""
+    """All copies."""
 
     def __init__(self) -> None:
         self.taken: dict[TopicPartition, list[Taken]] = {}
-        """What faults took from disks, as the disks show at the next start."""
+        """Records that faults removed from disks, as found at the next start."""
         self._copies: dict[TopicPartition, dict[str, Copy]] = {}
         self._faults: dict[tuple[str, TopicPartition], str] = {}
         """(host, partition) -> the fault that hit its log since the host went down."""
@@ -113,7 +115,7 @@ class Copies:
         }
 
     def on_host(self, host: str, at: TopicPartition) -> Copy:
-        """A broker's copy of a partition; empty while nothing is known of it."""
+        """A broker's copy of a partition; empty if unknown."""
         copies = self._copies.get(at)
         if copies is None:
             copies = self._copies[at] = {}
@@ -123,14 +125,15 @@ class Copies:
         return copy
 
     def deleted(self, at: TopicPartition) -> None:
-        """The partition is deleted: what faults took of it concerns no later topic of that name."""
+        """The partition is deleted. Its lost records do not concern a later topic of that name."""
         self.taken.pop(at, None)
 
     def may_differ(self, at: TopicPartition, offset: int, one: Term, other: Term) -> bool:
-        """Whether two logs may have records of these terms at an offset, and nobody can tell.
+        """Whether two logs may have records of these terms at an offset without any broker being able to detect it.
 
-        A leader whose disk lost its log's end and that leads on in its epoch writes others there; epochs, which is all
-        that KIP-101, KIP-320 and KIP-595 compare, are the same in its log and in that of a follower that kept them.
+        A leader whose disk lost the end of its log, and that leads on in the same epoch, writes other records there.
+        KIP-101, KIP-320 and KIP-595 compare only epochs, which are equal in its log and in the log of a follower that
+        kept the records.
         """
         return any(taken.parts(offset, one, other) for taken in self.taken.get(at, ()))
 
@@ -142,11 +145,11 @@ class Copies:
     def _led(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
         copy = self._copy(seen, fact)
         copy.leads, copy.led, copy.epoch = True, fact.leader_epoch, fact.leader_epoch
-        copy.ends_at(fact.end_offset)
+        copy.report_end(fact.end_offset)
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
         copy = self._copy(seen, fact)
-        copy.lead_no_more()
+        copy.stop_leading()
         copy.epoch, copy.following = fact.leader_epoch, broker_host(fact.leader)
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
@@ -158,8 +161,8 @@ class Copies:
 
     def _truncated(self, seen: Seen, fact: Truncated) -> None:
         copy = self._copy(seen, fact)
-        copy.cut_off = copy.log.runs_from(fact.end_offset)
-        copy.log.cut(fact.end_offset)
+        copy.truncated = copy.log.runs_from(fact.end_offset)
+        copy.log.truncate(fact.end_offset)
 
     def _start_moved(self, seen: Seen, fact: LogStartMoved) -> None:
         copy = self._copy(seen, fact)
@@ -170,21 +173,21 @@ class Copies:
             log.start_at(fact.start_offset)
 
     def _restored(self, seen: Seen, fact: ReplicaRestored) -> None:
-        self._copy(seen, fact).ends_at(fact.end_offset)
+        self._copy(seen, fact).report_end(fact.end_offset)
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         copies = self._copies.get((fact.topic, fact.partition), {})
         if fact.deleted:
             copies.pop(host_of(seen.actor), None)
         elif (copy := copies.get(host_of(seen.actor))) is not None:
-            copy.lead_no_more()
+            copy.stop_leading()
 
     # --- hosts and their disks ---------------------------------------------------------------------------------
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         for copies in self._copies.values():
             if (copy := copies.get(fact.host)) is not None:
-                copy.lead_no_more()
+                copy.stop_leading()
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         if not fact.kept_disk:
@@ -207,7 +210,7 @@ class Copies:
         self._found(fact.host, found)
 
     def _found(self, host: str, found: dict[TopicPartition, EpochLog]) -> None:
-        """A disk has these logs, and no others."""
+        """A disk has these logs and no others."""
         for at in [at for at, copies in self._copies.items() if host in copies and at not in found]:
             found[at] = EpochLog()
         for at, log in found.items():

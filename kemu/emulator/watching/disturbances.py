@@ -1,9 +1,11 @@
-"""Which hosts and links a fault hits now, and since when those that it hit work undisturbed (a part of the panel).
+"""The hosts and links that a fault hits now, and how long the others have worked undisturbed (part of the panel).
 
-A host that is down or paused is hit as a whole; so is each link of a host that stays away. Everything else is what
-``FaultApplied.links`` says. A fault without duration (a connection that is reset) hits at its moment only. A fault of a
-broker's session with the store that hits once is over when the broker is seen to use that session again. What a fault
-kept from a link comes with TCP's next retransmission, whose pause doubles: as much later again as the fault lasted.
+- A host that is down or paused is hit as a whole, and so is each link of a host that is away for good.
+- ``FaultApplied.links`` names all other hosts and links. A fault without duration (a connection reset) hits only at its
+  moment.
+- A fault that hits a broker's session with the store once is over when the broker is seen to use the session again.
+- Packets that a fault held back arrive with TCP's next retransmission, whose interval doubles. The disturbance
+  therefore lasts as long again as the fault.
 """
 
 from collections.abc import Callable, Collection
@@ -23,23 +25,23 @@ from kemu.protocol.nodes import BROKER_IDS
 from kemu.protocol.notes.replication import BrokersChanged, NodeWritten, StoreFaultHit
 
 KEEPS_PACKETS = ("hold", "isolate", "lossy", "split")
-"""Faults after which what was sent before comes late on a connection that stands."""
+"""Faults after which packets sent before arrive late on the same connection."""
 Link = tuple[str, str]
 """Two hosts; "" stands for every host."""
 
 
 class Disturbances:
-    """Its handlers run before the panel takes the fact."""
+    """All disturbances. Its handlers run before the panel takes the fact."""
 
     def __init__(self) -> None:
         self._lasting: dict[int, tuple[tuple[Link, ...], int]] = {}
-        """Entry of the plan -> the links that it hits now, and since when."""
-        self._struck: dict[int, tuple[str, str, int]] = {}
-        """Entry of the plan that hits a session once -> (its command, whose session, when it hit)."""
+        """Plan entry -> (links that it hits now, start in us)."""
+        self._session_faults: dict[int, tuple[str, str, int]] = {}
+        """Plan entry that hits a session once -> (its fault, the session's client, time of the hit in us)."""
         self._over_us: dict[Link, int] = {}
-        """Link -> when the last fault on it was over."""
+        """Link -> end of the last fault on it, in us."""
         self._idle: dict[str, None] = {}
-        """Hosts that are down or paused, or never started."""
+        """Hosts that are down, paused, or never started."""
         self._away: frozenset[str] = frozenset()
         self._runs_since_us: dict[str, int] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -47,16 +49,18 @@ class Disturbances:
             FaultEnded: self._ended,
             HostDown: self._stopped,
             HostPaused: self._stopped,
-            HostStarted: self._runs,
-            HostResumed: self._runs,
+            HostStarted: self._started,
+            HostResumed: self._started,
             CoreHealed: self._core_healed,
-            StoreFaultHit: self._strikes,
+            StoreFaultHit: self._session_hit,
             NodeWritten: self._written,
-            BrokersChanged: self._told,
+            BrokersChanged: self._watch_delivered,
         }
 
     def undisturbed_since_us(self, hosts: Collection[str]) -> int | None:
-        """Since when all these hosts run and nothing hits them or the links between them; None: something does now."""
+        """Time since which all these hosts run and no fault hits them or the links between them, in us; None: a fault
+        hits now.
+        """
         if any(host in self._idle or host in self._away or host not in self._runs_since_us for host in hosts):
             return None
         if self._is_hit(hosts):
@@ -65,11 +69,13 @@ class Disturbances:
         return max([*since_us, *[at_us for link, at_us in self._over_us.items() if _hits(link, hosts)]])
 
     def runs_since_us(self, host: str) -> int | None:
-        """Since when a host runs, and does not stand still; None: it does not."""
+        """Time since which a host runs and is not paused, in us; None: it does not run."""
         return None if host in self._idle else self._runs_since_us.get(host)
 
     def links_free_since_us(self, hosts: Collection[str]) -> int | None:
-        """Since when no fault hits these hosts or the links between them, whether they run or not; None: one does."""
+        """Time since which no fault hits these hosts or the links between them, in us, whether the hosts run or not;
+        None: a fault hits now.
+        """
         if self._is_hit(hosts):
             return None
         return max([at_us for link, at_us in self._over_us.items() if _hits(link, hosts)], default=0)
@@ -87,45 +93,45 @@ class Disturbances:
         self._end(fact.index, 2 * seen.at_us - since_us if fact.kind in KEEPS_PACKETS else seen.at_us)
 
     def _end(self, index: int, at_us: int) -> None:
-        self._struck.pop(index, None)
+        self._session_faults.pop(index, None)
         for link in self._lasting.pop(index, ((), 0))[0]:
             self._over_us[link] = max(at_us, self._over_us.get(link, 0))
 
-    def _strikes(self, seen: Seen, fact: StoreFaultHit) -> None:
+    def _session_hit(self, seen: Seen, fact: StoreFaultHit) -> None:
         if fact.number in self._lasting:
-            self._struck[fact.number] = (fact.fault, fact.client, seen.at_us)
+            self._session_faults[fact.number] = (fact.fault, fact.client, seen.at_us)
 
     def _written(self, seen: Seen, fact: NodeWritten) -> None:
-        """A write after a lost answer, or a registration after an expiry: the broker has a session that works."""
-        for index, (fault, client, at_us) in list(self._struck.items()):
+        """A write after a lost answer, or a registration after an expiry, shows that the broker's session works."""
+        for index, (fault, client, at_us) in list(self._session_faults.items()):
             if client != fact.client or fact.what == "deleted" or seen.at_us <= at_us:
                 continue
             registers = fact.what == "created" and fact.path.startswith(f"{BROKER_IDS}/")
             if fault == "LoseStoreAnswer" or (fault == "ExpireSession" and registers):
                 self._end(index, seen.at_us)
 
-    def _told(self, seen: Seen, fact: BrokersChanged) -> None:
-        """A controller that learns of other brokers has its delayed watch."""
-        for index, (fault, client, _) in list(self._struck.items()):
+    def _watch_delivered(self, seen: Seen, fact: BrokersChanged) -> None:
+        """A controller that learns of changed brokers has received its delayed watch."""
+        for index, (fault, client, _) in list(self._session_faults.items()):
             if fault == "DelayWatches" and client == seen.actor:
                 self._end(index, seen.at_us)
 
     def _stopped(self, seen: Seen, fact: HostDown | HostPaused) -> None:
         self._idle[fact.host] = None
 
-    def _runs(self, seen: Seen, fact: HostStarted | HostResumed) -> None:
+    def _started(self, seen: Seen, fact: HostStarted | HostResumed) -> None:
         self._idle.pop(fact.host, None)
         self._runs_since_us[fact.host] = seen.at_us
 
     def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
-        """Hosts that are recalled work undisturbed from now on."""
+        """Recalled hosts work undisturbed from now on."""
         recalled = sorted(self._away - set(fact.away))
         self._over_us.update(dict.fromkeys(((host, "") for host in recalled), seen.at_us))
         self._away = frozenset(fact.away)
 
 
 def _hits(link: Link, hosts: Collection[str]) -> bool:
-    """Whether a fault on a link is a fault between these hosts; of a whole host: whether it is one of them."""
+    """Whether a fault on a link hits a link between these hosts; for a fault of one host, whether it is one of them."""
     first, second = link
     if not first or not second:
         return not (first or second) or (first or second) in hosts

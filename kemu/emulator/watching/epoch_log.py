@@ -1,8 +1,8 @@
-"""A log as those who watch know it: which leader appended which offsets.
+"""A log as its observers know it: the leader that appended each offset.
 
-A record is known by its offset and its term: the leader epoch it was appended in, and the life of the process that led.
-One epoch has one leader, and no process loses the end of its log while it lives: so a term gives each offset once. A
-log is a short list of runs of equal term, and comparing two logs is cheap however long they are.
+A record is identified by its offset and its term. A term is the leader epoch and the life of the leader's process. One
+epoch has one leader, and a running process never loses the end of its log. So a term appends each offset once. A log
+is a short list of runs of equal term; comparing two logs is cheap, however long they are.
 """
 
 from bisect import bisect_right
@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 Term: TypeAlias = tuple[int, int]
-"""(leader epoch, which start of the leader's process). Terms of one partition rise along each of its logs."""
+"""(leader epoch, life of the leader's process). Terms rise along each log of a partition."""
 NO_TERM: Term = (-1, 0)
 FIRST_TERM: Term = (0, 0)
-"""Of what was there before anybody led."""
+"""The term of records that were in the log before the first leader."""
 Run: TypeAlias = tuple[int, int, Term]
 """Records of one term: (first, last + 1, term)."""
 
 
 class EpochLog:
-    """Offsets ``start .. end - 1``, each with the term that appended it, as runs (term, start).
+    """Offsets ``start .. end - 1`` with the term that appended each, as runs (term, start).
 
-    What was below ``start`` is deleted: whatever is asked about it, nothing speaks against it.
+    Offsets below ``start`` are deleted. Queries treat a deleted record as present.
     """
 
     __slots__ = ("end", "start", "starts", "terms")
@@ -33,7 +33,7 @@ class EpochLog:
         self.starts: list[int] = []
 
     def append(self, base: int, count: int, term: Term) -> bool:
-        """Records behind the end; False (and nothing done) when they do not follow it."""
+        """Append records at the end. Return False, and do nothing, if they do not follow the end."""
         if base != self.end:
             return False
         if not self.terms or self.terms[-1] != term:
@@ -43,15 +43,15 @@ class EpochLog:
         return True
 
     def start_at(self, start: int) -> None:
-        """What is below is deleted, and if that is all, it goes on from here."""
+        """Delete the records below this offset. An empty log continues from here."""
         if start > self.start:
             self.start = start
             if start > self.end:
                 self.end = start
                 self.terms, self.starts = [], []
 
-    def cut(self, end: int) -> None:
-        """Forget everything from here on."""
+    def truncate(self, end: int) -> None:
+        """Truncate the log to this end."""
         if end < self.end:
             self.end = end
             self.start = min(self.start, end)
@@ -60,25 +60,25 @@ class EpochLog:
                 self.terms.pop()
 
     def end_at(self, end: int, term: Term) -> None:
-        """It ends here, whatever was known: what is missing was appended in this term."""
-        self.cut(end)
+        """Set the end. Missing records are taken as appended in this term."""
+        self.truncate(end)
         if end > self.end:
             self.append(self.end, end - self.end, term)
 
     def term_at(self, offset: int) -> Term:
-        """The term of a record; ``NO_TERM`` where there is none."""
+        """The term of a record; ``NO_TERM`` if the log does not have it."""
         if not self.start <= offset < self.end:
             return NO_TERM
         return self.terms[bisect_right(self.starts, offset) - 1]
 
     def restore(self, start: int, end: int, runs: Iterable[tuple[int, Term]]) -> None:
-        """The log as it lies on a disk: (first offset, term) of each run, ascending."""
+        """Take the log that a disk has: (first offset, term) of each run, ascending."""
         self.start, self.end = start, end
         rows = list(runs)
         self.starts, self.terms = [first for first, _ in rows], [term for _, term in rows]
 
     def span_of(self, term: Term) -> tuple[int, int]:
-        """The records of a term: (first, last + 1); (0, 0) when there are none."""
+        """The records of a term: (first, last + 1); (0, 0) if there are none."""
         if term not in self.terms:
             return 0, 0
         index = self.terms.index(term)
@@ -86,7 +86,7 @@ class EpochLog:
         return first, self.starts[index + 1] if index + 1 < len(self.starts) else self.end
 
     def runs_from(self, offset: int) -> list[Run]:
-        """What there is from an offset on, by terms."""
+        """The records from an offset on, by term."""
         since = max(offset, self.start)
         if since >= self.end:
             return []
@@ -96,18 +96,18 @@ class EpochLog:
         return list(zip(starts, [*starts[1:], self.end], terms, strict=True))
 
     def without(self, other: "EpochLog") -> list[Run]:
-        """What another log has not; what is deleted there was there."""
+        """Records of this log that another log lacks. Records deleted there count as present."""
         same = self.same_until(other)
         return lacking(self.runs_from(same), other) if same < self.end else []
 
     def copy(self) -> "EpochLog":
-        """One of its own."""
+        """An independent copy."""
         other = EpochLog()
         other.restore(self.start, self.end, zip(self.starts, self.terms, strict=True))
         return other
 
     def grow_from(self, other: "EpochLog", end: int) -> None:
-        """Take over what another log has behind our end, up to here. What we know of before stays."""
+        """Append the records of another log after our end, up to this offset."""
         if not self.starts or other.start > self.end:
             self.start_at(other.start)
         for first, last, term in other.runs_from(self.end):
@@ -115,7 +115,7 @@ class EpochLog:
                 self.append(first, min(last, end) - first, term)
 
     def same_until(self, other: "EpochLog") -> int:
-        """The first offset at which two logs differ, or one of them ends. What is deleted is the same."""
+        """The first offset at which two logs differ or one ends. Deleted records count as equal."""
         at, end = max(self.start, other.start), min(self.end, other.end)
         while at < end:
             (behind, term), (theirs_behind, theirs) = self._run_at(at), other._run_at(at)
@@ -125,19 +125,19 @@ class EpochLog:
         return end
 
     def _run_at(self, offset: int) -> tuple[int, Term]:
-        """Of the run that a record is in: (last + 1, term)."""
+        """(last + 1, term) of the run that contains a record."""
         index = bisect_right(self.starts, offset)
         return self.starts[index] if index < len(self.starts) else self.end, self.terms[index - 1]
 
 
 def lacking(runs: Iterable[Run], log: EpochLog) -> list[Run]:
-    """What of these a log has not; what is deleted there was there."""
+    """The parts of these runs that a log lacks. Records deleted there count as present."""
     kept = [(max(first, log.start), last, term) for first, last, term in runs if last > log.start]
     return minus(kept, log.runs_from(0))
 
 
 def minus(runs: Iterable[Run], others: Iterable[Run]) -> list[Run]:
-    """What of these runs is in none of the others."""
+    """The parts of these runs that no other run contains."""
     left = list(runs)
     for begin, behind, term in others:
         rest: list[Run] = []

@@ -1,16 +1,16 @@
-"""Rebalances that were to give out what a generation withheld, and that nobody asks for any more (a part of the panel).
+"""Withheld partitions that no member will request a rebalance for (part of the panel).
 
-A cooperative leader withholds what changes hands; who gives it up asks for the next rebalance, in which it is given
-out. A static member that comes back before that one is over (it was started again; or, in Kafka 2.6.1 to 2.6.3, its
-JoinGroup failed, and it forgot its member id) is answered the assignment of the generation that stands, of which it
-owns nothing too much: it asks for nothing. If that other rebalance ended with its coordinator, or was never begun,
-what was withheld is nobody's until something else makes the group rebalance.
+A cooperative leader withholds a partition that moves. Its old owner revokes the partition and asks for the next
+rebalance, which assigns it. A static member may rejoin before that rebalance is over: its process restarted or, in
+Kafka 2.6.1 to 2.6.3, its JoinGroup failed and it forgot its member id. It gets the assignment of the present
+generation, has nothing to revoke, and asks for no rebalance. If the other rebalance ended with its coordinator, or
+never began, the withheld partitions have no owner until another event makes the group rebalance.
 
-A leader asks for the next rebalance, too, when it hears of partitions that it did not know of (a broker that has just
-started knows no topics). A static leader that comes back first takes what it hears now for what it assigned from.
+A leader also asks for the next rebalance when it learns of new partitions (a broker that just started knows no
+topics). A static leader that rejoins first compares later metadata with the metadata it got after the rejoin.
 
-Source: Kafka 3.4.1 ``ConsumerCoordinator.onJoinComplete`` (asks again for what it had to revoke alone) and
-``onLeaderElected`` (a static leader that returns assigns nothing, KIP-814; before, it took itself for a follower),
+Source: Kafka 3.4.1 ``ConsumerCoordinator.onJoinComplete`` (only a member that revokes partitions rejoins),
+``onLeaderElected`` (a static leader that rejoins assigns nothing, KIP-814; before, it believed to be a follower),
 ``GroupCoordinator.updateStaticMemberAndRebalance``; 2.6.3 ``AbstractCoordinator.joinGroupIfNeeded``.
 """
 
@@ -26,14 +26,14 @@ from kemu.protocol.notes.groups import AssignmentReceived
 
 
 class _Owner(Protocol):
-    """What the panel knows of a member's present life."""
+    """The fields of the panel's holdings that are read here."""
 
     life: int
     owned: dict[TopicPartition, None]
 
 
-class _Dealt(NamedTuple):
-    """An assignment: its leader, and how many partitions of each topic the leader knew."""
+class _SentAssignment(NamedTuple):
+    """An assignment by a leader, and the number of partitions of each topic that the leader knew."""
 
     generation: int
     leader: ActorName
@@ -47,66 +47,75 @@ class _Generation:
     def __init__(self, number: int) -> None:
         self.number = number
         self.taken: dict[ActorName, tuple[MemberId, list[TopicPartition]]] = {}
-        """The assignment that a member took last: under which id, and what it had to give up for it."""
+        """Member -> the member id of its last assignment, and the partitions that it had to revoke for it."""
         self.forgotten: dict[TopicPartition, ActorName] = {}
-        """Partition -> the member that came back under another id. It had to give the partition up before, or it led
-        this generation and did not know of the partition."""
+        """Partition -> the member that rejoined under another id. The member had to revoke the partition before, or it
+        led this generation without knowing the partition."""
 
 
 class ForgottenRebalances:
-    """``holdings``: the panel's; its handlers run before the panel takes the fact."""
+    """All groups. Its handlers run before the panel takes the fact.
+
+    Args:
+        holdings: the panel's holdings.
+    """
 
     def __init__(self, holdings: Mapping[ActorName, _Owner]) -> None:
         self._holdings = holdings
         self._groups: dict[GroupId, _Generation] = {}
-        self._heard: dict[ActorName, dict[str, int]] = {}
+        self._metadata: dict[ActorName, dict[str, int]] = {}
         """Member -> topic -> number of partitions in its last Metadata answer."""
-        self._dealt: dict[GroupId, _Dealt] = {}
+        self._sent: dict[GroupId, _SentAssignment] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             AssignmentReceived: self._received,
-            received(MetadataReply): self._told,
-            sent(SyncGroup): self._deals,
+            received(MetadataReply): self._metadata_answered,
+            sent(SyncGroup): self._assignment_sent,
         }
 
     def of(self, group: GroupId, generation: int) -> Mapping[TopicPartition, ActorName]:
-        """What nobody gives out any more in this generation, and who does not ask for it."""
+        """Partitions that no rebalance will assign in this generation -> the member that asks for none."""
         known = self._groups.get(group)
         return {} if known is None or known.number != generation else known.forgotten
 
-    def _told(self, seen: Seen, fact: Received) -> None:
-        heard = self._heard.setdefault(seen.actor, {})
-        heard.update({topic.topic: len(topic.partitions) for topic in fact.message.topics})
+    def _metadata_answered(self, seen: Seen, fact: Received) -> None:
+        metadata = self._metadata.setdefault(seen.actor, {})
+        metadata.update({topic.topic: len(topic.partitions) for topic in fact.message.topics})
 
-    def _deals(self, seen: Seen, fact: Send) -> None:
+    def _assignment_sent(self, seen: Seen, fact: Send) -> None:
         request = fact.message
         if request.assignments:
-            known = dict(self._heard.get(seen.actor, {}))
-            self._dealt[request.group] = _Dealt(request.generation, seen.actor, request.member_id, known)
+            known = dict(self._metadata.get(seen.actor, {}))
+            self._sent[request.group] = _SentAssignment(request.generation, seen.actor, request.member_id, known)
 
     def _unknown_then(self, seen: Seen, fact: AssignmentReceived) -> list[TopicPartition]:
-        """What the leader of this generation did not know of when it assigned it, and knows now that it came back."""
-        dealt = self._dealt.get(fact.group)
-        if dealt is None or (dealt.generation, dealt.leader) != (fact.generation, seen.actor):
+        """Partitions that the leader did not know at the assignment, and knows now after its rejoin."""
+        sent_assignment = self._sent.get(fact.group)
+        if sent_assignment is None or (sent_assignment.generation, sent_assignment.leader) != (
+            fact.generation,
+            seen.actor,
+        ):
             return []
-        if fact.member_id == dealt.leader_id:  # it must ask again
+        if fact.member_id == sent_assignment.leader_id:  # the leader asks for a rebalance
             return []
-        heard = self._heard.get(seen.actor, {}).items()
-        return [(topic, number) for topic, count in heard for number in range(dealt.known.get(topic, 0), count)]
+        metadata = self._metadata.get(seen.actor, {}).items()
+        return [
+            (topic, number) for topic, count in metadata for number in range(sent_assignment.known.get(topic, 0), count)
+        ]
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
         group = self._groups.get(fact.group)
         if group is None or group.number != fact.generation:
             group = self._groups[fact.group] = _Generation(fact.generation)
-        before_id, gave_up = group.taken.get(seen.actor, (fact.member_id, []))
+        before_id, revoked = group.taken.get(seen.actor, (fact.member_id, []))
         holding = self._holdings.get(seen.actor)
         owned = holding.owned if holding is not None and holding.life == seen.life else {}
         given = set(fact.partitions)
-        gives_up = [at for at in owned if at not in given]
+        revokes = [at for at in owned if at not in given]
         if before_id == fact.member_id:
-            gives_up += gave_up
+            revokes += revoked
         else:
-            group.forgotten.update(dict.fromkeys(gave_up, seen.actor))
+            group.forgotten.update(dict.fromkeys(revoked, seen.actor))
         group.forgotten.update(dict.fromkeys(self._unknown_then(seen, fact), seen.actor))
         for at in fact.partitions:
             group.forgotten.pop(at, None)
-        group.taken[seen.actor] = fact.member_id, list(dict.fromkeys(gives_up))
+        group.taken[seen.actor] = fact.member_id, list(dict.fromkeys(revokes))

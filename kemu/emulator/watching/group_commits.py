@@ -1,8 +1,8 @@
-"""What groups have committed, as the logs of their coordinators have it (a part of the panel).
+"""The committed offsets of groups, as in the logs of their coordinators (part of the panel).
 
-Where brokers replicate, a group's log may lose its end to an election: what it held there is committed no more, and
-what it held before is what counts. Another replica may bring it back. Commits of a coordinator that is
-none any more (``Panel.is_current``) are nobody's.
+Where brokers replicate, an election may truncate a group's log. Its lost commits no longer count, and the commits
+before them do. A later leader may have them again. Commits of a deposed coordinator (``Panel.is_current``) do not
+count.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from kemu.protocol.notes.groups import LateCommit, OffsetCommitted, OffsetRemove
 from kemu.protocol.notes.replication import BecameLeader
 
 NOTHING = -1
-"""Committed, where nothing is."""
+"""The committed offset of a partition without any."""
 Key = tuple[GroupId, TopicPartition]
 
 
 class GroupCommits:
-    """See the module."""
+    """All committed offsets."""
 
     def __init__(
         self,
@@ -30,19 +30,19 @@ class GroupCommits:
         log_of: Callable[[GroupId], TopicPartition | None],
     ) -> None:
         self.committed: dict[Key, int] = {}
-        """What is committed; ``NOTHING`` or no entry: nothing."""
+        """Committed offsets; ``NOTHING`` or no entry: none."""
         self.before = NOTHING
-        """What was, before the last commit or removal."""
+        """The committed offset before the last commit or removal."""
         self.late = False
-        """Whether the last commit was read from a connection that its client had left: it may be an older one."""
+        """Whether the last commit was read from a connection that its client had closed: it may be an older commit."""
         self.changed: list[tuple[Key, int]] = []
-        """What the last leader of a groups' log does not have, or has again: what is committed since."""
+        """Committed offsets changed by the last leader of a groups' log, which lacks commits or has them again."""
         self._logs = logs
         self._is_current = is_current
         self._log_of = log_of
         self._kept: dict[Key, GroupRecords[int]] = {}
         self._late: tuple[Seen, LateCommit] | None = None
-        """The last commit that was told to be late."""
+        """The last late commit."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             LateCommit: self._is_late,
             OffsetCommitted: self._commits,
@@ -52,17 +52,17 @@ class GroupCommits:
         }
 
     def of(self, group: GroupId, at: TopicPartition) -> int:
-        """What is committed of a partition."""
+        """The committed offset of a partition."""
         return self.committed.get((group, at), NOTHING)
 
     def _is_late(self, seen: Seen, fact: LateCommit) -> None:
         self._late = seen, fact
 
     def _is_of(self, late: tuple[Seen, LateCommit], seen: Seen, fact: OffsetCommitted) -> bool:
-        """Whether a row is of the commit that was told to be late just now."""
-        told, commit = late
+        """Whether an offset belongs to the late commit."""
+        when, commit = late
         return (
-            (told.seq, told.actor) == (seen.seq, seen.actor)
+            (when.seq, when.actor) == (seen.seq, seen.actor)
             and (commit.group, commit.member_id) == (fact.group, fact.member_id)
             and commit.first_position <= fact.position <= commit.last_position
         )
@@ -96,6 +96,6 @@ class GroupCommits:
                 self.changed.append((key, self.committed[key]))
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        """Where leaders are arranged nobody tells which of them."""
+        """Without replication, no fact tells which commits were lost: forget all."""
         if fact.log.startswith(OFFSETS_TOPIC):
             self.committed.clear()

@@ -1,4 +1,4 @@
-"""What a group's log says of one thing, by position: an election may take its end away, or bring it back."""
+"""Values in a group's log, by position: an election may truncate the log, or restore its end."""
 
 from typing import Generic, TypeVar
 
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class GroupRecords(Generic[T]):
-    """Values as records of a group's log say them, oldest first; none where positions are not told."""
+    """Values of a group's log, oldest first; empty if positions are not reported."""
 
     __slots__ = ("_last", "_written")
 
@@ -16,10 +16,10 @@ class GroupRecords(Generic[T]):
         self._written: list[tuple[int, Term, T]] = []
         """(position in the group's log, term of the record, value), ascending."""
         self._last: tuple[int, Term, T] | None = None
-        """The last of them that the log has."""
+        """The last of these records that is in the log."""
 
     def write(self, position: int, value: T, log: EpochLog) -> None:
-        """The next record of this log, unless its position is not told (-1)."""
+        """Add the next record of this log, unless its position is unknown (-1)."""
         if position >= 0:
             self._last = position, log.term_at(position), value
             self._written.append(self._last)
@@ -27,12 +27,12 @@ class GroupRecords(Generic[T]):
                 self._written.sort(key=lambda record: record[:2])
 
     def last(self, nothing: T) -> T:
-        """What the last record says; ``nothing`` without one."""
+        """The value of the last record; ``nothing`` if there is none."""
         return self._last[2] if self._last is not None else nothing
 
     def follow(self, log: EpochLog) -> bool:
-        """The log is another's now; whether that changes the last record."""
+        """Use another log; return whether that changes the last record."""
         before = self._last
-        there = (record for record in reversed(self._written) if log.term_at(record[0]) == record[1] != NO_TERM)
-        self._last = next(there, None)
+        in_log = (record for record in reversed(self._written) if log.term_at(record[0]) == record[1] != NO_TERM)
+        self._last = next(in_log, None)
         return self._last is not before

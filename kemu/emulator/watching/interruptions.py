@@ -1,25 +1,21 @@
-"""Why a partition is without service, moment by moment (a part of the panel).
+"""Why a partition is without service, moment by moment (part of the panel).
 
-Four histories are kept: of each partition's leader, of each partition in each group, of each group's rebalance, and of
-each host. Together they give one ``Cause`` for each moment, so that any interval is a chain of ``Piece``. The first of
-these that is not well decides: the leader, the owner, the group, the host of the last owner. Callbacks are told when
-they are over, and go before everything else.
+Four histories are kept: each partition's leader, each partition in each group, each group's rebalance, and each host.
+Together they give one ``Cause`` for each moment, so any interval is a chain of ``Piece``. The first of these that is
+not well decides: the leader, the owner, the group, the host of the last owner. Callbacks are reported when they
+return, and take precedence.
 
-Each wait has a rule that bounds it.
+A checker's rule bounds each wait:
 
-=======================================================  ================================================
-cause                                                    bounded by
-=======================================================  ================================================
-a leader's session, an election                          ``duties``: no-leader, session-kept
-a member's session                                       ``group-progress``: member-kept
-a member to join, the join phase                         ``group-progress``: join-unfinished
-the assignment of the group's leader                     ``group-progress``: sync-unfinished
-members to find the coordinator                          ``group-progress``: not-rejoined
-an owner to take its assignment                          ``group-progress``: not-taken
-a position                                               ``group-progress``: no-position
-the first records                                        ``group-progress``: records-unread
-a task to restore                                        ``tasks``: not-restored
-=======================================================  ================================================
+- a leader's session, an election: ``duties`` (no-leader, session-kept)
+- a member's session: ``group-progress`` (member-kept)
+- a member to join, the join phase: ``group-progress`` (join-unfinished)
+- the assignment of the group's leader: ``group-progress`` (sync-unfinished)
+- members to find the coordinator: ``group-progress`` (not-rejoined)
+- an owner to take its assignment: ``group-progress`` (not-taken)
+- a position: ``group-progress`` (no-position)
+- the first records: ``group-progress`` (records-unread)
+- a task to restore: ``tasks`` (not-restored)
 """
 
 from bisect import bisect_left, bisect_right
@@ -60,7 +56,7 @@ Service = tuple[GroupId, TopicPartition]
 
 
 class CoordinatedGroup(Protocol):
-    """A group as the panel has it."""
+    """The fields of the panel's groups that are read here."""
 
     coordinator: ActorName
     members: dict[ActorName, None]
@@ -70,7 +66,7 @@ class CoordinatedGroup(Protocol):
 
 
 class Owner(Protocol):
-    """A life of a member as the panel has it."""
+    """The fields of the panel's holdings that are read here."""
 
     actor: ActorName
     group: GroupId
@@ -78,7 +74,7 @@ class Owner(Protocol):
 
 
 class Watched(Protocol):
-    """What it reads of the panel."""
+    """The part of the panel that is read here."""
 
     leaders: dict[TopicPartition, ActorName]
     states: dict[TopicPartition, PartitionState]
@@ -102,7 +98,7 @@ class Watched(Protocol):
 
 
 class Cause(StrEnum):
-    """What a partition without service waits for."""
+    """The event that a partition without service waits for."""
 
     BROKER_DOWN = "the session of the leader's broker to end"
     ISR_DOWN = "a broker of the ISR to start"
@@ -126,7 +122,7 @@ class Cause(StrEnum):
 
 @frozen
 class Piece:
-    """A part of an interval without service: what it waited for, and who that was about ("" = nobody in particular)."""
+    """A part of an interval without service: its cause, and the actor that the cause is about ("" for none)."""
 
     cause: Cause
     actor: str
@@ -136,11 +132,11 @@ class Piece:
 
 WELL, STABLE, _UNOWNED, _UP = "well", "stable", "unowned", "up"
 Stage = tuple[str, str]
-"""(a ``Cause`` or one of those four, the actor it is about)."""
+"""(a ``Cause`` or one of those four words, the actor it is about)."""
 
 
 class StageLog:
-    """A stage over time."""
+    """The history of a stage."""
 
     __slots__ = ("times", "values")
 
@@ -149,7 +145,7 @@ class StageLog:
         self.values: list[Stage] = []
 
     def put(self, at_us: int, value: Stage) -> None:
-        """From now on it is this."""
+        """Set the stage from now on."""
         if self.values and self.values[-1] == value:
             return
         if self.times and self.times[-1] == at_us:
@@ -159,22 +155,22 @@ class StageLog:
         self.values.append(value)
 
     def at(self, at_us: int) -> Stage | None:
-        """What it was at a time; None: not known yet."""
+        """The stage at a time; None: not known yet."""
         index = bisect_right(self.times, at_us) - 1
         return self.values[index] if index >= 0 else None
 
     @property
     def last(self) -> Stage | None:
-        """What it is now."""
+        """The present stage."""
         return self.values[-1] if self.values else None
 
     @property
     def since_us(self) -> int:
-        """Since when."""
+        """Start of the present stage, in us."""
         return self.times[-1] if self.times else 0
 
     def changes(self, from_us: int, until_us: int) -> list[int]:
-        """When it changed within an interval, ends left out."""
+        """Times of changes within an interval, ends excluded."""
         return self.times[bisect_right(self.times, from_us) : bisect_left(self.times, until_us)]
 
 
@@ -183,13 +179,13 @@ _NOW = 1 << 62
 
 
 class Interruptions:
-    """See the module. Its handlers run after the panel has taken the fact."""
+    """All histories. Its handlers run after the panel has taken the fact."""
 
     def __init__(self, panel: Watched) -> None:
         self._panel = panel
         self.groups: dict[GroupId, StageLog] = {}
         self.services: dict[Service, StageLog] = {}
-        """What a partition's owner is at."""
+        """(group, partition) -> the stage of its owner."""
         self.leaders: dict[TopicPartition, StageLog] = {}
         self.hosts: dict[str, StageLog] = {}
         self._tasks: dict[tuple[GroupId, int], StageLog] = {}
@@ -198,11 +194,11 @@ class Interruptions:
         """(application, partition) -> active copies of its tasks that do not run yet."""
         self._owners: dict[Service, dict[ActorName, None]] = {}
         self._hosted: dict[TopicPartition, str] = {}
-        """Partition -> the broker that serves it, where brokers do not replicate."""
+        """Partition -> the broker that serves it, if brokers do not replicate."""
         self._leaderless: dict[TopicPartition, None] = {}
         self._callbacks: dict[ActorName, list[tuple[int, int]]] = {}
         self.led_changed: list[TopicPartition] = []
-        """Partitions that are led, or are not, since the last fact."""
+        """Partitions that gained or lost a running leader with the last fact."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             **dict.fromkeys((HostDown, HostStarted, HostPaused, HostResumed), self._host_changed),
             **dict.fromkeys((GroupLoaded, GroupUnloaded, CoordinatorKnown, GroupBecame), self._group_changed),
@@ -221,31 +217,31 @@ class Interruptions:
             TaskBecame: self._task_became,
         }
 
-    # --- what readers ask --------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------------
 
     def is_led(self, at: TopicPartition) -> bool:
-        """Whether the leader of a partition runs; of one that never had any, True."""
+        """Whether the leader of a partition runs; True for a partition that never had a leader."""
         return at not in self._leaderless
 
     def is_well(self, key: Service) -> bool:
-        """Whether a partition is led, owned and has a position."""
+        """Whether a partition has a leader, an owner and a position."""
         return self._stage(key, _NOW)[0] == WELL
 
     def now(self, key: Service) -> Stage:
-        """(what a partition waits for, who that is about); "well" if it is served."""
+        """(the cause that a partition waits for, the actor it is about); "well" if the partition is served."""
         return self._stage(key, _NOW)
 
     def since_us(self, key: Service) -> int:
-        """Since when its leader, its owner, its task and its group are as they are."""
+        """Time of the last change of its leader, owner, task or group, in us."""
         return max(history.since_us for history in self._histories(key))
 
     def pieces(self, key: Service, from_us: int, until_us: int, owners: Iterable[ActorName] = ()) -> tuple[Piece, ...]:
-        """Why a partition was without service in an interval; they add up to it.
+        """The causes of an interval without service; the pieces add up to the interval.
 
         Args:
-            key: the partition in its group.
-            from_us: when the interval begins.
-            until_us: when it ends.
+            key: the group and the partition.
+            from_us: start of the interval.
+            until_us: end of the interval.
             owners: members whose callbacks count.
         """
         called = [
@@ -272,7 +268,7 @@ class Interruptions:
         return tuple(found)
 
     def _histories(self, key: Service) -> tuple[StageLog, ...]:
-        """Of its leader, its owner, its task and its group."""
+        """The histories of its leader, owner, task and group."""
         group, at = key
         return (
             self.leaders.get(at, _NOTHING),
@@ -282,7 +278,7 @@ class Interruptions:
         )
 
     def _stage(self, key: Service, at_us: int) -> Stage:
-        """What a partition waited for at a time, the first that was not well."""
+        """The first stage at a time that is not well."""
         leader, service, task, group = (history.at(at_us) for history in self._histories(key))
         if leader is not None and leader[0] != WELL:
             return leader
@@ -428,14 +424,14 @@ class Interruptions:
     # --- owners ------------------------------------------------------------------------------------------------
 
     def _stopped_serving(self, seen: Seen, fact: Any) -> None:
-        """Lives of members ended, or a member closed or failed."""
+        """Take lives of members that ended, and a member that closed or failed."""
         ended = (*self._panel.ended, *((self._panel.left,) if self._panel.left is not None else ()))
         for holding in ended:
             for partition in holding.owned:
-                self._without(seen.at_us, (holding.group, partition), holding.actor)
+                self._lose_owner(seen.at_us, (holding.group, partition), holding.actor)
 
-    def _without(self, at_us: int, key: Service, actor: ActorName) -> None:
-        """A member does not own it any more."""
+    def _lose_owner(self, at_us: int, key: Service, actor: ActorName) -> None:
+        """Note that a member no longer owns a partition."""
         owners = self._owners.get(key, {})
         owners.pop(actor, None)
         if not owners:
@@ -457,7 +453,7 @@ class Interruptions:
     def _given_up(self, seen: Seen, fact: PartitionsRevoked | PartitionsLost) -> None:
         self._stopped_serving(seen, fact)
         for partition in self._panel.given_up:
-            self._without(seen.at_us, (fact.group, partition), seen.actor)
+            self._lose_owner(seen.at_us, (fact.group, partition), seen.actor)
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         key = (fact.group, (fact.topic, fact.partition))
@@ -482,5 +478,5 @@ class Interruptions:
 
 
 def waited_us(pieces: Iterable[Piece], cause: Cause) -> int:
-    """How long of these was for one cause."""
+    """Total time of the pieces with one cause, in us."""
     return sum([piece.until_us - piece.from_us for piece in pieces if piece.cause is cause])

@@ -1,7 +1,7 @@
-"""The logs of partitions as their leaders tell, and what members read of them (a part of the panel).
+"""The logs of partitions as their leaders report them, and the records that members read (part of the panel).
 
-The log that counts is the copy of the latest leader (``Copies``). The next leader may have less, or other records at
-the same offsets; a disk may have lost its end.
+The log of a partition is the copy of its latest leader (``Copies``). The next leader may have fewer records, or other
+records at the same offsets. A disk may have lost the end of its log.
 """
 
 from collections.abc import Callable
@@ -18,61 +18,62 @@ from kemu.protocol.notes.ranges import RangeEpochRead, RangePositionSet, RangePr
 from kemu.protocol.notes.replication import BecameLeader
 
 SECOND = "catch-up"
-"""What a member's second consumer (KIP-333) reads is its own: its positions are others."""
+"""Part name of a member's second consumer (KIP-333), which has its own positions."""
 
 
 def reader_of(seen: Seen) -> ActorName:
-    """Who read what a fact says was processed."""
+    """The reader of the records in a fact of type ``Processed`` or ``RangeProcessed``."""
     return part_on(seen.actor, SECOND) if type(seen.fact) is RangeProcessed else seen.actor
 
 
 class WatchedLog:
-    """The log of a partition that counts: the copy of its latest leader, as it was when that led last."""
+    """The log of a partition: the copy of its latest leader."""
 
     __slots__ = ("epoch", "leader", "life", "records")
 
     def __init__(self) -> None:
         self.records = EpochLog()
         self.leader: ActorName = ""
-        """Who leads it, where that can change; "" where it cannot."""
+        """The latest leader; "" if brokers do not replicate."""
         self.epoch = -1
         self.life = 0
-        """The leader's: of its process."""
+        """Life of the leader's process."""
 
     def is_led_by(self, actor: ActorName) -> bool:
-        """Whether what this broker does with it counts."""
+        """Whether this broker's appends change this log."""
         return self.leader == actor or not self.leader
 
     def still_has(self, first: int, last: int, term: Term) -> int:
-        """Up to where records ``first .. last - 1`` of a term are there, or may still come.
+        """The end of those records ``first .. last - 1`` of a term that are in the log or may still arrive.
 
-        What it lacks of an older term it lacks for ever.
+        Records of an older term that the log lacks never arrive.
         """
         missing = lacking([(first, last, term)], self.records) if term < (self.epoch, self.life) else []
         return missing[0][0] if missing else last
 
 
 class WatchedLogs:
-    """See the module.
+    """All logs.
 
     Args:
-        copies: what each broker has.
-        former: who is about a log that is deleted.
+        copies: each broker's copies.
+        former: the brokers that still host deleted logs.
     """
 
     def __init__(self, copies: Copies, former: FormerLives | None = None) -> None:
         self._copies = copies
         self._former = FormerLives({}) if former is None else former
         self.reads = ReadEpochs()
-        """What members read, by the terms that appended it."""
+        """The records that members read, with their terms."""
         self.lost: list[Run] = []
-        """What the log that the last fact was about lost, as another copy counts now."""
-        self.back: list[Run] = []
-        """What it has now and had not just before: perhaps it had lost that earlier."""
+        """Records that the log of the last fact lost, because another copy replaced it."""
+        self.returned: list[Run] = []
+        """Records that the log of the last fact newly contains because another copy replaced it. The log may have lost
+        them before."""
         self.appended_to = WatchedLog()
-        """The log that the last append was about, and ..."""
-        self.counts = False
-        """... whether it counts: a deposed leader appends to a log of its own, one of a deleted topic to that's."""
+        """The log of the last append."""
+        self.appended_to_log = False
+        """Whether the last append changed that log. Appends of a deposed leader, or to a deleted topic, do not."""
         self._logs: dict[TopicPartition, WatchedLog] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             BecameLeader: self._led,
@@ -85,7 +86,7 @@ class WatchedLogs:
         }
 
     def of(self, at: TopicPartition | None) -> WatchedLog:
-        """The log of a partition that counts; empty while nothing was heard of it."""
+        """The log of a partition; empty if it is unknown."""
         if at is None:
             return WatchedLog()
         log = self._logs.get(at)
@@ -94,24 +95,24 @@ class WatchedLogs:
         return log
 
     @property
-    def cut(self) -> int | None:
-        """From where on the log that the last fact was about lost its records; None: it did not."""
+    def truncated_at(self) -> int | None:
+        """The first offset that the log of the last fact lost; None: it lost nothing."""
         return self.lost[0][0] if self.lost else None
 
     @property
     def changed(self) -> bool:
-        """Whether the log that the last fact was about may have other records than before."""
-        return bool(self.lost or self.back)
+        """Whether the last fact may have changed records of its log."""
+        return bool(self.lost or self.returned)
 
     def deleted(self, at: TopicPartition) -> None:
-        """The partition is deleted: if it comes again it is another one."""
+        """The partition is deleted. A later partition of this name has another log."""
         self._logs.pop(at, None)
         self._copies.deleted(at)
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         at = (fact.topic, fact.partition)
         log = self.of(at)
-        self.lost, self.back = [], []
+        self.lost, self.returned = [], []
         if fact.leader_epoch >= log.epoch and not self._former.has(seen.actor, at):
             log.leader = seen.actor
             self._replaced(log, seen, at, fact.leader_epoch)
@@ -121,20 +122,20 @@ class WatchedLogs:
         self._replaced(self.of(at), seen, at, fact.leader_epoch)
 
     def _replaced(self, log: WatchedLog, seen: Seen, at: TopicPartition, epoch: int) -> None:
-        """The log that counts is this broker's copy now."""
+        """Make this broker's copy the log of the partition."""
         before, now = log.records, self._copies.on_host(host_of(seen.actor), at).log
         log.epoch, log.life, log.records = epoch, seen.life, now
-        self.lost, self.back = before.without(now), now.without(before)
+        self.lost, self.returned = before.without(now), now.without(before)
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         at = (fact.topic, fact.partition)
         log = self.appended_to = self.of(at)
-        self.counts = log.is_led_by(seen.actor) and not self._former.has(seen.actor, at)
-        if self.counts:
+        self.appended_to_log = log.is_led_by(seen.actor) and not self._former.has(seen.actor, at)
+        if self.appended_to_log:
             log.records = self._copies.on_host(host_of(seen.actor), at).log
 
     def _positioned(self, seen: Seen, fact: PositionSet | RangePositionSet) -> None:
         self.reads.positioned(seen.actor, (fact.topic, fact.partition), fact.offset)
 
     def _read_epoch(self, seen: Seen, fact: EpochRead | RangeEpochRead) -> None:
-        self.reads.told(seen.actor, (fact.topic, fact.partition), fact.offset, (fact.leader_epoch, fact.life))
+        self.reads.read_from(seen.actor, (fact.topic, fact.partition), fact.offset, (fact.leader_epoch, fact.life))

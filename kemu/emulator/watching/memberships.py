@@ -1,6 +1,6 @@
-"""Who is in a group by its coordinator, and how far each member is by itself (a part of the panel).
+"""The members of each group as its coordinator knows them, and each member's own state (part of the panel).
 
-An id belongs to one life of one process: to the one that ran when the coordinator took the id in.
+A member id belongs to one life of one process: the life that ran when the coordinator added the id.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ ENDED = ("CLOSED", "FAILED")
 
 
 class MemberEntry:
-    """An id in a coordinator's group; ``actor`` is "" and ``life`` is 0 for an id of which nothing else is known."""
+    """A member id in a coordinator's group. ``actor`` is "" and ``life`` is 0 if its member is unknown."""
 
     __slots__ = ("actor", "life", "since_us")
 
@@ -38,7 +38,7 @@ class MemberEntry:
 
 
 class CoordinatorsGroup:
-    """A group as the coordinator that spoke last has it."""
+    """A group as the coordinator that last reported on it knows it."""
 
     __slots__ = (
         *("began_empty", "entries", "leader", "pending"),
@@ -47,41 +47,41 @@ class CoordinatorsGroup:
 
     def __init__(self, speaker: tuple[ActorName, int], at_us: int) -> None:
         self.speaker = speaker
-        """The coordinator, and its life."""
+        """(coordinator, its life)."""
         self.entries: dict[MemberId, MemberEntry] = {}
         self.state = "Empty"
         self.since_us = at_us
-        """Since when the group is in this state at this coordinator."""
+        """Time at which the group entered this state at this coordinator, in us."""
         self.began_empty = False
-        """The join phase that runs, or ran last, began in an Empty group (KIP-134)."""
+        """Whether the last join phase began in an Empty group (KIP-134)."""
         self.pending: dict[MemberId, int] = {}
-        """Ids that were handed out and have yet to join -> when they were (KIP-394)."""
+        """Member ids without a join (KIP-394) -> time at which the id was assigned, in us."""
         self.removed_us = -1
-        """When a member was last removed."""
+        """Time at which a member was last removed, in us."""
         self.overlooked = False
-        """A member was removed in this state because the group was full. Kafka 4.0 does not look then whether everybody
-        else has joined (``GroupMetadataManager.classicGroupJoinToClassicGroup``)."""
+        """Whether a member was removed in this state because the group was full. Kafka 4.0 does not check then whether
+        all other members have joined (``GroupMetadataManager.classicGroupJoinToClassicGroup``)."""
         self.leader: MemberId = ""
-        """The leader of the generation that began last."""
+        """The leader of the last generation."""
 
 
 class WaitingJoin:
-    """A JoinGroup that a coordinator read and has not answered."""
+    """A JoinGroup that a coordinator has read and not answered."""
 
     __slots__ = ("group", "member_id", "name", "since_us", "speaker")
 
     def __init__(self, seen: Seen, fact: GroupRequestRead) -> None:
         self.speaker = seen.actor, seen.life
-        """The coordinator, and its life."""
+        """(coordinator, its life)."""
         self.group = fact.group
         self.name = fact.connection, fact.request_id
         self.member_id = fact.ids[0][0]
-        """The id that it names, or that it got; "" if none yet."""
+        """The member id in the request, or assigned since; "" if none yet."""
         self.since_us = seen.at_us
 
 
 class MemberProgress:
-    """What a member said last of its own state."""
+    """The state that a member last reported."""
 
     __slots__ = ("life", "member_id", "since_us", "state", "why")
 
@@ -94,21 +94,25 @@ class MemberProgress:
 
 
 class Memberships:
-    """``is_current``: whether a fact about a group comes from its coordinator (``Panel.is_current``)."""
+    """All groups and members.
+
+    Args:
+        is_current: whether a fact about a group comes from its coordinator (``Panel.is_current``).
+    """
 
     def __init__(self, is_current: Callable[[Seen], bool]) -> None:
         self._is_current = is_current
         self.groups: dict[GroupId, CoordinatorsGroup] = {}
         self.members: dict[ActorName, MemberProgress] = {}
-        """Members' present lives, from their first word on."""
+        """Present lives of members, from their first report on."""
         self.group_of: dict[ActorName, GroupId] = {}
         self.down_us: dict[str, int] = {}
-        """Host -> when its process ended last."""
+        """Host -> time at which its process last ended, in us."""
         self._lives: dict[str, int] = {}
         self.joins: dict[ActorName, WaitingJoin] = {}
-        """Member -> the last JoinGroup that a coordinator read from it, if that waits for its answer."""
+        """Member -> its last JoinGroup that a coordinator read, if the answer is outstanding."""
         self._known: dict[MemberId, tuple[ActorName, int]] = {}
-        """Every id that was ever taken in -> whose it is."""
+        """Every member id that was ever added -> (actor, life)."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             RunStarted: self._run_started,
             HostStarted: self._started,
@@ -126,14 +130,14 @@ class Memberships:
         }
 
     def has(self, group: GroupId, actor: ActorName) -> bool:
-        """Whether the coordinator has an id of the present life of this member."""
-        there, life = self.groups.get(group), self._lives.get(host_of(actor), 0)
-        return there is not None and any(
-            entry.actor == actor and entry.life == life for entry in there.entries.values()
+        """Whether the coordinator has an id of the member's present life."""
+        known, life = self.groups.get(group), self._lives.get(host_of(actor), 0)
+        return known is not None and any(
+            entry.actor == actor and entry.life == life for entry in known.entries.values()
         )
 
     def ended_us(self, entry: MemberEntry) -> int | None:
-        """When the life that has this id was over; None: it goes on, or nothing is known of it."""
+        """Time at which the life with this id ended, in us; None: it has not ended, or is unknown."""
         host = host_of(entry.actor)
         if entry.actor and self._lives.get(host, 0) != entry.life:
             return self.down_us.get(host)
@@ -143,7 +147,7 @@ class Memberships:
         return self.down_us[host] if self.down_us.get(host, -1) >= 0 and not self._runs(host) else None
 
     def is_over(self, member_id: MemberId, entry: MemberEntry) -> bool:
-        """Whether the process that had this id is gone, or goes by another id now."""
+        """Whether the process with this id has ended, or uses another id now."""
         actor = entry.actor or member_id
         progress, life = self.members.get(actor), self._lives.get(host_of(actor), 0)
         another = progress is not None and progress.member_id not in ("", member_id)
@@ -175,7 +179,7 @@ class Memberships:
     # --- the coordinator ---------------------------------------------------------------------------------------
 
     def _group(self, seen: Seen, *, anew: bool = False) -> CoordinatorsGroup | None:
-        """The group of the coordinator that speaks, empty if this is its first word; None: it is deposed."""
+        """The copy of the coordinator of this fact, empty at its first report; None: the coordinator is deposed."""
         name, speaker = seen.fact.group, (seen.actor, seen.life)
         if not self._is_current(seen):
             return None
@@ -230,7 +234,7 @@ class Memberships:
         if fact.api == "JoinGroup":
             before, join = self.joins.get(fact.client), WaitingJoin(seen, fact)
             if before is not None and (before.speaker, before.member_id) == (join.speaker, join.member_id):
-                join.since_us = before.since_us  # its client gave up on the answer, and asks again
+                join.since_us = before.since_us  # the client gave up on the answer and retries
             self.joins[fact.client] = join
 
     def _answered(self, seen: Seen, fact: GroupRequestAnswered) -> None:

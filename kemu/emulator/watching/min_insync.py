@@ -1,7 +1,7 @@
-"""How many replicas are to be in sync before acks=all is taken, by topic (a part of the panel).
+"""``min.insync.replicas`` of each topic (part of the panel).
 
-A topic's own setting goes before that of all brokers, and that before what is so at the start (KIP-226). Source:
-Kafka's ``LogConfig``, ``DynamicBrokerConfig``; since 3.7 never more than there are replicas
+A topic's own setting takes precedence over the setting of all brokers, and that over the value at the start (KIP-226).
+Source: Kafka's ``LogConfig``, ``DynamicBrokerConfig``; since 3.7 at most the number of replicas
 (``Partition.effectiveMinIsr``).
 """
 
@@ -16,30 +16,34 @@ from kemu.protocol.notes.replication import NodeWritten
 
 
 class MinInsync:
-    """``min.insync.replicas`` as it is set now. ``assigned``: the panel's own dictionary, asked for by a call."""
+    """``min.insync.replicas`` as configured now.
+
+    Args:
+        assigned: returns the panel's replica assignments.
+    """
 
     def __init__(self, assigned: Callable[[], Mapping[TopicPartition, ReplicaAssignment]]) -> None:
         self._assigned = assigned
         self._at_start: dict[str, int] = {}
         self._set: dict[str, int] = {}
-        """By the path of the setting."""
+        """Path of the setting -> its value."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             TopicReplicated: self._replicated,
             NodeWritten: self._written,
         }
 
     def of(self, at: TopicPartition) -> int:
-        """The partition's, at most as many as it has replicas; 1 if nobody said."""
+        """The partition's value, at most its number of replicas; 1 if not configured."""
         least = self._set.get(topic_config_path(at[0]), self._set.get(BROKER_DEFAULTS, self._at_start.get(at[0], 1)))
-        there = self._assigned().get(at)
-        return least if there is None else min(least, len(there.replicas))
+        assignment = self._assigned().get(at)
+        return least if assignment is None else min(least, len(assignment.replicas))
 
     def least_of(self, at: TopicPartition) -> int:
-        """The least that its leader may take it for: a setting reaches brokers some time after the store."""
+        """The least value that its leader may still use: a setting reaches brokers some time after the store."""
         return min(self.of(at), self._at_start.get(at[0], 1))
 
     def is_below(self, at: TopicPartition, members: int) -> bool:
-        """Whether these are fewer than ``least_of``."""
+        """Whether this number of ISR members is below ``least_of``."""
         return members < self._at_start.get(at[0], 1) and members < self.of(at)
 
     def _replicated(self, seen: Seen, fact: TopicReplicated) -> None:

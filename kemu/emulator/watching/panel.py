@@ -1,14 +1,14 @@
-"""The panel: the one place that watches who owns what, who coordinates, who leads, and who runs.
+"""The panel: one shared view of owners, coordinators, leaders and running hosts.
 
-Built from facts alone, each taken once, before those who read it: checkers, metrics, costs, the report, and offline
-judging. So they keep what their own rule or figure needs and nothing of this. Besides the state there is what the last
-fact made of it (``gained``, ``ceased``, ``led``, ...): facts tell what somebody said, these what that changed.
+The panel is built from facts alone. It takes each fact once, before the checkers, metrics, costs and reports that read
+it. Each reader therefore keeps only the state of its own rule or figure. Besides the state, the panel says what the
+last fact changed (``gained``, ``ceased``, ``led``, ...).
 
-Members are known by their actor, not by their host: several may live on one host, and a pause or a power cut of the
-host is one of each of them.
+A member is identified by its actor, not by its host. Several members may live on one host, and a pause or a power cut
+of the host hits all of them.
 
-*Owning* goes by a member's own callbacks. A member *serves* what it owns unless its host stands still or it has closed
-or failed for good.
+A member *owns* a partition from its assigned callback until its revoked or lost callback. A member *serves* its
+partitions unless its host is paused, or the member has closed or failed for good.
 """
 
 import sys
@@ -41,7 +41,7 @@ from kemu.emulator.watching.min_insync import MinInsync
 from kemu.emulator.watching.progress import WatchedProgress
 from kemu.emulator.watching.ranges_of_groups import WatchedRanges
 from kemu.emulator.watching.readable import ReadableEnds
-from kemu.emulator.watching.unheard_isrs import UnheardIsrs
+from kemu.emulator.watching.unknown_isrs import UnknownIsrs
 from kemu.protocol.names import (
     OFFSETS_TOPIC,
     ActorName,
@@ -85,7 +85,7 @@ class Holding:
 
     __slots__ = (
         *("actor", "life", "group", "member_id", "generation", "received", "assignment"),
-        *("owned", "gone", "paused"),
+        *("owned", "has_left", "paused"),
     )
 
     def __init__(self, actor: ActorName, life: int, group: GroupId) -> None:
@@ -95,57 +95,58 @@ class Holding:
         self.member_id = ""
         self.generation = -1
         self.received: frozenset[TopicPartition] | None = None
-        """The last assignment that came; None before the first of this life."""
+        """The last assignment received; None before the first of this life."""
         self.assignment: frozenset[TopicPartition] | None = None
-        """The last one that was taken over (one with topics that are not subscribed any more is not)."""
+        """The last assignment that the member adopted. A member does not adopt an assignment with topics that it no
+        longer subscribes to."""
         self.owned: dict[TopicPartition, None] = {}
-        """In the order in which it got them."""
-        self.gone = False
-        """It closed, or failed for good."""
+        """Owned partitions, in the order of their assignment."""
+        self.has_left = False
+        """Whether the member closed or failed for good."""
         self.paused = False
-        """Its host stands still."""
+        """Whether the member's host is paused."""
 
 
 class WatchedGroup:
-    """A group as its coordinator tells it."""
+    """A group as its coordinator reports it."""
 
     __slots__ = ("begun_at", "coordinator", "forgotten", "loaded", "members", "proven", "remembered", "state")
 
     def __init__(self) -> None:
         self.coordinator: ActorName = ""
-        """ "" while nobody is known to coordinate it."""
+        """The group's coordinator; "" if none is known."""
         self.state = "Empty"
-        """The last one that a coordinator told."""
+        """The last state that a coordinator reported."""
         self.loaded = True
-        """False from when its coordinator gave it up until another one speaks."""
+        """False from the moment the coordinator unloads the group until another coordinator reports it."""
         self.proven = False
-        """It was Stable, or in a log that was loaded: whoever coordinates it next knows it."""
+        """Whether the group was Stable, or was in a log that was loaded: every later coordinator knows the group."""
         self.members: dict[ActorName, None] = {}
         self.begun_at = 0
-        """Where the group's log ended when the last join phase was completed (where brokers replicate)."""
+        """The end of the group's log when the last join phase completed (replicated brokers only)."""
         self.remembered: list[tuple[int, int, int]] = []
-        """Generations that became Stable or were loaded, and between which offsets the record of each is (where brokers
-        replicate): (generation, first, last + 1)."""
+        """Generations that became Stable or were loaded, with the offsets of the log that contain their record
+        (replicated brokers only): (generation, first, last + 1)."""
         self.forgotten: dict[int, None] = {}
-        """Those of them that the log has lost, or may have."""
+        """Remembered generations whose record the log has lost, or may have lost."""
 
     def remember(self, generation: int, first: int, end: int) -> None:
-        """The group's log has this generation, in a record between these offsets."""
+        """Note that the group's log has this generation in a record between these offsets."""
         self.remembered.append((generation, first, end))
         self.forgotten.pop(generation, None)
 
     def forget(self, first: int, end: int) -> None:
-        """What the group's log had between these offsets nobody may count on."""
+        """Forget the records of the group's log between these offsets."""
         self.begun_at = min(self.begun_at, first)
         lost = [generation for generation, begin, behind in self.remembered if behind > first and begin < end]
         if lost:
             self.remembered = [each for each in self.remembered if each[0] not in lost]
             self.forgotten.update(dict.fromkeys(lost))
-            self.proven = bool(self.remembered)  # of one that is lost whole nobody tells that it was loaded
+            self.proven = bool(self.remembered)  # A group without any record left is not reported as loaded.
 
 
 class WatchedHost:
-    """A host that was started at some time."""
+    """A host that has been started at least once."""
 
     __slots__ = ("life", "paused", "runs")
 
@@ -156,7 +157,7 @@ class WatchedHost:
 
 
 class Panel:
-    """See the module. Feed it every fact it wants, in order, before those who read it."""
+    """The state described in this module. Show it every fact it wants, in order, before its readers."""
 
     def __init__(self) -> None:
         self.now: Seen | None = None
@@ -164,94 +165,95 @@ class Panel:
         self.hosts: dict[str, WatchedHost] = {}
         self._deleted: dict[str, None] = {}
         self.topics: dict[str, int] = {}
-        """Topic -> partitions, of those that clients use."""
+        """Topic -> number of partitions, for the topics that clients use."""
         self.groups: dict[GroupId, WatchedGroup] = {}
         self.holdings: dict[ActorName, Holding] = {}
-        """Members' present lives, from their first assignment on."""
+        """Actor -> the present life of the member, from its first assignment on."""
         self.took: dict[tuple[GroupId, MemberId], Holding] = {}
-        """(group, member id) -> the life that took an assignment under it; lives that have ended among them."""
+        """(group, member id) -> the life that took an assignment under that id. Ended lives stay here."""
         self.states: dict[TopicPartition, PartitionState] = {}
-        """Leaders, epochs and ISRs as the metadata store has them."""
+        """Leader, epochs and ISR of each partition in the metadata store."""
         self.assigned: dict[TopicPartition, ReplicaAssignment] = {}
-        """Replicas as the metadata store has them."""
+        """Replicas of each partition in the metadata store."""
         self.registered: dict[int, None] = {}
         """Broker ids with a registration in the store."""
         self.roles: dict[tuple[ActorName, TopicPartition], tuple[int, bool]] = {}
-        """(broker, partition) -> (leader epoch it takes part in, whether it leads)."""
+        """(broker, partition) -> (leader epoch in which the broker hosts the partition, whether it leads)."""
         self.leaders: dict[TopicPartition, ActorName] = {}
-        """Who leads: it took the office that the store gave it, and was neither deposed nor down since."""
+        """The leader of each partition: elected by the store, running as leader, and neither deposed nor down since."""
         self._add_parts()
         self.away: frozenset[str] = frozenset()
-        """Hosts that stay away for good: nobody waits for them."""
+        """Hosts that stay down or isolated for good. No rule waits for them."""
         self.unrecoverable: tuple[str, ...] = ()
-        """Why those that do not stay away cannot get well either."""
+        """Reasons why the remaining hosts cannot recover either."""
         self.core_healed_us: int | None = None
-        """When a core alone was healed."""
-        # What the last fact changed; empty again with the next.
+        """Time at which only a core of the hosts was healed, in us."""
+        # The changes made by the last fact. The next fact clears them.
         self.gained: list[TopicPartition] = []
-        """What the member that spoke owns since."""
+        """Partitions that the member of the last fact newly owns."""
         self.given_up: list[TopicPartition] = []
-        """What it owned before."""
+        """Partitions that the member of the last fact no longer owns."""
         self.ended: list[Holding] = []
         """Lives of members that ended."""
         self.left: Holding | None = None
         """The member that closed or failed for good."""
-        self.began: list[Service] = []
-        """What a member serves since: once for each."""
+        self.served: list[Service] = []
+        """Partitions that a member serves from now on; one entry for each."""
         self.ceased: list[Service] = []
-        """What a member does not serve any more: once for each."""
-        self.ran_already = False
-        """A host started that ran."""
+        """Partitions that a member no longer serves; one entry for each."""
+        self.was_running = False
+        """Whether a running host was started again."""
         self.written: TopicPartition | None = None
         """The partition whose state the store changed."""
         self.state_before: PartitionState | None = None
-        """What that was; None: nothing."""
+        """The state before that change; None: none."""
         self.was_elected = False
-        """Whether it has a new leader epoch: a controller decided, not only about the ISR that a leader asked for."""
+        """Whether that state has a new leader epoch: the controller elected a leader, and did not only change the ISR.
+        """
         self.written_topic = ""
         """The topic whose assignment the store changed."""
         self.replicas_changed: dict[TopicPartition, tuple[int, ...]] = {}
-        """Partitions that have other replicas now -> the replicas before."""
+        """Partitions whose replicas changed -> the replicas before."""
         self.led: list[TopicPartition] = []
-        """Partitions whose leader came, went, stands still, or goes on."""
+        """Partitions whose leader was elected, stopped, paused or resumed."""
         self._paused: set[str] = set()
         self._spoke: dict[ActorName, None] = {}
-        """Members that ever said anything."""
-        self._gone: dict[ActorName, None] = {}
+        """Members that have reported anything."""
+        self._departed: dict[ActorName, None] = {}
         self._on = self._handlers()
 
     def _add_parts(self) -> None:
-        """Add the watchers that the panel shows its facts to."""
+        """Create the watchers that make up the panel."""
         self.former = FormerLives(self.states)
-        """Brokers that take part in a partition of a topic that is deleted."""
+        """Brokers that host a partition of a deleted topic."""
         self.coordinators = Coordinators(self.states)
-        """Who may speak for a group, and whom its members ask."""
+        """The coordinator of each group, and the coordinator that each member asks."""
         self.copies = Copies()
         """Each broker's copy of each partition."""
         self.logs = WatchedLogs(self.copies, self.former)
-        """What is in the logs, and what members read of it."""
+        """The records in the logs, and the records that members read."""
         self.commits = GroupCommits(self.logs, self.is_current, self.log_of)
-        """What groups have committed."""
+        """The committed offsets of groups."""
         self.ranges = WatchedRanges(self.logs, self.commits, self.is_current, self.log_of)
         """Both commit logs of groups in KIP-333's mode."""
         self.progress = WatchedProgress(self.logs, self.commits, self.ranges)
-        """How far groups are: done, skipped, committed."""
+        """The progress of groups: records processed, skipped and committed."""
         self.memberships = Memberships(self.is_current)
-        """Who is in a group by its coordinator."""
+        """The members of each group, as its coordinator knows them."""
         self.forgotten_rebalances = ForgottenRebalances(self.holdings)
-        """What generations withheld, and nobody gives out any more."""
-        self.unheard = UnheardIsrs(self.states)
-        """ISRs in the store of which the controller that wrote them does not know."""
+        """Withheld partitions that no rebalance will assign."""
+        self.unknown_isrs = UnknownIsrs(self.states)
+        """ISRs in the store that the controller wrote and does not know."""
         self.min_insync = MinInsync(lambda: self.assigned)
-        """How many replicas partitions ask for."""
+        """``min.insync.replicas`` of each partition."""
         self.disturbances = Disturbances()
-        """Which hosts and links faults hit."""
+        """Hosts and links that faults hit."""
         self.readable = ReadableEnds(self.logs)
-        """Up to where readers can be told that partitions go."""
+        """The end of each partition that its readers can learn."""
         self.applications = WatchedApplications(self.logs, self.readable)
         """Streams applications: instances, and copies of tasks."""
         self.interruptions = Interruptions(self)
-        """What partitions without service wait for."""
+        """The causes that partitions without service wait for."""
 
     def _handlers(self) -> dict[type, Callable[[Seen, Any], None]]:
         return {
@@ -262,8 +264,8 @@ class Panel:
             CoreHealed: self._core_healed,
             HostStarted: self._started,
             HostDown: self._down,
-            HostPaused: self._stands_still,
-            HostResumed: self._goes_on,
+            HostPaused: self._host_paused,
+            HostResumed: self._host_resumed,
             GroupBecame: self._became,
             JoinPhaseCompleted: self._completed,
             GroupLoaded: self._loaded,
@@ -282,16 +284,23 @@ class Panel:
         }
 
     def handlers_of(self, kind: type) -> tuple[Handler, ...]:
-        """What takes facts of a type (``facts.handlers_of``)."""
+        """The handlers of facts of a type (``facts.handlers_of``)."""
         handlers = tuple([part[kind] for part in self._parts() if kind in part])
         own = (*handlers, self._take) if kind in self._on else handlers
         after = self.interruptions.on.get(kind)
         return own if after is None else (*own, after)
 
     def _parts(self) -> tuple[dict[type, Callable[[Seen, Any], None]], ...]:
-        """What the parts take, in their order."""
+        """The handlers of the panel's parts, in their order."""
         of_groups = (self.coordinators, self.logs, self.ranges, self.commits, self.progress, self.forgotten_rebalances)
-        others = (self.unheard, self.min_insync, self.disturbances, self.readable, self.applications, self.memberships)
+        others = (
+            self.unknown_isrs,
+            self.min_insync,
+            self.disturbances,
+            self.readable,
+            self.applications,
+            self.memberships,
+        )
         return tuple(part.on for part in (self.former, self.copies, *of_groups, *others))
 
     def see(self, seen: Seen) -> None:
@@ -302,27 +311,27 @@ class Panel:
     def _take(self, seen: Seen, fact: Any) -> None:
         self.now = seen
         self.gained, self.given_up, self.ended, self.left = [], [], [], None
-        self.began, self.ceased, self.ran_already = [], [], False
+        self.served, self.ceased, self.was_running = [], [], False
         self.written, self.state_before, self.written_topic, self.replicas_changed = None, None, "", {}
         self.was_elected = False
         self.led = []
         self._on[type(fact)](seen, fact)
 
-    # --- what readers ask --------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------------
 
     def holding(self, seen: Seen) -> Holding:
-        """The life of the member whose fact this is; one that nothing was heard of owns nothing."""
+        """The life of the member that reported this fact; an empty holding for an unknown life."""
         holding = self.holdings.get(seen.actor)
         if holding is None or holding.life != seen.life:
             return Holding(seen.actor, seen.life, seen.fact.group)
         return holding
 
     def is_current(self, seen: Seen) -> bool:
-        """Whether a fact about a group comes from its coordinator.
+        """Whether a fact about a group comes from the group's coordinator.
 
-        A broker that stood still while its partition moved on may act on old mail before it learns so, one that hears
-        nothing of its successor works on. Such a zombie's facts are about a group that counts for nobody else; rules
-        on the group's truth do not apply to them.
+        A broker that was paused while its partition moved may process old mail before it learns of the move. A broker
+        that is isolated from its successor continues to work. The facts of such a zombie do not describe the group, so
+        rules about the group ignore them.
         """
         group = self.groups.get(seen.fact.group)
         if group is None or group.coordinator == seen.actor:
@@ -330,40 +339,42 @@ class Panel:
         return not group.coordinator and not self.coordinators.is_deposed(seen.actor, self.log_of(seen.fact.group))
 
     def asks_deposed(self, seen: Seen) -> bool:
-        """Whether the member whose fact this is asks a coordinator that has a successor already."""
+        """Whether the member of this fact asks a coordinator that has a successor already."""
         asked = self.coordinators.asked_by(seen.actor)
         return bool(asked) and self.coordinators.is_deposed(asked, self.log_of(seen.fact.group))
 
     def log_of(self, group: GroupId) -> TopicPartition | None:
-        """The partition that a group's log is in, where brokers replicate."""
+        """The partition with a group's log; None if brokers do not replicate."""
         count = sum(1 for topic, _ in self.assigned if topic == OFFSETS_TOPIC)
         return (OFFSETS_TOPIC, offsets_partition_of(group, count)) if count else None
 
     def runs(self, host: str) -> bool:
-        """Whether a host has been started and is not down; it may stand still."""
+        """Whether a host has been started and is not down. A paused host runs."""
         known = self.hosts.get(host)
         return known is not None and known.runs
 
     def is_down(self, host: str) -> bool:
-        """Whether a host that was started does not run any more."""
+        """Whether a host that was started is down now."""
         known = self.hosts.get(host)
         return known is not None and not known.runs
 
     def is_out(self, host: str) -> bool:
-        """Whether a host that was started is down, stands still, or stays away."""
+        """Whether a host that was started is down, paused, or away for good."""
         known = self.hosts.get(host)
         return known is not None and (known.paused or not known.runs or host in self.away)
 
     def is_paused(self, host: str) -> bool:
-        """Whether a host stands still."""
+        """Whether a host is paused."""
         return host in self._paused
 
     def running_members(self, group: GroupId) -> list[ActorName]:
-        """Members of a group that neither closed nor failed in this life, whose host runs and does not stay away."""
+        """Members of a group that neither closed nor failed in this life, on a host that runs and is not away for
+        good.
+        """
         known = self.groups.get(group)
         if known is None:
             return []
-        running = sorted(actor for actor in known.members if actor not in self._gone and self.runs(host_of(actor)))
+        running = sorted(actor for actor in known.members if actor not in self._departed and self.runs(host_of(actor)))
         return [actor for actor in running if host_of(actor) not in self.away] if self.away else running
 
     # --- hosts -------------------------------------------------------------------------------------------------
@@ -384,7 +395,7 @@ class Panel:
         self._deleted[fact.topic] = None
 
     def topics_there(self) -> list[str]:
-        """Topics that were not deleted."""
+        """Topics that are not deleted."""
         return [topic for topic in self.topics if topic not in self._deleted]
 
     def _core_healed(self, seen: Seen, fact: CoreHealed) -> None:
@@ -399,15 +410,15 @@ class Panel:
 
     def _started(self, seen: Seen, fact: HostStarted) -> None:
         host = self._host(fact.host)
-        self.ran_already = host.runs
+        self.was_running = host.runs
         host.life, host.runs, host.paused = fact.life, True, False
         self._paused.discard(fact.host)
-        self._forget(fact.host)
+        self._end_lives(fact.host)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         host = self._host(fact.host)
         host.runs = host.paused = False
-        self._forget(fact.host)
+        self._end_lives(fact.host)
         self._paused.discard(fact.host)
         for group in self.groups.values():
             if group.coordinator and host_of(group.coordinator) == fact.host:
@@ -418,14 +429,14 @@ class Panel:
         for at in self.led:
             del self.leaders[at]
 
-    def _forget(self, host: str) -> None:
-        """Whoever lived on it lives no more."""
+    def _end_lives(self, host: str) -> None:
+        """End the lives of the members on this host."""
         for actor in [actor for actor in self.holdings if host_of(actor) == host]:
             self._end(actor)
-        for actor in [actor for actor in self._gone if host_of(actor) == host]:
-            del self._gone[actor]
+        for actor in [actor for actor in self._departed if host_of(actor) == host]:
+            del self._departed[actor]
 
-    def _stands_still(self, seen: Seen, fact: HostPaused) -> None:
+    def _host_paused(self, seen: Seen, fact: HostPaused) -> None:
         self._host(fact.host).paused = True
         self._paused.add(fact.host)
         for holding in self._on_host(fact.host):
@@ -434,7 +445,7 @@ class Panel:
                 holding.paused = True
         self.led = self._led_by(fact.host)
 
-    def _goes_on(self, seen: Seen, fact: HostResumed) -> None:
+    def _host_resumed(self, seen: Seen, fact: HostResumed) -> None:
         self._host(fact.host).paused = False
         self._paused.discard(fact.host)
         for holding in self._on_host(fact.host):
@@ -456,15 +467,15 @@ class Panel:
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         group = self._group(fact.group)
-        # one that only lets go of it may be the last to hear that another has it
+        # A broker that only unloads the group may be the last to learn of its successor.
         if fact.new != "Dead" and not self.coordinators.is_deposed(seen.actor, self.log_of(fact.group)):
             fresh = fact.old == "Empty" and (group.state == "Dead" or not group.proven)
             if not group.coordinator or fresh:
                 group.coordinator = seen.actor
         if group.coordinator == seen.actor:
             group.state, group.loaded = fact.new, True
-            anew = fact.old == "Empty" and not fact.generation  # whatever was in a log is not there any more
-            group.proven = fact.new != "Dead" and ((group.proven and not anew) or fact.new == "Stable")
+            is_new_group = fact.old == "Empty" and not fact.generation  # the records of the former group are gone
+            group.proven = fact.new != "Dead" and ((group.proven and not is_new_group) or fact.new == "Stable")
             log = self.log_of(fact.group) if fact.new == "Stable" else None
             if log is not None:
                 group.remember(fact.generation, group.begun_at, self.logs.of(log).records.end)
@@ -482,7 +493,7 @@ class Panel:
         group.coordinator, group.state, group.loaded, group.proven = seen.actor, fact.state, True, True
         log = self.log_of(fact.group)
         if log is not None and fact.generation and all(fact.generation != each[0] for each in group.remembered):
-            # it was written for a coordinator that never learned of that, and it may be lost again
+            # The record was written for a coordinator that never learned of it, and may be lost again.
             group.remember(fact.generation, 0, self.logs.of(log).records.end)
 
     def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
@@ -497,15 +508,15 @@ class Panel:
             self._spoke[seen.actor] = None
             host, members = host_of(seen.actor), self._group(fact.group).members
             if host != seen.actor and host not in self._spoke:
-                members.pop(host, None)  # it stood for those who live there
+                members.pop(host, None)  # The host stood for the members that live on it.
             members[seen.actor] = None
         if fact.new in ("CLOSED", "FAILED"):
             self._leave(seen)
 
     def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
-        """A new one of the same name has nothing yet."""
+        """A new thread of the same name owns nothing yet."""
         actor = part_on(fact.instance, fact.thread)
-        self._gone.pop(actor, None)
+        self._departed.pop(actor, None)
         if actor in self.holdings:
             self._end(actor)
 
@@ -513,15 +524,15 @@ class Panel:
         self._leave(seen)
 
     def _leave(self, seen: Seen) -> None:
-        self._gone[seen.actor] = None
+        self._departed[seen.actor] = None
         holding = self.holdings.get(seen.actor)
-        if holding is not None and not holding.gone and holding.life == seen.life:
+        if holding is not None and not holding.has_left and holding.life == seen.life:
             self._cease(holding, holding.owned)
-            holding.gone = True
+            holding.has_left = True
             self.left = holding
 
     def _alive(self, seen: Seen) -> Holding:
-        """The life of the member whose callback this is; a new one begins with nothing."""
+        """The life of the member whose callback this is; a new life owns nothing."""
         holding = self.holdings.get(seen.actor)
         if holding is None or holding.life != seen.life:
             if holding is not None:
@@ -536,11 +547,11 @@ class Panel:
         self.ended.append(holding)
 
     def _begin(self, holding: Holding, partitions: Iterable[TopicPartition]) -> None:
-        if not (holding.paused or holding.gone):
-            self.began += [(holding.group, partition) for partition in partitions]
+        if not (holding.paused or holding.has_left):
+            self.served += [(holding.group, partition) for partition in partitions]
 
     def _cease(self, holding: Holding, partitions: Iterable[TopicPartition]) -> None:
-        if not (holding.paused or holding.gone):
+        if not (holding.paused or holding.has_left):
             self.ceased += [(holding.group, partition) for partition in partitions]
 
     def _received(self, seen: Seen, fact: AssignmentReceived) -> None:
@@ -610,8 +621,10 @@ class Panel:
             self.led = [at]
 
     def _replicas_written(self, topic: str, assignments: dict[int, ReplicaAssignment]) -> None:
-        """The node has all partitions of the topic. A controller may write it without those that it has not read yet
-        (``KafkaController.updateReplicaAssignmentForPartition`` 3.4): the topic does not have these then.
+        """Take the replicas of all partitions of a topic.
+
+        A controller may write the node without partitions that it has not read yet
+        (``KafkaController.updateReplicaAssignmentForPartition`` 3.4). The topic then loses these partitions.
         """
         for at in [at for at in self.assigned if at[0] == topic and at[1] not in assignments]:
             del self.assigned[at]
@@ -633,22 +646,22 @@ class Panel:
             self._depose(at)
             for first, last, _ in self.logs.lost:
                 self._forget_generations(at, first, last)
-            if self.logs.cut is not None:
+            if self.logs.truncated_at is not None:
                 self._forget_generations(at, self.logs.of(at).records.end, sys.maxsize)
         state = self.states.get(at)
-        # A broker that learns late of an office it has lost leads nobody.
+        # A broker that learns of its election after a later election leads no partition.
         if state is not None and broker_host(state.leader) == seen.actor and fact.leader_epoch <= state.leader_epoch:
             self.leaders[at] = seen.actor
             self.led = [at]
 
     def _depose(self, log: TopicPartition) -> None:
-        """Whoever coordinated groups of this log and was not told so yet does it no more."""
+        """Remove the coordinators of this log's groups that have a successor and do not know it yet."""
         for name, group in self.groups.items():
             if group.coordinator and self.coordinators.is_deposed(group.coordinator, log) and self.log_of(name) == log:
                 group.coordinator, group.loaded = "", False
 
     def _forget_generations(self, log: TopicPartition, first: int, end: int) -> None:
-        """The groups' log has not, or may not have, what it told of generations there."""
+        """Forget generations whose record the groups' log has lost, or may have lost, between these offsets."""
         for name, group in self.groups.items():
             if self.log_of(name) == log:
                 group.forget(first, end)
@@ -656,14 +669,14 @@ class Panel:
     def _follows(self, seen: Seen, fact: BecameFollower) -> None:
         at = (fact.topic, fact.partition)
         self.roles[seen.actor, at] = (fact.leader_epoch, False)
-        self._leads_no_more(seen, at)
+        self._stop_leading(seen, at)
 
     def _stopped(self, seen: Seen, fact: ReplicaStopped) -> None:
         at = (fact.topic, fact.partition)
         self.roles.pop((seen.actor, at), None)
-        self._leads_no_more(seen, at)
+        self._stop_leading(seen, at)
 
-    def _leads_no_more(self, seen: Seen, at: TopicPartition) -> None:
+    def _stop_leading(self, seen: Seen, at: TopicPartition) -> None:
         if self.leaders.get(at) == seen.actor:
             del self.leaders[at]
             self.led = [at]

@@ -1,16 +1,19 @@
-"""How far each group is on each partition: the one account of done, skipped and committed records (part of the panel).
+"""The progress of each group on each partition: records processed, skipped and committed (part of the panel).
 
-A record is known by its offset and its term, so a record that replaces a lost one at its offset is another record.
+A record is identified by its offset and its term. A record that replaces a lost record at the same offset is a
+different record.
 
-*Done*: the application finished it. *Skipped*: a position or an operator's commit left it out, and the watcher itself
-finds that right: an application may seek, an operator may commit any offset, and a reset is right if no offset was
-committed, or if the log does not have the position that the member held. *Unprocessed*: the log has it below the
-committed offset, had it when that was committed, and it is neither done nor skipped.
+- Processed (``done``): the application finished the record.
+- Skipped: a position or an operator's commit left the record out, and no rule forbids that. An application may seek; an
+  operator may commit any offset. A reset is right if no offset was committed, or if the log lost the member's position.
+- Unprocessed: the record is in the log below the committed offset, was there at the time of the commit, and is neither
+  processed nor skipped.
 
-A member is told that its log lost records only if the next leader's log ends before the member's position in the
-leader epoch that the member read (KIP-320). A record of the same or an earlier epoch than the one that the group passed
-at that offset is *read past*: an expected loss. So is any record below a committed offset without a leader epoch, such
-as Streams commits up to 3.9 (``StreamTask.committableOffsetsAndMetadata``), where a member goes on.
+A member learns that its log lost records only if the next leader's log ends, in the leader epoch that the member read,
+before the member's position (KIP-320). A record is *read past* if its epoch is not later than the epoch of the lost
+record that the group processed at that offset. So is a record below an offset committed without a leader epoch, as
+Streams commits up to 3.9 (``StreamTask.committableOffsetsAndMetadata``). Such records are expected losses.
+
 Source: Kafka 3.4 ``LeaderEpochFileCache.endOffsetFor``, ``SubscriptionState.maybeCompleteValidation``.
 """
 
@@ -43,16 +46,16 @@ from kemu.protocol.notes.ranges import RangeProcessed, RangeTrimmed
 from kemu.protocol.notes.replication import BecameLeader
 
 ANY = NO_TERM
-"""The term of records whose term nobody tells: they count as of every term."""
+"""The term of records whose term is unknown. Such records match every term."""
 
 NEVER_US = -2
 SOUGHT, RESET, OPERATOR = "seek", "reset policy", "offsets set by an operator"
 BEGAN, TRIMMED, RECREATED = "began there", "deleted records", "topic created again"
-"""Why records were skipped."""
+"""The reasons for skipped records."""
 
 
 class Records:
-    """Records by term."""
+    """A set of records, by term."""
 
     __slots__ = ("by_term",)
 
@@ -60,18 +63,18 @@ class Records:
         self.by_term: dict[Term, Ranges] = {}
 
     def add(self, first: int, last: int, term: Term) -> int:
-        """Put these in; returns how many of them were in already."""
+        """Add records ``first .. last - 1``; return how many of them were in the set already."""
         ranges = self.by_term.get(term)
         if ranges is None:
             ranges = self.by_term[term] = Ranges()
         return ranges.add(first, last)
 
     def of(self, term: Term) -> Iterator[tuple[int, int]]:
-        """What is in of a term."""
+        """The ranges of the set with this term."""
         return (piece for writer, ranges in self.by_term.items() if writer in (term, ANY) for piece in ranges)
 
     def lacking(self, pieces: list[Run]) -> list[Run]:
-        """What of these is not in."""
+        """The parts of these runs that are not in the set."""
         for term, ranges in self.by_term.items():
             if pieces:
                 pieces = [
@@ -83,19 +86,19 @@ class Records:
 
     @property
     def end(self) -> int:
-        """Behind the last of them."""
+        """The offset after the last record."""
         return max([last for ranges in self.by_term.values() for _, last in list(ranges)[-1:]], default=0)
 
     def end_in(self, log: EpochLog) -> int:
-        """Behind the last of them that a log has."""
+        """The offset after the last record that a log contains."""
         end = 0
         for term, ranges in self.by_term.items():
-            first, behind = (0, log.end) if term == ANY else log.span_of(term)
-            end = max([end, *[min(last, behind) for begin, last in ranges if begin < behind and last > first]])
+            first, end_offset = (0, log.end) if term == ANY else log.span_of(term)
+            end = max([end, *[min(last, end_offset) for begin, last in ranges if begin < end_offset and last > first]])
         return end
 
     def lost(self, log: EpochLog, since: int) -> Iterator[Run]:
-        """What is in and not in a log, from an offset on."""
+        """The records from an offset on that a log does not contain."""
         for term, ranges in self.by_term.items():
             if term != ANY:
                 start, end = log.span_of(term)
@@ -113,58 +116,71 @@ class HeldPosition:
     def __init__(self, life: int, offset: int, at_us: int) -> None:
         self.life = life
         self.offset = offset
-        """NOTHING: it owns the partition newly and has no position yet."""
+        """``NOTHING``: the member has just come to own the partition and has no position yet."""
         self.term: Term | None = None
-        """Who wrote the record before it; None: the member has read none since the position was set."""
+        """The term of the record before the position; None: no record read since the position was set."""
         self.since_us = self.before_us = at_us
-        """When it came to this position, and to the one before."""
+        """Times of this position and of the one before, in us."""
         self.readable = 0
-        """Where the log ended at least for its readers when the member came to own the partition; 0 if several brokers
-        led it, because one of them may not know that it is deposed."""
+        """The end of the log for readers when the member came to own the partition. 0 if several brokers led it: a
+        deposed leader may answer with less."""
 
 
 class GroupProgress:
-    """One group on one partition."""
+    """The progress of one group on one partition."""
 
     __slots__ = (
-        *("_committed", "began", "cut", "done", "held", "highest", "last_commit", "skipped", "start", "untold"),
-        "was_cut",
+        *(
+            "_committed",
+            "began",
+            "truncated_at",
+            "done",
+            "held",
+            "highest",
+            "last_commit",
+            "skipped",
+            "start",
+            "undetected",
+        ),
+        "was_truncated",
     )
 
     def __init__(self, committed: Callable[[], int | None]) -> None:
         self._committed = committed
         self.done = Records()
         self.skipped: dict[str, Records] = {}
-        """By reason."""
-        self.untold = Records()
-        """Of what was done: what the log had lost already as a member went on behind it at an offset that was committed
-        without a leader epoch. No leader can tell that member (KIP-320)."""
-        self.cut: int | None = None
-        """Where the log ended if it was shorter than the last commit says, then or since; None: it never was."""
-        self.was_cut = False
-        """The log lost records at some time since the group began."""
+        """Skipped records, by reason."""
+        self.undetected = Records()
+        """Processed records that the log had lost when a member continued after them from an offset committed without
+        a leader epoch. No leader can report that loss to the member (KIP-320)."""
+        self.truncated_at: int | None = None
+        """The lowest end of the log that was below the last committed offset; None: the log always contained it."""
+        self.was_truncated = False
+        """Whether the log has lost records since the group began."""
         self.start: int | None = None
         """The group's first position in this run."""
         self.began = False
         self.highest: int | None = None
-        """The highest offset that was ever committed in this run."""
+        """The highest offset committed in this run."""
         self.last_commit: Seen | None = None
         self.held: dict[ActorName, HeldPosition] = {}
-        """Where each member that ever read it would go on."""
+        """The position of each member that ever read the partition."""
 
     @property
     def committed(self) -> int | None:
-        """What the coordinator has; of a group with two commit logs (KIP-333) what ``committed()`` makes of them."""
+        """The coordinator's committed offset; for a group with two commit logs (KIP-333) the answer of
+        ``committed()``.
+        """
         return self._committed()
 
     @property
-    def rests_on(self) -> int:
-        """Up to where the last commit is about records that are there: a reset skips from here on."""
+    def committed_in_log(self) -> int:
+        """The end of the committed records that are in the log. A reset skips records from here on."""
         committed = self.committed or 0
-        return committed if self.cut is None else min(committed, self.cut)
+        return committed if self.truncated_at is None else min(committed, self.truncated_at)
 
     def skip(self, first: int, last: int, why: str, log: EpochLog) -> None:
-        """Leave records out; what the log has deleted, or does not have yet, is left out whoever wrote or writes it."""
+        """Mark records as skipped. Deleted and future records are skipped in every term."""
         if first >= last:
             return
         records = self.skipped.setdefault(why, Records())
@@ -175,34 +191,37 @@ class GroupProgress:
         records.add(max(first, log.end), last, ANY)
 
     def left(self, pieces: list[Run]) -> list[Run]:
-        """What of these is neither done nor skipped."""
+        """The parts of these runs that are neither processed nor skipped."""
         left = self.done.lacking(pieces)
         for records in self.skipped.values():
             left = records.lacking(left)
         return left
 
     def read_past(self, piece: Run, log: EpochLog) -> list[tuple[int, int]]:
-        """Which of these nobody told the group of: it had passed others there, and the log has lost those since."""
+        """The ranges of this run that no leader reported as lost: the group processed other records at these offsets,
+        and the log lost those afterwards.
+        """
         found = Ranges()
         latest: list[tuple[int, int, int]] = []
-        """Stretches of lost records that the group passed in one go, each with its last leader epoch."""
+        """Ranges of lost records that the group processed without a gap, each with its last leader epoch."""
         for first, last, term in sorted(self.done.lost(log, piece[0]), key=_first):
             epoch = term[0]
             if latest and first <= latest[-1][1]:
-                start, behind, known = latest[-1]
-                latest[-1] = (start, max(behind, last), max(known, epoch))
+                start, end_offset, known = latest[-1]
+                latest[-1] = (start, max(end_offset, last), max(known, epoch))
             else:
                 latest.append((first, last, epoch))
         for first, last, epoch in latest:
             if epoch >= piece[2][0]:
                 found.add(first, last)
-        for records in (self.untold, *self.skipped.values()):  # a position that was chosen or reset has no leader epoch
+        # A position from a seek or a reset has no leader epoch.
+        for records in (self.undetected, *self.skipped.values()):
             for first, last, _ in records.lost(log, piece[0]):
                 found.add(first, last)
         return found.within(*piece[:2])
 
     def skipped_of(self, log: EpochLog) -> int:
-        """How many records that the log has or has deleted were skipped, and done by nobody."""
+        """Number of records, in the log or deleted from it, that were skipped and not processed."""
         pieces = self.done.lacking(pieces_of(log, 0, log.end))
         left = pieces
         for records in self.skipped.values():
@@ -218,12 +237,12 @@ class GroupProgress:
         return count(pieces) - count(left) + count(gaps)
 
     def done_behind(self, offset: int) -> int:
-        """How many records from this offset on were done."""
+        """Number of processed records from this offset on."""
         return sum(max(0, last - max(first, offset)) for each in self.done.by_term.values() for first, last in each)
 
 
 def pieces_of(log: EpochLog, first: int, last: int) -> list[Run]:
-    """What a log has of ``first .. last - 1``."""
+    """The records ``first .. last - 1`` of a log, by term."""
     return [(begin, min(end, last), term) for begin, end, term in log.runs_from(first) if begin < last]
 
 
@@ -232,49 +251,48 @@ def _first(piece: Run) -> int:
 
 
 def count(pieces: Iterable[Run]) -> int:
-    """How many records these are."""
+    """Number of records in these runs."""
     return sum(last - first for first, last, _ in pieces)
 
 
 class WatchedProgress:
-    """See the module. Its handlers run after those of the logs and the commits."""
+    """The progress of all groups. Its handlers run after those of the logs and the commits."""
 
     def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}
-        self.again = 0
-        """How many records of the last ``Processed`` or ``RangeProcessed`` had been done before, and ..."""
-        self.there: list[tuple[int, int]] = []
-        """... which of its records the log has."""
+        self.reprocessed = 0
+        """Number of records in the last ``Processed`` or ``RangeProcessed`` that were processed before."""
+        self.in_log: list[tuple[int, int]] = []
+        """The ranges of that fact that are in the log."""
         self.kept_in_log = ""
-        """Why the member whose ``PositionSet`` was the last fact had no reason to leave its position; "": it had one,
-        or asked for none."""
+        """Why the member of the last ``PositionSet`` had no reason to leave its position; "": it had a reason."""
         self.not_the_end = ""
-        """Why that position is not the end of the log; "": it may be."""
+        """Why that position cannot be the end of the log; "": it can."""
         self._logs = logs
         self._commits = commits
         self._ranges = ranges
         self._acknowledged: dict[TopicPartition, Records] = {}
         self._led_by: dict[TopicPartition, tuple[ActorName, int]] = {}
-        """The only broker that ever led, and what could be read when it began; "": there were several."""
+        """The only broker that ever led, and the end of the log for readers when it began; "": several brokers led."""
         self._epochs: dict[tuple[ActorName, TopicPartition], int] = {}
-        """The leader epoch that came with a member's committed offset; -1: none did."""
-        self._cut_us: dict[TopicPartition, int] = {}
-        """When the log lost its end, for the last time."""
+        """The leader epoch that came with a member's committed offset; -1: none."""
+        self._truncated_us: dict[TopicPartition, int] = {}
+        """Time at which the log last lost records, in us."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             Processed: self._processed,
             RangeProcessed: self._processed,
             RangeTrimmed: self._trimmed,
-            received(OffsetFetchReply): self._told_committed,
+            received(OffsetFetchReply): self._committed_answered,
             PositionSet: self._positioned,
             PartitionsAssigned: self._owns,
             OffsetCommitted: self._commits_offset,
             RecordsAcknowledged: self._acknowledges,
-            PartitionHosted: self._another_log,
-            BecameLeader: self._another_log,
+            PartitionHosted: self._leader_changed,
+            BecameLeader: self._leader_changed,
         }
 
     def of(self, group: GroupId, at: TopicPartition) -> GroupProgress:
-        """How far a group is on a partition."""
+        """The progress of a group on a partition."""
         groups = self.all.setdefault(at, {})
         progress = groups.get(group)
         if progress is None:
@@ -282,15 +300,15 @@ class WatchedProgress:
         return progress
 
     def __iter__(self) -> Iterator[tuple[GroupId, TopicPartition, GroupProgress]]:
-        """All of them, in the order in which they began."""
+        """All entries, in the order in which they began."""
         return ((group, at, progress) for at, groups in self.all.items() for group, progress in groups.items())
 
     def unprocessed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
-        """Records that the last commit is about and that are neither done nor skipped."""
-        return self._left_below(progress.rests_on, progress, at)
+        """Records below the last commit that are neither processed nor skipped."""
+        return self._left_below(progress.committed_in_log, progress, at)
 
     def to_be_passed(self, progress: GroupProgress, at: TopicPartition) -> list[Run]:
-        """Those, and records that came into the log below the committed offset since that was committed."""
+        """The unprocessed records, and records that entered the log below the committed offset after the commit."""
         return self._left_below(progress.committed or 0, progress, at)
 
     def _left_below(self, offset: int, progress: GroupProgress, at: TopicPartition) -> list[Run]:
@@ -298,16 +316,16 @@ class WatchedProgress:
         if not end:
             return []
         pieces = pieces_of(log.records, 0, offset)
-        if not log.leader and not progress.was_cut and log.records.end < end:
+        if not log.leader and not progress.was_truncated and log.records.end < end:
             pieces.append((log.records.end, end, ANY))
         return progress.left(pieces)
 
     def read_past(self, progress: GroupProgress, at: TopicPartition, piece: Run) -> list[tuple[int, int]]:
-        """Which of these nobody told the group of: it had passed others there, and the log has lost those since."""
+        """The ranges of this run that no leader reported as lost; see ``GroupProgress.read_past``."""
         return progress.read_past(piece, self._logs.of(at).records)
 
     def acknowledged_lost(self) -> int:
-        """How many records producers have an acknowledgement of, and no log has."""
+        """Number of records that were acknowledged to producers and are in no log."""
         lost = 0
         for at, records in self._acknowledged.items():
             log = self._logs.of(at).records
@@ -319,13 +337,13 @@ class WatchedProgress:
         return lost
 
     def deleted(self, at: TopicPartition) -> None:
-        """The partition is deleted; if its topic is created again, its log begins anew.
+        """The partition is deleted. If its topic is created again, its log begins anew.
 
-        Whoever had a position there may go on with it, as Kafka's clients do that know no topic ids (KIP-516).
+        A member with a position there may continue from it: Kafka's consumers do not compare topic ids (KIP-516).
         """
         self._acknowledged.pop(at, None)
         for progress in self.all.get(at, {}).values():
-            progress.done, progress.skipped, progress.untold, progress.cut = Records(), {}, Records(), None
+            progress.done, progress.skipped, progress.undetected, progress.truncated_at = Records(), {}, Records(), None
             progress.skip(0, max([held.offset for held in progress.held.values()], default=0), RECREATED, EpochLog())
 
     def _committed(self, group: GroupId, at: TopicPartition) -> int | None:
@@ -341,19 +359,19 @@ class WatchedProgress:
         log = self._logs.of(at).records
         pieces = self._identified(seen, fact, at, log)
         progress = self.of(fact.group, at)
-        self.again, self.there = 0, []
+        self.reprocessed, self.in_log = 0, []
         for first, last, term in pieces:
-            self.again += progress.done.add(first, last, term)
+            self.reprocessed += progress.done.add(first, last, term)
             start, end = (first, last) if term == ANY else log.span_of(term)
             if last <= log.start:
-                start, end = first, last  # what is deleted was there
+                start, end = first, last  # deleted records were in the log
             if max(first, start) < min(last, end):
-                self.there.append((max(first, start), min(last, end)))
+                self.in_log.append((max(first, start), min(last, end)))
         if type(fact) is Processed:
             self._holds(progress, seen, fact.last, pieces[-1][2] if pieces else None)
 
     def _identified(self, seen: Seen, fact: Processed | RangeProcessed, at: TopicPartition, log: EpochLog) -> list[Run]:
-        """What was processed, by term; what the reader does not tell is what the log has there now."""
+        """The processed records by term. Where the reader's term is unknown, use the term of the log."""
         pieces: list[Run] = self._logs.reads.pieces(reader_of(seen), at, fact.first, fact.last)
         if len(pieces) == 1 and pieces[0][:2] == (fact.first, fact.last):
             return pieces
@@ -375,7 +393,7 @@ class WatchedProgress:
         held.before_us, held.since_us = held.since_us, seen.at_us
 
     def _trimmed(self, seen: Seen, fact: RangeTrimmed) -> None:
-        """Retention took records of a range before the second consumer read them."""
+        """Retention deleted records of a range before the second consumer read them."""
         at = (fact.topic, fact.partition)
         self.of(fact.group, at).skipped.setdefault(TRIMMED, Records()).add(fact.first, fact.last, ANY)
 
@@ -392,7 +410,7 @@ class WatchedProgress:
                 held.readable = max([offset, *[each.end_in(self._logs.of(at).records) for each in records]])
             self.of(fact.group, at).held[seen.actor] = held
 
-    def _told_committed(self, seen: Seen, fact: Received) -> None:
+    def _committed_answered(self, seen: Seen, fact: Received) -> None:
         for row in fact.message.offsets:
             self._epochs[seen.actor, (row.topic, row.partition)] = row.leader_epoch
 
@@ -402,18 +420,18 @@ class WatchedProgress:
         self.kept_in_log, self.not_the_end = "", ""
         if fact.why == COMMITTED and self._epochs.get((seen.actor, at), 0) < 0:
             for first, last, term in progress.done.lost(log, 0):
-                progress.untold.add(first, min(last, fact.offset), term)
+                progress.undetected.add(first, min(last, fact.offset), term)
         if fact.why in (COMMITTED, JUMPED):
             tokens = self._ranges.of(fact.group, at).tokens if fact.why == JUMPED else ()
             if not progress.began and (tokens or progress.highest is None):  # committed before this run began
                 progress.skip(0, tokens[-1].start if tokens else fact.offset, BEGAN, log)
         elif fact.why == SEEK:
-            progress.skip(progress.rests_on, fact.offset, SOUGHT, log)
+            progress.skip(progress.committed_in_log, fact.offset, SOUGHT, log)
         else:
             self.kept_in_log = self._kept_in_log(progress, seen, at)
             self.not_the_end = self._not_the_end(progress, seen, at, fact.offset)
             if fact.why != TRUNCATED and not self.kept_in_log:
-                progress.skip(progress.rests_on, fact.offset, RESET, log)
+                progress.skip(progress.committed_in_log, fact.offset, RESET, log)
         progress.began = progress.began or fact.why != TRUNCATED  # then a jump may follow (KIP-333)
         if progress.start is None:
             progress.start = fact.offset
@@ -424,11 +442,11 @@ class WatchedProgress:
             held.before_us = NEVER_US + 1
 
     def _not_the_end(self, progress: GroupProgress, seen: Seen, at: TopicPartition, offset: int) -> str:
-        """Why a member that had no position cannot have been told this offset as the end of the log; "": it can."""
+        """Why a member that had no position cannot have got this offset as the end of the log; "": it can."""
         held, log = progress.held.get(seen.actor), self._logs.of(at).records
         if held is None or held.life != seen.life or held.offset != NOTHING:
             return ""
-        if self._cut_us.get(at, NEVER_US) >= held.since_us:
+        if self._truncated_us.get(at, NEVER_US) >= held.since_us:
             return ""
         if offset > log.end:
             return f"the log ends at {log.end}"
@@ -442,7 +460,7 @@ class WatchedProgress:
         if held is None or held.life != seen.life or held.offset == NOTHING:
             return ""
         log = self._logs.of(at).records
-        if not log.start <= held.offset <= log.end or self._cut_us.get(at, NEVER_US) >= held.before_us:
+        if not log.start <= held.offset <= log.end or self._truncated_us.get(at, NEVER_US) >= held.before_us:
             return ""
         if held.term not in (None, ANY) and log.start < held.offset and log.term_at(held.offset - 1) != held.term:
             return ""
@@ -455,13 +473,13 @@ class WatchedProgress:
         progress, log = self.of(fact.group, at), self._logs.of(at).records
         if fact.generation == NO_GENERATION:
             before = max(self._commits.before, 0)
-            first = before if progress.cut is None else min(before, progress.cut)
+            first = before if progress.truncated_at is None else min(before, progress.truncated_at)
             if self._ranges.uses(fact.group):  # what was left of ranges ends with it
                 first = min(first, self._ranges.before_commit(fact.group, at))
             progress.skip(first, fact.offset, OPERATOR, log)
         progress.last_commit = seen
         progress.highest = max(progress.highest or 0, fact.offset)
-        progress.cut = log.end if fact.offset > log.end else None
+        progress.truncated_at = log.end if fact.offset > log.end else None
 
     def _acknowledges(self, seen: Seen, fact: RecordsAcknowledged) -> None:
         at, last = (fact.topic, fact.partition), fact.base_offset + fact.count
@@ -470,14 +488,14 @@ class WatchedProgress:
             records.add(*piece)
         records.add(max(fact.base_offset, log.end), last, ANY)
 
-    def _another_log(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
-        end, at = self._logs.cut, (fact.topic, fact.partition)
+    def _leader_changed(self, seen: Seen, fact: BecameLeader | PartitionHosted) -> None:
+        end, at = self._logs.truncated_at, (fact.topic, fact.partition)
         readable = fact.high_watermark if isinstance(fact, BecameLeader) else fact.end_offset
         before = self._led_by.get(at, (seen.actor, 0))[0]
         self._led_by[at] = (seen.actor if before == seen.actor else "", readable)
         if end is None:
             return
-        self._cut_us[at] = seen.at_us
+        self._truncated_us[at] = seen.at_us
         for progress in self.all.get(at, {}).values():
-            progress.was_cut = True
-            progress.cut = end if progress.cut is None else min(progress.cut, end)
+            progress.was_truncated = True
+            progress.truncated_at = end if progress.truncated_at is None else min(progress.truncated_at, end)

@@ -1,4 +1,4 @@
-"""Sets of offsets as ranges: small while work goes forward, whatever the number of records."""
+"""Sets of offsets as ranges: small while work moves forward, whatever the number of records."""
 
 from bisect import bisect_left, bisect_right
 
@@ -25,7 +25,7 @@ class Ranges:
         return sum(self._lasts) - sum(self._firsts)
 
     def add(self, first: int, last: int) -> int:
-        """Put ``first .. last - 1`` in; returns how many of them were in already."""
+        """Add ``first .. last - 1``; return how many of these numbers were in the set already."""
         if first >= last:
             return 0
         firsts, lasts = self._firsts, self._lasts
@@ -33,7 +33,7 @@ class Ranges:
             firsts.append(first)
             lasts.append(last)
             return 0
-        if first == lasts[-1]:  # the common case: work goes on where it stopped
+        if first == lasts[-1]:  # the common case: work continues at the last end
             lasts[-1] = last
             return 0
         low = bisect_left(lasts, first)
@@ -46,8 +46,8 @@ class Ranges:
         lasts[low:high] = [last]
         return known
 
-    def cut(self, end: int) -> int:
-        """Take out everything from ``end`` on; returns how many numbers that were."""
+    def truncate(self, end: int) -> int:
+        """Remove all numbers from ``end`` on; return how many were removed."""
         keep = bisect_left(self._firsts, end)
         taken = sum(self._lasts[keep:]) - sum(self._firsts[keep:])
         del self._firsts[keep:], self._lasts[keep:]
@@ -56,8 +56,8 @@ class Ranges:
             self._lasts[-1] = end
         return taken
 
-    def take(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Take ``first .. last - 1`` out; the parts that were in."""
+    def remove(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Remove ``first .. last - 1``; return the ranges that were in the set."""
         taken, kept = [], []
         for start, end in self:
             low, high = max(start, first), min(end, last)

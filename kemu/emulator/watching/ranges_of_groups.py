@@ -1,7 +1,7 @@
-"""The second commit log of groups in KIP-333's mode, as coordinators tell, beside the first (a part of the panel).
+"""The second commit log of groups in KIP-333's mode, as coordinators report it (part of the panel).
 
-What is told is taken as it is, also what breaks a rule: who judges compares what was before with what is now. Groups
-of which no member ever ran in the mode have one commit log, and are not kept here.
+Reports are taken as they are, even if they break a rule: checkers compare the values before and after. Groups without
+a member in that mode have one commit log and are not kept here.
 """
 
 from collections.abc import Callable
@@ -22,22 +22,22 @@ _NOTHING = CommitLogs()
 
 
 class KeptRanges:
-    """One partition of a group: what its second log says, and said after each record of the group's log."""
+    """The second log of one partition of a group, and its content after each record of the group's log."""
 
     def __init__(self) -> None:
         self.logs = _NOTHING
         self.before = _NOTHING
-        """What it said before the last fact about it."""
+        """The content before the last fact about it."""
         self.records: GroupRecords[CommitLogs] = GroupRecords()
-        """What it says since each of them."""
+        """The content after each record."""
         self.opened: dict[OffsetRange, None] = {}
-        """Every range that a coordinator told of: a second consumer works on it, whatever the groups' log loses."""
+        """Every range that a coordinator reported. A second consumer works on it even if the groups' log loses it."""
         self.changed_us = 0
-        """When a range was opened, or worked off further."""
+        """Time at which a range was last opened or advanced, in us."""
 
 
 class WatchedRanges:
-    """See the module."""
+    """All second commit logs."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class WatchedRanges:
         log_of: Callable[[GroupId], TopicPartition | None],
     ) -> None:
         self.members: dict[ActorName, GroupId] = {}
-        """Who ever ran in the mode, and for which group."""
+        """Members that ever ran in the mode -> their group."""
         self.groups: dict[GroupId, dict[TopicPartition, KeptRanges]] = {}
         self._logs = logs
         self._commits = commits
@@ -68,7 +68,7 @@ class WatchedRanges:
         return group in self.groups
 
     def of(self, group: GroupId, at: TopicPartition) -> CommitLogs:
-        """What both logs say of a partition."""
+        """The content of both logs for a partition."""
         partitions = self.groups.get(group)
         if partitions is None:
             return _NOTHING
@@ -76,13 +76,13 @@ class WatchedRanges:
         return evolve(_NOTHING if kept is None else kept.logs, primary=None if first == NOTHING else first)
 
     def before_commit(self, group: GroupId, at: TopicPartition) -> int:
-        """What ``committed()`` answered before the last commit to the first log, which is of this partition."""
+        """The answer of ``committed()`` before the last commit to the first log, for this partition."""
         first = self._commits.before
         logs = evolve(self.kept(group, at).logs, primary=None if first == NOTHING else first)
         return logs.committed or 0
 
     def kept(self, group: GroupId, at: TopicPartition) -> KeptRanges:
-        """What is known of the second log."""
+        """The second log of a partition."""
         return self.groups.setdefault(group, {}).setdefault(at, KeptRanges())
 
     def _runs(self, seen: Seen, fact: ParallelRebalance) -> None:
@@ -105,7 +105,9 @@ class WatchedRanges:
         self._write(seen, fact, secondary=fact.offset)
 
     def _loaded(self, seen: Seen, fact: RangesLoaded) -> None:
-        """Records that nobody told of, because their coordinator's office ended, stand all the same."""
+        """Add records that no coordinator reported because its leadership ended before; they are in the log all the
+        same.
+        """
         kept = self.kept(fact.group, (fact.topic, fact.partition))
         loaded = [OffsetRange(*each) for each in fact.tokens]
         tokens = tuple(sorted({*kept.logs.tokens, *loaded}))
@@ -119,7 +121,7 @@ class WatchedRanges:
         kept = self.kept(fact.group, (fact.topic, fact.partition))
         kept.before, kept.logs = kept.logs, _NOTHING
 
-    # --- what the groups' log lost -----------------------------------------------------------------------------
+    # --- truncation of the groups' log -----------------------------------------------------------------------------
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
         if fact.topic != OFFSETS_TOPIC or not self._logs.changed:

@@ -1,8 +1,8 @@
-"""Up to where readers of a partition can be told that its records go (a part of the panel).
+"""The end of each partition that its readers can learn (part of the panel).
 
-A broker that takes itself for the leader tells its high watermark. Where brokers do not replicate it is the log's end.
-A leader that does not know of its successor yet may tell less than the successor has.
-Source: Kafka 3.4 ``Partition.fetchOffsetForTimestamp``.
+A broker that believes to be the leader reports its high watermark. Without replication the end of the log counts. A
+deposed leader that does not know its successor may report less than the successor. Source: Kafka 3.4
+``Partition.fetchOffsetForTimestamp``.
 """
 
 from collections.abc import Callable
@@ -15,22 +15,22 @@ from kemu.protocol.notes.replication import BecameFollower, BecameLeader, HighWa
 
 
 class ReadableEnds:
-    """See the module."""
+    """The readable ends of all partitions."""
 
     def __init__(self, logs: WatchedLogs) -> None:
         self._logs = logs
         self._watermarks: dict[TopicPartition, dict[ActorName, int]] = {}
-        """The high watermark of each broker that takes itself for the partition's leader."""
+        """The high watermark of each broker that believes to lead the partition."""
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             HighWatermarkAdvanced: self._advanced,
             BecameLeader: self._leads,
-            BecameFollower: self._leads_no_more,
-            ReplicaStopped: self._leads_no_more,
+            BecameFollower: self._stops_leading,
+            ReplicaStopped: self._stops_leading,
             HostDown: self._down,
         }
 
     def end(self, at: TopicPartition) -> int:
-        """The offset that whoever asks now where the partition ends is told at least."""
+        """The lowest end that any broker may answer now."""
         return min([self._logs.of(at).records.end, *self._watermarks.get(at, {}).values()])
 
     def _advanced(self, seen: Seen, fact: HighWatermarkAdvanced) -> None:
@@ -41,7 +41,7 @@ class ReadableEnds:
     def _leads(self, seen: Seen, fact: BecameLeader) -> None:
         self._watermarks.setdefault((fact.topic, fact.partition), {})[seen.actor] = fact.high_watermark
 
-    def _leads_no_more(self, seen: Seen, fact: BecameFollower | ReplicaStopped) -> None:
+    def _stops_leading(self, seen: Seen, fact: BecameFollower | ReplicaStopped) -> None:
         self._watermarks.get((fact.topic, fact.partition), {}).pop(seen.actor, None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:

@@ -1,4 +1,4 @@
-"""The settings in force: what a scenario, its release and upgrades give members, producers and brokers."""
+"""The settings in force: those of a scenario, its release and its upgrades, for members, producers and brokers."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Settings:
-    """Of a scenario in a release; a checker that reads it shows it its facts (``on``)."""
+    """The settings of a scenario in a release. A checker that reads them shows them its facts (``on``)."""
 
     def __init__(self, scenario: "Scenario", profile: str) -> None:
         self._scenario = scenario
@@ -29,11 +29,11 @@ class Settings:
         }
         self._consumers: dict[str, ConsumerConfig] = {}
         self._brokers: dict[str, str] = {}
-        """Brokers that became another release."""
+        """Brokers that were upgraded -> their release."""
         self.producer = configured(PROFILES[profile].producer, scenario.producers)
         replication = scenario.brokers.replication
         self.replicated = replication is not None
-        """Whether brokers replicate, and so fetch, too."""
+        """Whether brokers replicate, and therefore fetch."""
         self.replicas = ReplicaConfig() if replication is None else replication.replica_config()
         self.controller = ControllerConfig() if replication is None else replication.controller_config()
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -58,7 +58,7 @@ class Settings:
         self._brokers[fact.host] = fact.profile
 
     def group_of(self, actor: ActorName) -> str:
-        """The group of a member."""
+        """The group of a member; "" for other actors."""
         return self._group_of.get(host_of(actor), "")
 
     def is_streams(self, actor: ActorName) -> bool:
@@ -67,12 +67,12 @@ class Settings:
         return group is not None and group.streams is not None
 
     def streams_commit_us(self, actor: ActorName) -> int:
-        """``commit.interval.ms`` of the Streams application that a member is a thread of; 0: of none."""
+        """``commit.interval.ms`` of the member's Streams application, in us; 0: the member is no such thread."""
         group = self._scenario.groups.get(self.group_of(actor))
         return 0 if group is None or group.streams is None else group.streams.settings.commit_interval_ms * 1_000
 
     def consumer(self, actor: ActorName) -> ConsumerConfig | None:
-        """What a member is told; from its next life on, if it was set otherwise. None: it is of no group."""
+        """A member's configuration; a change applies from its next life on. None: the actor is no member."""
         host = host_of(actor)
         found = self._consumers.get(host)
         if found is None:
@@ -88,7 +88,7 @@ class Settings:
         return found
 
     def rate_of(self, topic: str) -> int:
-        """Records a second that the topic's producer is given, as long as the plan says nothing else."""
+        """Records per second of the topic's producer, unless the plan changes the rate."""
         spec = self._scenario.topics.get(topic)
         return 0 if spec is None else spec.records_per_s
 
@@ -103,7 +103,7 @@ class Settings:
         return PROFILES[self._brokers.get(host) or self._scenario.brokers.profile_of(host) or self._profile]
 
     def request_us(self, actor: ActorName) -> int:
-        """How long a client waits for an answer before it closes the connection."""
+        """The request timeout of a client, in us."""
         match role_of(actor):
             case "member":
                 config = self.consumer(actor)

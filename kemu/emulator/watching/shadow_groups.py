@@ -1,7 +1,7 @@
-"""Each coordinator's copy of a group, followed from the requests that it read: a reference for ``checkers/membership``.
+"""A model of each coordinator's copy of a group, built from the requests that it read (for ``checkers/membership``).
 
-What a member told in its joins (timeouts, protocols) is remembered by its id, so that a group which is loaded from the
-log is known as well as one that was formed here.
+The timeouts and protocols of a member's joins are kept by member id. A group loaded from the log is therefore known
+like a group that was formed at this coordinator.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ EMPTY, PREPARING, COMPLETING = "Empty", "PreparingRebalance", "CompletingRebalan
 STABLE, DEAD = "Stable", "Dead"
 US_PER_MS = 1_000
 EARLY = 0.99
-"""A clock may be wrong by less than a per cent (``injection.scope.MATERIAL_DRIFT_PPM``)."""
+"""A host's clock may be wrong by less than one per cent (``injection.scope.MATERIAL_DRIFT_PPM``)."""
 _E = ErrorCode
 Codes = frozenset[ErrorCode]
 _NOTHING: Codes = frozenset()
@@ -41,8 +41,8 @@ COMMITS = ("OffsetCommit", "RangeCommit")
 Rows = tuple[tuple[str, bytes], ...]
 
 
-class _Told:
-    """What a member said of itself in its last join."""
+class _JoinData:
+    """The timeouts, protocols and instance id in a member's last join."""
 
     def __init__(self, session_us: int, rebalance_us: int, rows: Rows, instance: str | None = None) -> None:
         self.session_us = session_us
@@ -51,61 +51,65 @@ class _Told:
         self.instance = instance
 
 
-_NOTHING_TOLD = _Told(0, 0, ())
+_NO_JOIN_DATA = _JoinData(0, 0, ())
 
 
-def _told_by(fact: GroupRequestRead) -> _Told:
+def _join_data_of(fact: GroupRequestRead) -> _JoinData:
     session_ms, rebalance_ms = fact.session_timeout_ms, fact.rebalance_timeout_ms
     rebalance_us = (session_ms if rebalance_ms < 0 else rebalance_ms) * US_PER_MS
-    return _Told(session_ms * US_PER_MS, rebalance_us, fact.rows, fact.ids[0][1])
+    return _JoinData(session_ms * US_PER_MS, rebalance_us, fact.rows, fact.ids[0][1])
 
 
 class ShadowMember:
-    """A member of one copy."""
+    """A member in one coordinator's copy."""
 
-    def __init__(self, member_id: MemberId, told: _Told, at_us: int) -> None:
+    def __init__(self, member_id: MemberId, join_data: _JoinData, at_us: int) -> None:
         self.member_id = member_id
-        self.instance = told.instance
-        self.rebalance_us = told.rebalance_us
-        self.protocols = told.rows
-        self._session_us = told.session_us
-        self.session_us = told.session_us
-        """The timeout that was in force at the last sign of life."""
+        self.instance = join_data.instance
+        self.rebalance_us = join_data.rebalance_us
+        self.protocols = join_data.rows
+        self._session_us = join_data.session_us
+        self.session_us = join_data.session_us
+        """The session timeout that was in force at the last heartbeat or other sign of life."""
         self.sign_us = at_us
-        """The last sign of life that the coordinator read."""
+        """Time at which the coordinator last read a sign of life, in us."""
         self.is_new = False
-        """It has not been in a generation."""
+        """Whether the member has not been in a generation yet."""
         self.joining = False
-        """Its join waits for its answer."""
+        """Whether its JoinGroup waits for its answer."""
         self.syncing = False
-        """Its sync does."""
+        """Whether its SyncGroup waits for its answer."""
         self.synced = False
-        """It sent a sync in this generation."""
+        """Whether it sent a SyncGroup in this generation."""
         self.former: tuple[MemberId, ...] = ()
-        """Ids that its instance had before."""
+        """Earlier member ids of its instance."""
 
-    def tells(self, told: _Told) -> None:
-        """A join says something new of it; the session that runs is not changed by that."""
-        self._session_us, self.rebalance_us, self.protocols = told.session_us, told.rebalance_us, told.rows
+    def update(self, join_data: _JoinData) -> None:
+        """Take the data of a new JoinGroup. The session that is running keeps its timeout."""
+        self._session_us, self.rebalance_us, self.protocols = (
+            join_data.session_us,
+            join_data.rebalance_us,
+            join_data.rows,
+        )
 
-    def lives(self, at_us: int) -> None:
-        """A sign of life."""
+    def sign_of_life(self, at_us: int) -> None:
+        """Take a sign of life."""
         self.sign_us = at_us
         self.session_us = self._session_us
 
 
 class GroupRequest:
-    """A request that was read."""
+    """A request that a coordinator read."""
 
     def __init__(self, seen: Seen, fact: GroupRequestRead) -> None:
         self.at_us, self.seq = seen.at_us, seen.seq
         self.group, self.api, self.generation = fact.group, fact.api, fact.generation
         self.member_id, self.instance = fact.ids[0] if fact.ids else ("", None)
-        self.told = _told_by(fact) if fact.api == "JoinGroup" else _NOTHING_TOLD
+        self.join_data = _join_data_of(fact) if fact.api == "JoinGroup" else _NO_JOIN_DATA
         self.permitted: Codes = _NOTHING
-        """What could be answered when it was read."""
-        self.before: tuple[_Told, bool] | None = None
-        """What its member had told before this JoinGroup, and whether another one of it waited."""
+        """The errors that could answer the request when it was read."""
+        self.before: tuple[_JoinData, bool] | None = None
+        """Before this JoinGroup: the member's data, and whether another JoinGroup of the member waited."""
         self.leaves: tuple[MemberId, ...] = ()
         """Members that a LeaveGroup removes if it is answered without an error."""
 
@@ -118,68 +122,71 @@ class ShadowGroup:
         self.state = EMPTY
         self.generation = 0
         self.leader: MemberId = ""
-        """ "" where nobody knows: a log was loaded that has another one."""
+        """The leader; "" if unknown: the loaded log names a leader that is no longer known."""
         self.members: dict[MemberId, ShadowMember] = {}
         self.static: dict[str, MemberId] = {}
         self.former: dict[str, tuple[MemberId, ...]] = {}
-        """Instance -> ids that it had."""
+        """Instance id -> the member ids that it had."""
         self.former_generation = 0
-        """That of a group of this name whose removal this coordinator began: it comes back if that is not written."""
-        self.begun = False
-        """Its generation began, and its state has yet to say so."""
-        self.wired = False
-        """Requests are told of, so that there is something to judge by."""
-        self.given: list[dict[MemberId, bytes]] = []
-        """What the leader of this generation sent, once for each of its syncs."""
+        """Generation of a former group of this name that this coordinator began to remove. That group returns if the
+        removal is not written."""
+        self.has_begun = False
+        """Whether the generation has begun and the group's change of state has not been reported yet."""
+        self.has_requests = False
+        """Whether the coordinator's requests are reported, so that its answers can be judged."""
+        self.assignments: list[dict[MemberId, bytes]] = []
+        """The assignments that the leader of this generation sent, one for each SyncGroup."""
         self.stored = False
-        """That is in the group's log."""
+        """Whether the assignment is in the group's log."""
         self.new_assignment = False
-        """The request that was read last brought that."""
+        """Whether the last request brought the assignment."""
         self.protocol = ""
         self.listed: dict[MemberId, Rows] = {}
         """Protocols of the members of this generation when it began."""
         self.unsynced: dict[MemberId, None] = {}
-        """Of those, ids that have not sent a sync, whether or not they are members still (KAFKA-12890)."""
+        """Members of this generation that sent no SyncGroup, including those removed since (KAFKA-12890)."""
         self.pending: dict[MemberId, tuple[int, int]] = {}
-        """Ids that were handed out -> when, and how long they last."""
+        """Member ids without a join (KIP-394) -> (time at which the id was assigned, how long it is valid), in us."""
         self.was_empty = False
-        """The join phase began in an Empty group."""
+        """Whether the join phase began in an Empty group."""
         self.preparing_us = 0
         self.joined_us = 0
-        """When the join phase began, and when somebody joined in it first."""
+        """Times at which the join phase began and at which a member first joined in it, in us."""
         self.added_us = 0
         self.added_seq = -1
-        """When, and in which step, a member came last."""
+        """Time and step in which a member was last added."""
         self.changed_us = 0
-        """When something last changed of which the end of the join phase depends."""
+        """Time of the last change that affects the end of the join phase, in us."""
         self.rebalance_us = 0
-        """The timeout of the phase that runs."""
+        """Rebalance timeout of the running phase, in us."""
         self.began_us = 0
-        """When this generation began."""
+        """Time at which this generation began, in us."""
         self.completed_seq = -1
         self.prepared_seq = -1
-        """The step in which the last join phase began."""
+        """Step in which the last join phase began."""
 
     def prepared_at(self, seen: Seen, error: ErrorCode) -> bool:
-        """Whether a join phase began in this step, which sends back to join whoever waited for an assignment."""
+        """Whether a join phase began in this step. Members that waited for an assignment are then told to rejoin."""
         return error is _E.REBALANCE_IN_PROGRESS and self.prepared_seq == seen.seq
 
     def timeout_us(self) -> int:
-        """The longest rebalance timeout of its members."""
+        """The longest rebalance timeout of the members, in us."""
         return max([member.rebalance_us for member in self.members.values()], default=0)
 
     def awaited(self, at_us: int) -> list[MemberId]:
-        """Whom the join phase waits for: members that have not joined, and ids that were handed out."""
+        """The ids that the join phase waits for: members that have not joined, and ids without a join."""
         absent = [member_id for member_id, member in self.members.items() if not member.joining]
         return [*absent, *[member_id for member_id in self.pending if not self.may_be_over(member_id, at_us)]]
 
     def may_be_over(self, member_id: MemberId, at_us: int) -> bool:
-        """Whether an id that was handed out may have expired."""
+        """Whether an id without a join may have expired."""
         since_us, session_us = self.pending[member_id]
         return at_us - since_us >= session_us * EARLY
 
     def leave(self, request: GroupRequest, ids: tuple[tuple[MemberId, str | None], ...]) -> None:
-        """What may be answered to a LeaveGroup, the first error of its entries, and who goes with it (KIP-345)."""
+        """Set the permitted answers to a LeaveGroup (the first error of its entries) and the members that it removes
+        (KIP-345).
+        """
         request.permitted = _FINE
         for member_id, instance in ids:
             named = member_id or self.static.get(instance or "", "")
@@ -195,7 +202,7 @@ class ShadowGroup:
                 request.permitted = request.permitted - _FINE | outcome
 
     def wrong_ids(self, member_id: MemberId, instance: str | None) -> Codes:
-        """The error of ids that name no member; () if they do. Kafka looks at the instance first (KIP-345)."""
+        """The error for ids that name no member; empty if they do. Kafka checks the instance id first (KIP-345)."""
         if instance is not None:
             owner = self.static.get(instance)
             if owner is not None and owner != member_id:
@@ -206,16 +213,16 @@ class ShadowGroup:
 
 
 class ShadowGroups:
-    """All copies. Its owner calls its methods with each fact; those in ``on`` need no more than that."""
+    """All copies. The owner calls the methods for each fact, and shows the facts in ``on`` to their handlers."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[ActorName, GroupId], ShadowGroup] = {}
         self._ended: dict[tuple[ActorName, GroupId], int] = {}
         """Copies whose removal began -> their generation."""
-        self._told: dict[MemberId, _Told] = {}
+        self._joined_with: dict[MemberId, _JoinData] = {}
         self._requests: dict[tuple[ActorName, str, int, int], GroupRequest] = {}
         self._leaders: dict[tuple[GroupId, int], MemberId] = {}
-        """(group, generation) -> who led it last."""
+        """(group, generation) -> its last leader."""
         self._last: dict[ActorName, GroupRequest] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             LeaderElected: self._elected,
@@ -223,19 +230,19 @@ class ShadowGroups:
         }
 
     def group(self, coordinator: ActorName, name: GroupId) -> ShadowGroup | None:
-        """The copy of a coordinator, if it has one."""
+        """The coordinator's copy of a group; None: it has none."""
         return self._groups.get((coordinator, name))
 
     # --- requests ----------------------------------------------------------------------------------------------
 
     def read(self, seen: Seen, fact: GroupRequestRead) -> None:
-        """A request is served from now on."""
+        """Take a request that the coordinator read."""
         request = self._last[seen.actor] = GroupRequest(seen, fact)
         self._requests[seen.actor, fact.client, fact.connection, fact.request_id] = request
         group = self.group(seen.actor, fact.group)
         if group is None:
             return
-        group.wired, group.new_assignment = True, False
+        group.has_requests, group.new_assignment = True, False
         request.permitted = self.permitted(group, request, seen.at_us)
         member = group.members.get(request.member_id)
         if fact.api in ("JoinGroup", "LeaveGroup"):
@@ -245,28 +252,28 @@ class ShadowGroups:
         elif member is None or request.permitted in (_FENCED, _ILLEGAL, _UNKNOWN):
             return
         elif fact.api == "JoinGroup":
-            request.before = (self._told.get(member.member_id, _NOTHING_TOLD), member.joining)
-            member.tells(request.told)
-            self._told[member.member_id] = request.told
+            request.before = (self._joined_with.get(member.member_id, _NO_JOIN_DATA), member.joining)
+            member.update(request.join_data)
+            self._joined_with[member.member_id] = request.join_data
             member.joining = True
             group.joined_us = group.joined_us or seen.at_us
         elif fact.api == "SyncGroup" and group.state != PREPARING:
             member.syncing = member.synced = True
             group.unsynced.pop(member.member_id, None)
             if member.member_id == group.leader and group.state == COMPLETING:
-                group.given.append(dict(fact.rows))
+                group.assignments.append(dict(fact.rows))
                 group.new_assignment = True
         elif fact.api in ("Heartbeat", *COMMITS) and group.state in (STABLE, PREPARING):
-            member.lives(seen.at_us)
+            member.sign_of_life(seen.at_us)
 
     def answered(self, seen: Seen, fact: GroupRequestAnswered) -> GroupRequest | None:
-        """An answer is sent: to this request, with what could be said when it was read, or is true now."""
+        """Take an answer. Return its request, with the answers permitted when it was read or now."""
         request = self._requests.pop((seen.actor, fact.client, fact.connection, fact.request_id), None)
         if request is None:
             return None
         if fact.error is _E.MEMBER_ID_REQUIRED:
             empty = self.of(seen, request.group)
-            empty.pending[fact.member_id] = (seen.at_us, request.told.session_us)
+            empty.pending[fact.member_id] = (seen.at_us, request.join_data.session_us)
             empty.changed_us = seen.at_us
             return request
         group = self._groups.get((seen.actor, request.group))
@@ -279,21 +286,21 @@ class ShadowGroups:
                 if request.seq != seen.seq or fact.error is _E.NONE:
                     member.joining = False
                 elif request.before is not None:
-                    self._told[member.member_id], member.joining = request.before
-                    member.tells(self._told[member.member_id])
+                    self._joined_with[member.member_id], member.joining = request.before
+                    member.update(self._joined_with[member.member_id])
             elif member is not None and request.api == "SyncGroup":
                 member.syncing = False
                 if request.seq != seen.seq:
-                    member.lives(seen.at_us)
+                    member.sign_of_life(seen.at_us)
                 elif fact.error is _E.INCONSISTENT_GROUP_PROTOCOL and group.state == COMPLETING:
                     member.synced = False
                     group.unsynced[request.member_id] = None
             elif member is not None and request.api == "Heartbeat" and fact.error is _E.NONE:
-                member.lives(max(member.sign_us, request.at_us))
+                member.sign_of_life(max(member.sign_us, request.at_us))
         return request
 
     def permitted(self, group: ShadowGroup, request: GroupRequest, at_us: int) -> Codes:
-        """Which of the errors about a group, or none, may answer a request in its present state."""
+        """The errors (or NONE) that may answer a request in the group's present state."""
         if request.api == "LeaveGroup":
             return request.permitted
         if request.api == "JoinGroup":
@@ -326,27 +333,27 @@ class ShadowGroups:
     # --- the group ---------------------------------------------------------------------------------------------
 
     def of(self, seen: Seen, name: GroupId) -> ShadowGroup:
-        """The copy of the coordinator that speaks; a new one is Empty."""
+        """The copy of the coordinator of this fact; a new copy is Empty."""
         group = self._groups.get((seen.actor, name))
         if group is None:
             group = self._groups[seen.actor, name] = ShadowGroup(name)
             group.former_generation = self._ended.get((seen.actor, name), 0)
             request = self._last.get(seen.actor)
-            group.wired = request is not None and request.seq == seen.seq
+            group.has_requests = request is not None and request.seq == seen.seq
         return group
 
     def added(self, seen: Seen, fact: MemberAdded) -> None:
-        """A member came, with the request of this step or back under a former id."""
+        """A member was added by the request of this step, or rejoined under a former instance id."""
         group = self.of(seen, fact.group)
         request = self._last.get(seen.actor)
-        told = self._told.get(fact.member_id)
+        join_data = self._joined_with.get(fact.member_id)
         joins = request is not None and request.seq == seen.seq and request.api == "JoinGroup"
-        if request is not None and joins and request.group == fact.group and told is None:
-            told = self._told[fact.member_id] = request.told
+        if request is not None and joins and request.group == fact.group and join_data is None:
+            join_data = self._joined_with[fact.member_id] = request.join_data
             request.member_id = fact.member_id
-        told = told or _Told(0, 0, ())
-        told.instance = fact.instance_id
-        member = group.members[fact.member_id] = ShadowMember(fact.member_id, told, seen.at_us)
+        join_data = join_data or _JoinData(0, 0, ())
+        join_data.instance = fact.instance_id
+        member = group.members[fact.member_id] = ShadowMember(fact.member_id, join_data, seen.at_us)
         member.joining = joins
         group.joined_us = group.joined_us or seen.at_us
         group.changed_us = group.added_us = seen.at_us
@@ -358,15 +365,15 @@ class ShadowGroups:
             group.static[fact.instance_id] = fact.member_id
             group.former[fact.instance_id] = (*former, fact.member_id)
             member.former = former
-            if former and former[-1] in self._told:  # the session that runs is its former id's
-                member.session_us = self._told[former[-1]].session_us
+            if former and former[-1] in self._joined_with:  # the running session belongs to its former id
+                member.session_us = self._joined_with[former[-1]].session_us
         member.is_new = not former
-        for given in group.given:
-            if former and former[-1] in given:
-                given[fact.member_id] = given[former[-1]]
+        for assignments in group.assignments:
+            if former and former[-1] in assignments:
+                assignments[fact.member_id] = assignments[former[-1]]
 
     def removed(self, seen: Seen, fact: MemberRemoved) -> None:
-        """A member is gone, or goes on under another id."""
+        """A member was removed, or got another member id."""
         group = self.of(seen, fact.group)
         group.changed_us = seen.at_us
         member = group.members.pop(fact.member_id, None)
@@ -380,26 +387,26 @@ class ShadowGroups:
     def completed(self, seen: Seen, fact: JoinPhaseCompleted) -> None:
         """A generation began."""
         group = self.of(seen, fact.group)
-        group.generation, group.begun = fact.generation, group.state == PREPARING
+        group.generation, group.has_begun = fact.generation, group.state == PREPARING
         group.leader = self._leaders[group.name, group.generation] = fact.leader
-        group.given, group.stored, group.protocol = [], False, fact.protocol or ""
+        group.assignments, group.stored, group.protocol = [], False, fact.protocol or ""
         group.listed = {member_id: member.protocols for member_id, member in group.members.items()}
         group.unsynced = dict.fromkeys(group.members)
         group.began_us, group.completed_seq = seen.at_us, seen.seq
         group.rebalance_us = group.timeout_us()
         for member in group.members.values():
             member.is_new = member.synced = False
-            member.lives(seen.at_us)
+            member.sign_of_life(seen.at_us)
 
     def written(self, seen: Seen, fact: GroupRecordWritten) -> None:
-        """The record of a generation is in the log, or is not."""
+        """The record of a generation was written, or its write failed."""
         group = self.of(seen, fact.group)
         group.stored = group.stored or (fact.generation == group.generation and fact.error is _E.NONE)
 
     def became(self, seen: Seen, fact: GroupBecame) -> None:
-        """It is in another state."""
+        """The group changed its state."""
         group = self.of(seen, fact.group)
-        group.state, group.begun = fact.new, False
+        group.state, group.has_begun = fact.new, False
         if fact.new == PREPARING:
             joined = any(member.joining for member in group.members.values())
             group.was_empty, group.prepared_seq = fact.old == EMPTY, seen.seq
@@ -411,20 +418,21 @@ class ShadowGroups:
             self._ended[seen.actor, fact.group] = fact.generation
 
     def loaded(self, seen: Seen, fact: GroupLoaded) -> None:
-        """A copy was read from the log: all sessions begin."""
+        """A copy was loaded from the log: all sessions begin anew."""
         group = self._groups[seen.actor, fact.group] = ShadowGroup(fact.group)
         group.state, group.generation, group.stored = fact.state, fact.generation, True
         group.began_us = seen.at_us
         led = self._leaders.get((fact.group, fact.generation), "")
         group.leader = led if led in fact.members else ""
         for member_id in fact.members:
-            told = self._told.get(member_id) or _Told(0, 0, ())
-            member = group.members[member_id] = ShadowMember(member_id, told, seen.at_us)
+            join_data = self._joined_with.get(member_id) or _JoinData(0, 0, ())
+            member = group.members[member_id] = ShadowMember(member_id, join_data, seen.at_us)
             member.synced = True
-            member.protocols = ()  # the log has what the member told for the chosen protocol, maybe in an older join
-            if told.instance is not None:
-                group.static[told.instance] = member_id
-                group.former[told.instance] = (member_id,)
+            # The log has the member's metadata for the chosen protocol only, perhaps of an older join.
+            member.protocols = ()
+            if join_data.instance is not None:
+                group.static[join_data.instance] = member_id
+                group.former[join_data.instance] = (member_id,)
 
     def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:
         self._forget(seen.actor, fact.group)

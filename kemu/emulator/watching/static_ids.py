@@ -1,8 +1,8 @@
-"""Ids of static members that a coordinator cannot know, although another one gave them.
+"""Member ids of static members that a coordinator cannot know, although another coordinator assigned them.
 
-A coordinator gives a static member that comes back a new id. The id is in the group's log with the next assignment of
-the group's leader, or at once where the group is Stable and stays so. A coordinator that loads the group from a log
-without that record knows the former id, and fences the member.
+A coordinator assigns a new id to a static member that rejoins. The id is written to the group's log with the next
+assignment, or at once if the group is Stable and remains so. A coordinator that loads the group from a log without
+that record knows the former id and fences the member.
 
 Source: Kafka 3.4 ``GroupCoordinator.updateStaticMemberAndRebalance``, ``GroupMetadataManager.storeGroup``.
 """
@@ -17,29 +17,29 @@ from kemu.protocol.names import GroupId, MemberId
 from kemu.protocol.notes.groups import GroupBecame, GroupLoaded, GroupUnloaded, MemberAdded
 
 
-class _Given:
-    """An id that a coordinator gave a static member."""
+class _AssignedId:
+    """A member id that a coordinator assigned to a static member."""
 
-    __slots__ = ("changes", "counts", "record", "seq", "settled")
+    __slots__ = ("changes", "is_current", "is_written", "record", "seq")
 
-    def __init__(self, seq: int, changes: int, record: tuple[int, Term] | None, *, counts: bool) -> None:
+    def __init__(self, seq: int, changes: int, record: tuple[int, Term] | None, *, is_current: bool) -> None:
         self.seq = seq
         self.changes = changes
-        """How often the group had changed its coordinator by then."""
+        """Number of coordinator changes of the group before."""
         self.record = record
-        """Where the group's log ended, and the term of the next record; None: brokers do not replicate."""
-        self.counts = counts
-        """False: a deposed coordinator gave it."""
-        self.settled = False
-        """Its coordinator writes it, or has written it."""
+        """End of the group's log, and term of its next record; None: brokers do not replicate."""
+        self.is_current = is_current
+        """False: a deposed coordinator assigned the id."""
+        self.is_written = False
+        """Whether its coordinator writes the id, or has written it."""
 
 
 class StaticIds:
-    """Its handlers run after those of the panel that it reads."""
+    """All such ids. Its handlers run after those of the panel."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
-        self._given: dict[GroupId, dict[MemberId, _Given]] = {}
+        self._assigned: dict[GroupId, dict[MemberId, _AssignedId]] = {}
         self._changes: dict[GroupId, int] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             MemberAdded: self._added,
@@ -49,16 +49,16 @@ class StaticIds:
         }
 
     def is_forgotten(self, group: GroupId, member_id: MemberId) -> bool:
-        """Whether another coordinator than the one that gave this id cannot know it."""
-        given = self._given.get(group, {}).get(member_id)
-        if given is None:
+        """Whether no coordinator but the one that assigned the id can know it."""
+        assigned = self._assigned.get(group, {}).get(member_id)
+        if assigned is None:
             return False
-        if not given.counts or (not given.settled and self._changes.get(group, 0) > given.changes):
+        if not assigned.is_current or (not assigned.is_written and self._changes.get(group, 0) > assigned.changes):
             return True
-        if given.record is None:
+        if assigned.record is None:
             return False
-        position, term = given.record
-        return given.settled and self._panel.logs.of(self._panel.log_of(group)).records.term_at(position) != term
+        position, term = assigned.record
+        return assigned.is_written and self._panel.logs.of(self._panel.log_of(group)).records.term_at(position) != term
 
     def _added(self, seen: Seen, fact: MemberAdded) -> None:
         if fact.instance_id is None:
@@ -66,17 +66,17 @@ class StaticIds:
         panel, at = self._panel, self._panel.log_of(fact.group)
         log = panel.logs.of(at)
         record = None if at is None else (log.records.end, (max(log.epoch, 0), log.life))
-        given = _Given(seen.seq, self._changes.get(fact.group, 0), record, counts=panel.is_current(seen))
-        given.settled = given.counts and panel.groups[fact.group].state == "Stable"
-        self._given.setdefault(fact.group, {})[fact.member_id] = given
+        assigned = _AssignedId(seen.seq, self._changes.get(fact.group, 0), record, is_current=panel.is_current(seen))
+        assigned.is_written = assigned.is_current and panel.groups[fact.group].state == "Stable"
+        self._assigned.setdefault(fact.group, {})[fact.member_id] = assigned
 
     def _became(self, seen: Seen, fact: GroupBecame) -> None:
         if self._panel.is_current(seen):
-            for given in self._given.get(fact.group, {}).values():
+            for assigned in self._assigned.get(fact.group, {}).values():
                 if fact.new == "Stable":
-                    given.settled = True
-                elif fact.old == "Stable" and given.seq == seen.seq:  # it came in by this rebalance
-                    given.settled = False
+                    assigned.is_written = True
+                elif fact.old == "Stable" and assigned.seq == seen.seq:  # the member joined by this rebalance
+                    assigned.is_written = False
 
     def _changed(self, seen: Seen, fact: GroupLoaded | GroupUnloaded) -> None:
         self._changes[fact.group] = self._changes.get(fact.group, 0) + 1

@@ -1,6 +1,6 @@
-"""What still waits at the end of a run, since when, and for what: groups, members, partitions, reassignments.
+"""Groups, members, partitions and reassignments that still wait at the end of a run: since when, and for what.
 
-A run may hold and end with some of it: a bound was not over, or Kafka's own timeouts are longer than the run.
+A run may hold and still end with some of them: a bound was not over, or Kafka's own timeouts are longer than the run.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ _DOES = {JOINING: "joins", SYNCING: "waits for its assignment"}
 
 @frozen
 class StillWaiting:
-    """``what`` ("member c1 of g", "orders-0") waits since ``since_us``; ``why``: for what, and what it does."""
+    """One thing that waits: its name ("member c1 of g", "orders-0"), its start, and the step it waits for."""
 
     what: str
     since_us: int
@@ -29,7 +29,11 @@ class StillWaiting:
 
 
 class WaitingAtEnd:
-    """``panel``: one that takes each fact before."""
+    """Everything that waits.
+
+    Args:
+        panel: the panel, which takes each fact before.
+    """
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
@@ -37,7 +41,7 @@ class WaitingAtEnd:
         self._on: dict[type, Callable[[Seen, Any], None]] = {NodeWritten: self._written}
 
     def handlers_of(self, kind: type) -> tuple[Callable[[Seen, Any], None], ...]:
-        """What takes facts of a type (``facts.handlers_of``)."""
+        """The handlers of facts of a type (``facts.handlers_of``)."""
         return (self._on[kind],) if kind in self._on else ()
 
     def see(self, seen: Seen) -> None:
@@ -54,7 +58,7 @@ class WaitingAtEnd:
                 self._moved_us.pop(at, None)
 
     def found(self) -> tuple[StillWaiting, ...]:
-        """All that waits now."""
+        """Everything that waits now."""
         groups = [each for name in self._panel.groups for each in self._of_group(name)]
         return (*groups, *self._leaderless(), *self._reassigned())
 
@@ -64,7 +68,7 @@ class WaitingAtEnd:
         panel = self._panel
         members, history = panel.running_members(name), panel.interruptions.groups.get(name)
         if members and history is not None and history.last is not None:
-            yield from _told(f"group {name}", history.since_us, history.last)
+            yield from _waits_for(f"group {name}", history.since_us, history.last)
         for actor in members:
             progress = panel.memberships.members.get(actor)
             if progress is not None and progress.state != MEMBER and progress.state not in ENDED:
@@ -72,7 +76,7 @@ class WaitingAtEnd:
                 yield StillWaiting(what, progress.since_us, self._why(name, actor, progress))
 
     def _why(self, name: GroupId, actor: ActorName, progress: MemberProgress) -> str:
-        """What a member does, and whom it asked: a coordinator that lost its power answers nobody."""
+        """The step of a member and the broker it asked. A broker that lost its power answers no request."""
         does = _DOES.get(progress.state)
         if does is None:
             return f"is in no generation: {progress.why}"
@@ -82,8 +86,8 @@ class WaitingAtEnd:
         if down_us >= progress.since_us:
             return f"{does}: asked {asked}, whose process ended at {down_us / 1e6:g} s, and waits for the answer"
         if coordinator and asked != coordinator:
-            return f"{does}: asked {asked or 'nobody yet'}; {coordinator} coordinates the group"
-        return f"{does}: asked {asked or 'nobody yet'}"
+            return f"{does}: asked {asked or 'no broker yet'}; {coordinator} coordinates the group"
+        return f"{does}: asked {asked or 'no broker yet'}"
 
     # --- partitions --------------------------------------------------------------------------------------------
 
@@ -93,9 +97,9 @@ class WaitingAtEnd:
             history = panel.interruptions.leaders.get(at)
             isr = "; its ISR is " + ", ".join(broker_host(broker) for broker in state.isr)
             if at not in panel.leaders and history is not None and history.last is not None:
-                yield from _told(f"{at[0]}-{at[1]}", history.since_us, history.last, isr)
+                yield from _waits_for(f"{at[0]}-{at[1]}", history.since_us, history.last, isr)
             elif at not in panel.leaders:
-                yield StillWaiting(f"{at[0]}-{at[1]}", 0, f"nobody has led it yet{isr}")
+                yield StillWaiting(f"{at[0]}-{at[1]}", 0, f"no leader elected yet{isr}")
 
     def _reassigned(self) -> Iterator[StillWaiting]:
         for at, assigned in sorted(self._panel.assigned.items()):
@@ -107,7 +111,7 @@ class WaitingAtEnd:
             yield StillWaiting(f"reassignment of {at[0]}-{at[1]}", self._moved_us.get(at, 0), why)
 
 
-def _told(what: str, since_us: int, stage: Stage, more: str = "") -> Iterator[StillWaiting]:
+def _waits_for(what: str, since_us: int, stage: Stage, more: str = "") -> Iterator[StillWaiting]:
     cause, actor = stage
     if cause not in (WELL, STABLE):
         yield StillWaiting(what, since_us, f"waits for {cause}{f' ({actor})' if actor else ''}{more}")

@@ -1,1 +1,1 @@
-"""Assignors: who gets which partitions."""
+"""Assignors: they assign partitions to the members of a group."""

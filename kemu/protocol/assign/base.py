@@ -1,10 +1,10 @@
-"""What an assignor is: a pure function from who subscribes to what, to who gets what.
+"""The interface of assignors: pure functions from subscriptions to an assignment.
 
-An assignor never remembers anything between calls. What Kafka's classes keep in fields (the sticky assignor's last
-assignment, the cooperative one's last generation) is a value, ``Memory``, which the member keeps and hands in.
+An assignor keeps no state between calls. The fields of Kafka's classes (the sticky assignor's last assignment, the
+cooperative one's last generation) are a value, ``Memory``, which the member stores and passes in.
 
-One that needs more (Streams': tasks, their states, what the leader told its member in bytes) is a ``StatefulAssignor``:
-each life of a member has a ``MemberAssignor`` of its own, as each consumer of Kafka has an instance of its assignor.
+A ``StatefulAssignor`` may keep more (Streams': tasks, their states, the leader's user data). Each start of a member has
+its own ``MemberAssignor``, as each consumer of Kafka has its own assignor instance.
 """
 
 from collections.abc import Mapping
@@ -17,17 +17,17 @@ from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 
 class RebalanceProtocol(IntEnum):
-    """How members treat what they own while a rebalance runs (KIP-429). The higher common one is used."""
+    """How members treat their partitions during a rebalance (KIP-429). The higher common protocol is used."""
 
     EAGER = 0
-    """Give up everything before joining."""
+    """Revoke all partitions before joining."""
     COOPERATIVE = 1
-    """Keep everything while joining; give up only what the new assignment takes away."""
+    """Keep all partitions while joining; revoke only those that the new assignment lacks."""
 
 
 @frozen
 class Topics:
-    """The part of the cluster's metadata an assignor sees.
+    """The cluster metadata that an assignor sees.
 
     ``partitions``: topic -> number of partitions; topics without metadata are absent.
     ``replica_racks``: topic -> per partition the racks of its replicas; ``None`` when brokers have no racks.
@@ -41,8 +41,8 @@ class Topics:
 class Subscriber:
     """One member as the leader sees it: its decoded subscription plus its instance id from the JoinGroup answer.
 
-    ``generation`` is the subscription's own field (v2+, KIP-792), -1 when absent; what older members put into
-    ``user_data`` is each assignor's to decode.
+    ``generation`` is the subscription's own field (v2+, KIP-792), -1 when absent. Each assignor decodes the
+    ``user_data`` in which older members send it.
     """
 
     topics: tuple[str, ...]
@@ -55,14 +55,14 @@ class Subscriber:
 
 @frozen
 class Memory:
-    """What a member remembers of the last assignment it was given (Kafka: ``onAssignment``); not cleared by loss."""
+    """A member's memory of its last assignment (Kafka: ``onAssignment``). A lost membership does not clear it."""
 
     partitions: tuple[TopicPartition, ...] = ()
     generation: int = NO_GENERATION
 
 
 Assignment: TypeAlias = dict[MemberId, list[TopicPartition]]
-"""Every member id is a key, also those that get nothing."""
+"""Every member id is a key, even with no partitions."""
 
 
 class Assignor(Protocol):
@@ -84,30 +84,30 @@ class Assignor(Protocol):
         ...
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """The bytes a member adds to its subscription; ``memory`` is None before its first assignment."""
+        """The bytes that a member adds to its subscription; ``memory`` is None before its first assignment."""
         ...
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Who gets what. Same input, in whatever order its members come, same output.
+        """Compute the assignment. The result does not depend on the order of the input.
 
-        A cooperative assignor withholds what must first be given up by another member.
+        A cooperative assignor withholds partitions that another member must revoke first.
         """
         ...
 
 
-# --- assignors that remember ---------------------------------------------------------------------------------------
+# --- assignors with state ------------------------------------------------------------------------------------------
 
 
 @frozen
 class GroupAssignment:
-    """Who gets which partitions, and the bytes some members are told next to them (Kafka: ``Assignment.userData``)."""
+    """The partitions of each member, and the user data for some of them (Kafka: ``Assignment.userData``)."""
 
     partitions: Assignment
     user_data: Mapping[MemberId, bytes] = Factory(dict)
 
 
 class MemberAssignor(Protocol):
-    """An assignor as one member has it, for one life. It may remember; same calls in the same order, same answers.
+    """One member's assignor instance, for one start of the member. Its answers may depend on earlier calls only.
 
     Source: Kafka's ``ConsumerPartitionAssignor``.
     """
@@ -118,35 +118,39 @@ class MemberAssignor(Protocol):
         ...
 
     def user_data(self, topics: tuple[str, ...]) -> bytes | None:
-        """``subscriptionUserData``: the bytes this member adds to its subscription to these topics."""
+        """``subscriptionUserData``: the bytes that this member adds to its subscription to these topics."""
         ...
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment | None:
-        """Who gets what, when this member leads; other members' bytes are in ``Subscriber.user_data``.
+        """Compute the assignment as leader; other members' bytes are in ``Subscriber.user_data``.
 
-        None: not yet, it waits for an answer. It is asked again when the consumer is told ``AssignNow``.
+        None: it waits for an answer first. The consumer calls it again after the command ``AssignNow``.
 
         Raises:
-            InvalidAssignment, NotAnAssignor: it could not; the member fails (``protocol.assign.checked``).
+            InvalidAssignment, NotAnAssignor: it failed, and so does the member (``protocol.assign.checked``).
         """
         ...
 
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
-        """``onAssignment``: what this member was given; again with the same if a callback of the listener raised."""
+        """``onAssignment``: this member's assignment. Called again with the same one if a callback of the listener
+        raised.
+        """
         ...
 
 
 @runtime_checkable
 class StatefulAssignor(Assignor, Protocol):
-    """A row of ``ASSIGNORS`` whose members remember. Its own methods answer for a member without memory (tools ask)."""
+    """A row of ``ASSIGNORS`` whose members have state. Its own methods serve tools: they act as a member without
+    state.
+    """
 
     def for_member(self) -> MemberAssignor:
-        """A member's own, at the start of its life."""
+        """A new instance for the start of a member."""
         ...
 
 
 class Remembering:
-    """A ``MemberAssignor`` of an assignor that is a function: it remembers a ``Memory`` for it."""
+    """A ``MemberAssignor`` for a stateless assignor: it keeps the ``Memory``."""
 
     def __init__(self, assignor: Assignor) -> None:
         self.name = assignor.name
@@ -154,18 +158,18 @@ class Remembering:
         self._memory: Memory | None = None
 
     def user_data(self, topics: tuple[str, ...]) -> bytes | None:
-        """By what it was last assigned."""
+        """The user data for the last assignment."""
         return self._assignor.user_data(self._memory)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment:
-        """Partitions alone."""
+        """The partitions, without user data."""
         return GroupAssignment(self._assignor.assign(topics, members))
 
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
-        """Remember it; bytes mean nothing to a function."""
+        """Store the assignment; user data is ignored."""
         self._memory = Memory(partitions, generation)
 
 
 def for_member(assignor: Assignor) -> MemberAssignor:
-    """A member's own instance of an assignor."""
+    """A new instance of an assignor for one member."""
     return assignor.for_member() if isinstance(assignor, StatefulAssignor) else Remembering(assignor)

@@ -1,8 +1,8 @@
-"""Custom assignors: a user's class behind checks, so that its mistakes are named where they are made.
+"""Custom assignors: checks around a user's class, so that its mistakes are reported where they occur.
 
-Kafka's own assignors are trusted by its clients; a custom cooperative one is checked for handing a partition over
-directly (ConsumerCoordinator.validateCooperativeAssignment). The other checks are ours: a broken assignment that is
-sent out does its damage in the members, far from its cause.
+Kafka's clients trust Kafka's own assignors. They check a custom cooperative one for partitions that move without a
+revocation (ConsumerCoordinator.validateCooperativeAssignment). The other checks are kemu's own: without them, a wrong
+assignment would cause errors in the members, far from its cause.
 """
 
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ from kemu.protocol.names import MemberId, TopicPartition
 
 
 class NotAnAssignor(Exception):
-    """An object that cannot be used as an assignor; the message says what it lacks."""
+    """An object that cannot be used as an assignor; the message names the missing part."""
 
 
 class InvalidAssignment(Exception):
-    """What an assignor returned breaks a rule.
+    """An assignor returned an assignment that breaks a rule.
 
-    ``member`` and ``partition`` say where; ``partition`` is None when the member itself is the mistake.
+    ``member`` and ``partition`` give the place; ``partition`` is None when the member itself is wrong.
     """
 
     def __init__(self, assignor: str, member: MemberId, partition: TopicPartition | None, problem: str) -> None:
@@ -42,9 +42,9 @@ class InvalidAssignment(Exception):
 
 @frozen
 class CheckedAssignor:
-    """A custom assignor; what it returns is checked before anybody sees it.
+    """A custom assignor whose assignments are checked before use.
 
-    ``assign`` raises ``InvalidAssignment``. Members the custom class leaves out get nothing.
+    ``assign`` raises ``InvalidAssignment``. Members that the custom class omits get nothing.
     """
 
     custom: Any
@@ -53,7 +53,7 @@ class CheckedAssignor:
     protocols: tuple[RebalanceProtocol, ...]
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """What the custom class says; None when it does not say."""
+        """The custom class's user data; None without such a method."""
         told = getattr(self.custom, "user_data", None)
         return _bytes(self.name, told(memory) if told is not None else None)
 
@@ -62,7 +62,7 @@ class CheckedAssignor:
         return self.complete(topics, members, self.custom.assign(topics, members))
 
     def complete(self, topics: Topics, members: Mapping[MemberId, Subscriber], returned: object) -> Assignment:
-        """What the custom class returned, for every member, if it holds; raises as ``assign``."""
+        """Check the custom class's result and add omitted members; raises as ``assign``."""
         if not isinstance(returned, Mapping):
             raise NotAnAssignor(f"{self.name}: assign must return member -> partitions, not {type(returned).__name__}")
         assignment: Assignment = {member: [] for member in sorted(members)}
@@ -76,15 +76,15 @@ class CheckedAssignor:
 
 @frozen
 class CheckedStatefulAssignor(CheckedAssignor):
-    """A custom assignor whose members remember; each member's own is behind the same checks."""
+    """A custom assignor whose members have state; each member's instance has the same checks."""
 
     def for_member(self) -> MemberAssignor:
-        """A member's own, at the start of its life."""
+        """A new instance for the start of a member."""
         return CheckedMemberAssignor(self, self.custom.for_member())
 
 
 class CheckedMemberAssignor:
-    """A member's own instance of a custom assignor; what it returns is checked before anybody sees it."""
+    """One member's instance of a custom assignor; its assignments are checked before use."""
 
     def __init__(self, assignor: CheckedAssignor, custom: Any) -> None:
         self.name = assignor.name
@@ -92,11 +92,11 @@ class CheckedMemberAssignor:
         self._assignor = assignor
 
     def user_data(self, topics: tuple[str, ...]) -> bytes | None:
-        """What it says."""
+        """The custom instance's user data."""
         return _bytes(self.name, self.custom.user_data(topics))
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment:
-        """Its assignment, complete and checked, and the bytes of members; partitions alone mean no bytes."""
+        """Its assignment, complete and checked, with the user data of members; a plain assignment has none."""
         returned = self.custom.assign(topics, members)
         if not isinstance(returned, GroupAssignment):
             return GroupAssignment(self._assignor.complete(topics, members, returned))
@@ -107,21 +107,21 @@ class CheckedMemberAssignor:
         return GroupAssignment(self._assignor.complete(topics, members, returned.partitions), returned.user_data)
 
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
-        """It is told as it is."""
+        """Passed on unchanged."""
         self.custom.on_assignment(partitions, user_data, generation)
 
 
 def checked(custom: object, fallback_name: str) -> CheckedAssignor:
-    """Put a custom assignor behind checks.
+    """Wrap a custom assignor in checks.
 
     Args:
         custom: an object with ``assign(topics, members)``. ``name``, ``version``, ``protocols`` and ``user_data`` are
-            taken from it when it has them, else the fallback name, 0, eager only, and no user data. With a
-            ``for_member()`` its members remember (``StatefulAssignor``).
-        fallback_name: what to call it.
+            taken from it when it has them, else the fallback name, 0, eager only, and no user data. With
+            ``for_member()`` its members have state (``StatefulAssignor``).
+        fallback_name: the name of an object without one.
 
     Raises:
-        NotAnAssignor: it has no ``assign``, one of the others is not of its type, or what ``for_member`` makes lacks a
+        NotAnAssignor: it has no ``assign``, another attribute has a wrong type, or the result of ``for_member`` lacks a
             method.
     """
     if not callable(getattr(custom, "assign", None)):
@@ -130,7 +130,7 @@ def checked(custom: object, fallback_name: str) -> CheckedAssignor:
     version = getattr(custom, "version", 0)
     protocols = tuple(getattr(custom, "protocols", (RebalanceProtocol.EAGER,)))
     if not isinstance(name, str) or not name:
-        raise NotAnAssignor(f"{fallback_name}: its name must be a text that is not empty")
+        raise NotAnAssignor(f"{fallback_name}: its name must be a non-empty string")
     if not isinstance(version, int):
         raise NotAnAssignor(f"{fallback_name}: its version must be a number")
     if not protocols or not all(isinstance(one, RebalanceProtocol) for one in protocols):
@@ -141,7 +141,7 @@ def checked(custom: object, fallback_name: str) -> CheckedAssignor:
     one = make()
     for method in ("user_data", "assign", "on_assignment"):
         if not callable(getattr(one, method, None)):
-            raise NotAnAssignor(f"{fallback_name}: what its for_member() makes has no method {method}")
+            raise NotAnAssignor(f"{fallback_name}: the result of its for_member() has no method {method}")
     return CheckedStatefulAssignor(custom, name, version, protocols)
 
 
@@ -158,12 +158,13 @@ def check(
         name: the assignor, for the message.
         topics: the cluster.
         members: the group.
-        assignment: what to check; its keys are members of the group.
-        cooperative: also check that nothing goes to a new member while another still owns it.
+        assignment: the assignment to check; its keys are members of the group.
+        cooperative: also check that no partition moves while another member still owns it.
 
     Raises:
-        InvalidAssignment: a partition that does not exist, is given twice, is of a topic its member does not subscribe
-            to, or (cooperative) is still owned by somebody else.
+        InvalidAssignment: a partition does not exist, is assigned twice, is of a topic without its member's
+            subscription,
+            or (cooperative) still has another owner.
     """
     holder: dict[TopicPartition, MemberId] = {}
     owners: dict[TopicPartition, MemberId] = {}

@@ -1,11 +1,11 @@
-"""Whose claim counts: members say what they own, and may be wrong.
+"""Conflicting claims: members send the partitions that they own, and may be wrong.
 
-A member that missed a rebalance claims what it owned before it; by now somebody else may own that too. Sticky
-assignors must settle this before they preserve anything. The rules here are whole functions, so that a past mistake
-is another rule beside the right one, not a branch in it.
+A member that missed a rebalance claims its former partitions, which may have another owner by now. Sticky assignors
+must resolve such conflicts before they preserve anything. Each rule here is a whole function, so that a past bug is
+another rule beside the right one, not a branch in it.
 
-Sources: KIP-341 (generation in the sticky user data), KIP-792 (generation in every subscription), KAFKA-14639 (what
-a stale member claims and nobody newer does, it keeps).
+Sources: KIP-341 (generation in the sticky user data), KIP-792 (generation in every subscription), KAFKA-14639 (a stale
+member keeps a claim that no newer member makes).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,14 @@ from attrs import frozen
 from kemu.protocol.assign.base import Subscriber
 from kemu.protocol.names import MemberId, TopicPartition
 
-NOBODY = -1
+NO_OWNER = -1
 
 
 @frozen
 class Claim:
-    """What one member says it owns: partitions as numbers (protocol.assign.numbering), and since which generation."""
+    """One member's claim: partitions as numbers (protocol.assign.search.numbering), and the generation they are
+    from.
+    """
 
     numbers: Sequence[int]
     generation: int
@@ -29,11 +31,11 @@ class Claim:
 
 @frozen
 class Owners:
-    """Per claim, in the order of the claims, the numbers that member rightfully owns."""
+    """Per claim, in the order of the claims, the numbers that the member rightfully owns."""
 
     held: list[list[int]]
     disputed: frozenset[int] = frozenset()
-    """Numbers that several members of one generation claim: nobody owns them."""
+    """Numbers that several members of one generation claim: they have no owner."""
 
 
 ClaimRule: TypeAlias = Callable[[Sequence[Claim], int], Owners]
@@ -41,20 +43,20 @@ ClaimRule: TypeAlias = Callable[[Sequence[Claim], int], Owners]
 
 
 def highest_generation_wins(claims: Sequence[Claim], partitions: int) -> Owners:
-    """The claim of the highest generation counts; equal ones cancel each other, so the partition is nobody's.
+    """The claim of the highest generation counts; equal ones cancel each other, so the partition has no owner.
 
-    Generations are compared per partition: what only a stale member claims stays with it (KAFKA-14639). Equal
-    generations prove nothing, because a generation can be used twice after a coordinator failed over in mid-
-    rebalance.
+    Generations are compared per partition: a stale member keeps a partition that only it claims (KAFKA-14639). Equal
+    generations prove nothing: after a coordinator failed over during a rebalance, a generation may be used a second
+    time.
     """
-    owner = [NOBODY] * partitions
+    owner = [NO_OWNER] * partitions
     disputed: list[int] = []
     stale = 0
     newest_first = sorted(range(len(claims)), key=lambda one: -claims[one].generation)
     for one in newest_first:
         for number in claims[one].numbers:
             before = owner[number]
-            if before == NOBODY:
+            if before == NO_OWNER:
                 owner[number] = one
             elif before != one and claims[before].generation == claims[one].generation:
                 disputed.append(number)
@@ -63,57 +65,57 @@ def highest_generation_wins(claims: Sequence[Claim], partitions: int) -> Owners:
     if not disputed and not stale:
         return Owners([list(claim.numbers) for claim in claims])
     for number in disputed:
-        owner[number] = NOBODY
-    held = [[number for number in _once(claim.numbers) if owner[number] == one] for one, claim in enumerate(claims)]
+        owner[number] = NO_OWNER
+    held = [[number for number in _unique(claim.numbers) if owner[number] == one] for one, claim in enumerate(claims)]
     return Owners(held, frozenset(disputed))
 
 
 def only_newest_generation(claims: Sequence[Claim], partitions: int) -> Owners:
-    """A past bug: only members of the newest generation own anything; what others claim is nobody's.
+    """A past bug: only members of the newest generation own anything; all other claims are dropped.
 
-    Source: KAFKA-14639: what a member that missed a generation still holds is given to another at once, because the
-    leader takes it for free. Claims of equal generation cancel each other, as today.
+    Source: KAFKA-14639: the partitions of a member that missed a generation are assigned to others at once, as the
+    leader considers them free. Claims of equal generation cancel each other, as today.
     """
-    newest = max((claim.generation for claim in claims), default=NOBODY)
+    newest = max((claim.generation for claim in claims), default=NO_OWNER)
     current = [Claim(claim.numbers if claim.generation == newest else (), claim.generation) for claim in claims]
     return highest_generation_wins(current, partitions)
 
 
 def last_claim_wins(claims: Sequence[Claim], partitions: int) -> Owners:
-    """A past bug: generations are not looked at, and of two claims the later member's counts.
+    """A past bug: generations are ignored, and of two claims the later member's counts.
 
-    Source: KAFKA-12984, KAFKA-13406: cooperative-sticky believed owned partitions of a past generation.
+    Source: KAFKA-12984, KAFKA-13406: cooperative-sticky trusted owned partitions of a past generation.
     """
-    owner = [NOBODY] * partitions
+    owner = [NO_OWNER] * partitions
     for one, claim in enumerate(claims):
         for number in claim.numbers:
             owner[number] = one
     return Owners(
-        [[number for number in _once(claim.numbers) if owner[number] == one] for one, claim in enumerate(claims)]
+        [[number for number in _unique(claim.numbers) if owner[number] == one] for one, claim in enumerate(claims)]
     )
 
 
 def first_claim_wins(claims: Sequence[Claim], partitions: int) -> Owners:
-    """Of two claims the earlier member's counts: all that could be done while claims did not say when they were true.
+    """Of two claims the earlier member's counts: the only possible rule while claims had no generation.
 
     Source: Kafka 2.4's ``AbstractStickyAssignor``, in which every claim of ``cooperative-sticky`` has no generation.
     """
-    owner = [NOBODY] * partitions
+    owner = [NO_OWNER] * partitions
     for one, claim in enumerate(claims):
         for number in claim.numbers:
-            if owner[number] == NOBODY:
+            if owner[number] == NO_OWNER:
                 owner[number] = one
     return Owners(
-        [[number for number in _once(claim.numbers) if owner[number] == one] for one, claim in enumerate(claims)]
+        [[number for number in _unique(claim.numbers) if owner[number] == one] for one, claim in enumerate(claims)]
     )
 
 
 def every_claim_counts(claims: Sequence[Claim], partitions: int) -> Owners:
-    """A past bug: every claim is preserved, so a partition claimed twice is assigned twice.
+    """A past bug: every claim is preserved, so a partition claimed by two members is assigned to both.
 
-    Source: KAFKA-7026, fixed by KIP-341: sticky user data as KIP-54 has it says nothing of when it was true.
+    Source: KAFKA-7026, fixed by KIP-341: sticky user data in KIP-54's layout has no generation.
     """
-    return Owners([list(_once(claim.numbers)) for claim in claims])
+    return Owners([list(_unique(claim.numbers)) for claim in claims])
 
 
 @frozen
@@ -128,7 +130,7 @@ class Overlap:
 
 
 def validate_subscriptions(members: Mapping[MemberId, Subscriber]) -> tuple[Overlap, ...]:
-    """The overlaps in what members claim to own, by partition; empty when there are none.
+    """The overlaps in the members' claims, by partition; empty when there are none.
 
     For custom cooperative assignors to call before they trust ``Subscriber.owned``.
 
@@ -142,7 +144,8 @@ def validate_subscriptions(members: Mapping[MemberId, Subscriber]) -> tuple[Over
 
 
 def rightful_owners(members: Mapping[MemberId, Subscriber]) -> dict[TopicPartition, MemberId]:
-    """Claimed partition -> the member of the highest generation that claims it; without those nobody rightfully owns.
+    """Claimed partition -> the claiming member of the highest generation. Partitions without a rightful owner are
+    absent.
 
     Source: KIP-792; the rule is ``highest_generation_wins``.
     """
@@ -164,5 +167,5 @@ def _newest(claims: Sequence[tuple[MemberId, int]]) -> MemberId | None:
     return owners[0] if len(owners) == 1 else None
 
 
-def _once(numbers: Sequence[int]) -> list[int]:
+def _unique(numbers: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(numbers))

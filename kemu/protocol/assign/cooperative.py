@@ -1,9 +1,9 @@
-"""The cooperative sticky assignor: the sticky algorithm, handing over in two rebalances what moves (KIP-429).
+"""The cooperative sticky assignor: the sticky algorithm, with two rebalances for each move (KIP-429).
 
-Members keep what they own while they join, so a partition that moves has to be given up by its old member before
-the new one may start. The first assignment withholds it: the old member sees it missing, revokes it and joins
-again, and in that follow-up rebalance nobody claims it any more. What is claimed by several members of one
-generation is withheld likewise.
+Members keep their partitions while they join, so the old owner of a moving partition must revoke it before the new
+owner may start. The first assignment withholds the partition: its old owner revokes it and joins again. In that
+follow-up rebalance no member claims it any more. Partitions that several members of one generation claim are withheld
+likewise.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class CooperativeStickyAssignor:
         return encode_cooperative(NO_GENERATION if memory is None else memory.generation)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """The sticky assignment without what is in transfer."""
+        """The sticky assignment without the partitions in transfer."""
         sharing = self.share(topics, members)
         if not sharing.transferring:
             return sharing.assignment
@@ -56,7 +56,7 @@ class CooperativeStickyAssignor:
         }
 
     def share(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Sharing:
-        """The sticky algorithm on what the members' subscriptions say; nothing withheld yet."""
+        """The sticky algorithm on the members' subscriptions; nothing is withheld yet."""
         claims = {member: belongings(one) for member, one in members.items()}
         if not self.tells_generation:
             claims = {member: (owned, NO_GENERATION) for member, (owned, _) in claims.items()}
@@ -72,7 +72,7 @@ COOPERATIVE_STICKY_2_8 = CooperativeStickyAssignor(rules=StickyRules(release=COO
 COOPERATIVE_STICKY_2_8_MENDED = CooperativeStickyAssignor(
     rules=StickyRules(release=evolve(COOPERATIVE_RELEASE_2_8, owners=newer_claim))
 )
-"""Without KAFKA-14639: a claim of an older generation stands where nobody newer makes it."""
+"""Without KAFKA-14639: a claim of an older generation counts if no newer claim exists."""
 COOPERATIVE_STICKY_2_6 = CooperativeStickyAssignor(
     rules=StickyRules(release=COOPERATIVE_RELEASE_2_6), tells_generation=False
 )
@@ -82,22 +82,22 @@ COOPERATIVE_STICKY_BALANCED = CooperativeStickyAssignor(name="cooperative-sticky
 COOPERATIVE_STICKY_WITHOUT_GENERATION = CooperativeStickyAssignor(
     rules=StickyRules(owners=first_claim_wins), tells_generation=False
 )
-"""A past bug: nothing says when a claim was true, so of two claims the first one read counts."""
+"""A past bug: claims have no generation, so of two claims the first one read counts."""
 
 COOPERATIVE_STICKY_OF_NEWEST_ALONE = CooperativeStickyAssignor(
     rules=StickyRules(owners=only_newest_generation, heeds_stale_claims=False)
 )
-"""A past bug: what a member that missed a generation still holds counts as free (KAFKA-14639)."""
+"""A past bug: the partitions of a member that missed a generation count as free (KAFKA-14639)."""
 
 COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS = CooperativeStickyAssignor(rules=StickyRules(owners=last_claim_wins))
-"""A past bug: a member back from a long pause claims partitions of a past generation and is believed (KAFKA-12984)."""
+"""A past bug: claims of a past generation by a member that resumes after a long pause are trusted (KAFKA-12984)."""
 
 
 def belongings(subscriber: Subscriber) -> Belongings:
-    """What ``cooperative-sticky`` believes a member owns.
+    """A member's claim according to ``cooperative-sticky``.
 
-    Partitions always come from the subscription. The generation does too when it is there (v2 and later); older members
-    put it into the user data. Source: KIP-792, "For V1 case ...".
+    Partitions always come from the subscription. So does the generation if present (v2 and later); older members put it
+    into the user data. Source: KIP-792, "For V1 case ...".
     """
     if subscriber.generation >= 0:
         return subscriber.owned, subscriber.generation
@@ -115,9 +115,9 @@ class NeverSettles(Exception):
 
 @frozen
 class Settled:
-    """A cooperative rebalance with its follow-ups.
+    """The result of a cooperative rebalance with its follow-ups.
 
-    ``first_pass``: what the first rebalance assigned. ``assignment``: what the last one did. ``rounds``: follow-ups.
+    ``first_pass``: the first assignment. ``assignment``: the last one. ``rounds``: number of follow-ups.
     """
 
     assignment: Assignment
@@ -128,13 +128,13 @@ class Settled:
 def settle(
     assignor: Assignor, topics: Topics, members: Mapping[MemberId, Subscriber], most_rounds: int = MOST_ROUNDS
 ) -> Settled:
-    """Rebalance until no member has to give up anything, as members do that revoke and join again.
+    """Rebalance until no member has to revoke anything, as members do that revoke and join again.
 
     Args:
-        assignor: any; one that is only eager settles at once, because its members own nothing while it runs.
-        topics: the cluster, which stays as it is meanwhile.
+        assignor: any; an eager one settles at once, because its members own nothing during a rebalance.
+        topics: the cluster, which does not change meanwhile.
         members: the group at the first rebalance.
-        most_rounds: how many follow-ups to allow.
+        most_rounds: the most follow-ups to allow.
 
     Raises:
         NeverSettles: members would still revoke after ``most_rounds`` follow-ups.

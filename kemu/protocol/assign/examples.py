@@ -1,8 +1,8 @@
-"""Assignors as users write them: small, for one kind of group, and built on what members claim to own.
+"""Assignors as users write them: small, for one kind of group, and based on the members' claims.
 
-``small_sticky`` is a whole assignor in a dozen lines. ``StickyByClaims`` makes a cooperative one of it and is named in
-scenarios as ``protocol.assign.examples:StickyByClaims``. It believes the claim of the highest generation, which members
-tell since KIP-792; what older members claim all has the same one, and it can but believe somebody.
+``small_sticky`` is a whole assignor in a dozen lines. ``StickyByClaims`` makes a cooperative one of it; scenarios name
+it ``protocol.assign.examples:StickyByClaims``. It trusts the claim of the highest generation, which members send since
+KIP-792. Claims of older members all have the same generation, so it must trust one of them.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,12 @@ from kemu.protocol.names import MemberId, TopicPartition
 def small_sticky(
     partitions: tuple[TopicPartition, ...], owned: Mapping[MemberId, tuple[TopicPartition, ...]]
 ) -> Assignment:
-    """Everybody keeps its lowest partitions up to its share, who owns most first; the rest goes to whoever has least.
+    """Members keep their lowest partitions up to the quota, largest owners first; the rest goes to the smallest
+    members.
 
     Args:
-        partitions: all there are, in order.
-        owned: member -> what it keeps if it may; no partition twice.
+        partitions: all partitions, in order.
+        owned: member -> the partitions to keep if possible; no partition twice.
     """
     share, extra = divmod(len(partitions), len(owned))
     assignment: Assignment = {}
@@ -37,10 +38,10 @@ def small_sticky(
 
 
 class StickyByClaims:
-    """A cooperative assignor of the user's own; all members subscribe to the same topics.
+    """A user's cooperative assignor; all members subscribe to the same topics.
 
-    Of two claims to a partition the one of the higher generation counts, of two with the same the later member's.
-    What moves is withheld for a rebalance, as a cooperative assignor must.
+    Of two claims to a partition the one of the higher generation counts; with equal generations the later member's
+    counts. Moving partitions are withheld for a rebalance, as a cooperative assignor must do.
     """
 
     name = "sticky-by-claims"
@@ -48,7 +49,7 @@ class StickyByClaims:
     protocols: ClassVar = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """As ``small_sticky`` has it, without what somebody else still has to give up."""
+        """The result of ``small_sticky``, without the partitions that another member must still revoke."""
         wanted = sorted({topic for one in members.values() for topic in one.topics})
         everything = tuple((topic, number) for topic in wanted for number in range(topics.partitions.get(topic, 0)))
         claims: dict[TopicPartition, tuple[int, MemberId]] = {}

@@ -1,26 +1,26 @@
 """The optimal assignor: balance provably minimal in KIP-54's own score and, among all such assignments, fewest moves.
 
-KIP-54 calls the sum of size differences of all pairs of members the balance score, and says of its own algorithm that
-it finds "an optimum (and not necessarily the best)" assignment. This one finds the best, for mixed subscriptions too.
+KIP-54 calls the sum of size differences of all pairs of members the balance score. Its own algorithm finds "an optimum
+(and not necessarily the best)" assignment. This one finds the best, for mixed subscriptions too.
 
 1. *Claims.* Each partition has at most one previous owner: the claim of the highest generation; two claims at the same
-   generation cancel each other. Owners that left or unsubscribed, and partitions that do not exist, are forgotten.
-2. *Balance.* ``levels`` finds, without computing any one assignment, which sizes and which topics each member may have
-   in the assignments of minimal score: all of them, and no others. Its head has the proof.
-3. *Moves.* Inside a level, ``Dealing`` solves a minimum-cost flow in which keeping a partition costs nothing and
-   handing one out costs 1. So no assignment of minimal score keeps more. Its head has the proof.
+generation cancel each other. Owners that left or unsubscribed, and partitions that do not exist, are dropped.
+2. *Balance.* ``levels`` finds the sizes and topics that each member may have in assignments of minimal score, without
+computing any one assignment. Its module docstring has the proof.
+3. *Moves.* Inside a level, ``Dealing`` solves a minimum-cost flow. Keeping a partition costs 0, any other assignment of
+it costs 1. So no assignment of minimal score keeps more. Its module docstring has the proof.
 
-A *move* is a partition whose previous owner is still a subscriber and does not keep it. One without a previous owner
-is no move, wherever it goes.
+A *move* is a partition whose previous owner is still a subscriber and does not keep it. A partition without a previous
+owner never counts as a move.
 
-``optimal`` remembers through its user data, as ``sticky`` does, because an eager member owns nothing when it joins.
-``optimal-cooperative`` reads what members still own, and withholds what another one must give up first. What is
-withheld is owned by nobody in the follow-up, where the plan can then be completed without a move: one follow-up settles
-it, at the same score and the same number of moves.
+``optimal`` keeps its memory in user data, as ``sticky`` does, because an eager member owns nothing when it joins.
+``optimal-cooperative`` reads the members' owned partitions, and withholds those that another member must revoke first.
+Withheld partitions have no owner in the follow-up rebalance, so that it completes the plan without a move. One
+follow-up is enough, at the same score and the same number of moves.
 
-Partitions of a topic differ only in their previous owner, so the flow works with counts per topic and member; which
-ones of several are kept is free: the lowest numbers. Racks are ignored: a rack preference would be a third goal, and
-a different flow. Members are taken by id, topics by name, so the order of the input does not matter.
+Partitions of a topic differ only in their previous owner, so the flow uses counts per topic and member. Members keep
+their lowest numbers. Racks are ignored: a rack preference would be a third goal, and a different flow. Members are
+ordered by id and topics by name, so the order of the input does not matter.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,10 +42,10 @@ from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 @frozen
 class OptimalAssignor:
-    """Minimal balance score, then fewest moves, for members that gave up all they had before they joined.
+    """Minimal balance score, then fewest moves, for members that revoked all partitions before they joined.
 
-    Previous owners come from the user data (the layout of ``sticky``, V1 or V0); a subscriber without user data counts
-    with its ``owned`` and ``generation``.
+    Previous owners come from the user data (the layout of ``sticky``, V1 or V0). For a subscriber without user data,
+    its ``owned`` and ``generation`` count.
     """
 
     name: str = "optimal"
@@ -53,21 +53,21 @@ class OptimalAssignor:
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """What the member was last assigned, and in which generation."""
+        """The member's last assignment and its generation."""
         return None if memory is None else encode_sticky(memory.partitions, memory.generation)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Everything at once; each list sorted."""
+        """The complete assignment; each list sorted."""
         plan = _plan(topics, members, _remembered(members))
         return {member: sorted(kept + given) for member, kept, given in plan.holdings()}
 
 
 @frozen
 class CooperativeOptimalAssignor:
-    """The same plan for members that keep what they own while they join; reached in two rebalances.
+    """The same plan for members that keep their partitions while they join; reached in two rebalances.
 
     Previous owners come from ``owned``; the generation from the subscription, or from the user data for members whose
-    subscription has none (before KIP-792). In a group that falls back to the eager protocol nobody owns anything.
+    subscription has none (before KIP-792). In a group that falls back to the eager protocol no member owns anything.
     """
 
     name: str = "optimal-cooperative"
@@ -81,7 +81,7 @@ class CooperativeOptimalAssignor:
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
         """The plan without the partitions that a member does not own yet and another one claims; each list sorted.
 
-        Claims of any generation count here: whoever believes it owns a partition has to give it up first.
+        Claims of any generation count here: a member must revoke a partition even if its claim is wrong.
         """
         claimant: dict[TopicPartition, MemberId] = {}
         disputed: dict[TopicPartition, None] = {}
@@ -101,27 +101,27 @@ OPTIMAL_COOPERATIVE = CooperativeOptimalAssignor()
 
 
 def optimal_moves_bound(topics: Topics, members: Mapping[MemberId, Subscriber]) -> int:
-    """The fewest moves of any assignment whose balance score is minimal; claims are read as ``optimal`` reads them.
+    """The fewest moves of any assignment whose balance score is minimal, with the claims as ``optimal`` reads them.
 
-    A lower bound for an assignment of minimal score; one that is less balanced may move less.
+    A lower bound for an assignment of minimal score; a less balanced one may move less.
     """
     return _plan(topics, members, _remembered(members)).moves
 
 
 def _remembered(members: Mapping[MemberId, Subscriber]) -> list[Belongings]:
-    """What members had before they joined, by id."""
+    """The members' partitions before they joined, by id."""
     by_id = [members[member] for member in sorted(members)]
     return [sticky.belongings(one) if one.user_data is not None else (one.owned, one.generation) for one in by_id]
 
 
 def _still_owned(members: Mapping[MemberId, Subscriber]) -> list[Belongings]:
-    """What members own while they join, by id."""
+    """The members' partitions while they join, by id."""
     return [cooperative.belongings(members[member]) for member in sorted(members)]
 
 
 @frozen
 class _Plan:
-    """How many partitions of which topic each member keeps and is given, and the numbers to choose from.
+    """Per topic and member the number of partitions to keep and to add, and the numbers to choose from.
 
     ``owned``: per topic, member -> numbers it owns, ascending. ``kept``, ``given``: per topic, member -> count.
     """
@@ -135,12 +135,14 @@ class _Plan:
 
     @property
     def moves(self) -> int:
-        """Partitions that had an owner who does not keep them."""
+        """The number of partitions whose previous owner does not keep them."""
         before = sum(len(numbers) for owners in self.owned for numbers in owners.values())
         return before - sum(sum(counts.values()) for counts in self.kept)
 
     def holdings(self) -> Iterator[tuple[MemberId, list[TopicPartition], list[TopicPartition]]]:
-        """Per member: what it keeps, what it is given. The lowest numbers stay, the others are dealt in order of id."""
+        """Per member: kept and new partitions. Members keep their lowest numbers; the others are dealt in order of
+        id.
+        """
         kept: list[list[TopicPartition]] = [[] for _ in self.members]
         given: list[list[TopicPartition]] = [[] for _ in self.members]
         for topic, name in enumerate(self.names):
@@ -154,7 +156,7 @@ class _Plan:
             for member, count in sorted(self.given[topic].items()):
                 given[member] += rest[start : start + count]
                 start += count
-            assert start == len(rest), f"{name}: {len(rest)} partitions to hand out, {start} handed out"
+            assert start == len(rest), f"{name}: {len(rest)} partitions to assign, {start} assigned"
         return zip(self.members, kept, given, strict=True)
 
 
@@ -204,7 +206,7 @@ def _dealing(
 
 
 def _alike(order: Sequence[MemberId], members: Mapping[MemberId, Subscriber]) -> dict[int, int]:
-    """First member of each subscription -> the bit set of all that have it."""
+    """First member of each subscription -> the bit set of all members with it."""
     first_of: dict[frozenset[str], int] = {}
     alike: dict[int, int] = {}
     for place, member in enumerate(order):
@@ -234,7 +236,7 @@ def _owned(
 ) -> list[dict[int, list[int]]]:
     """Per topic, member -> the partitions of it that the member owns and may keep, ascending.
 
-    The highest generation wins even if its claimant has unsubscribed since: then nobody owns the partition.
+    The highest generation wins even if its member has unsubscribed since: then the partition has no owner.
     """
     claimed = [Claim(numbering.numbers(partitions), max(since, NO_GENERATION)) for partitions, since in claims]
     places = {name: place for place, name in enumerate(numbering.topics)}

@@ -1,8 +1,9 @@
-"""The range assignor: each topic's partitions are cut into contiguous blocks, one per subscriber.
+"""The range assignor: each topic's partitions are split into contiguous blocks, one per subscriber.
 
-Topics with equally many partitions and the same subscribers are cut in the same places, so that partition n of each
-goes to the same member (co-partitioning). With racks (KIP-881) block sizes stay and the places of the cuts give way:
-first every member takes partitions with a replica on its rack, co-partitioned topics together, then the rest is cut.
+Topics with equally many partitions and the same subscribers are split alike, so that partition n of each goes to the
+same member (co-partitioning). With racks (KIP-881) block sizes stay the same, but blocks need not be contiguous. First
+every member takes partitions with a replica on its rack, co-partitioned topics together; then the rest is split into
+blocks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,9 @@ from kemu.protocol.names import MemberId
 
 @frozen
 class RangeAssignor:
-    """Kafka's ``range``. Each member's list goes topic by topic, in the order in which a hash map lists them.
+    """Kafka's ``range``. Each member's list is ordered by topic, in the order of a hash map.
 
-    ``force_racks``: look at racks even where every partition is on all of them. ``heeds_racks``: False before 3.5.
+    ``force_racks``: use racks even where every partition is on all of them. ``heeds_racks``: False before 3.5.
     """
 
     force_racks: bool = False
@@ -34,7 +35,7 @@ class RangeAssignor:
         return None
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Blocks per topic, in the order static members first; see the module."""
+        """Blocks per topic, with static members first; see the module."""
         assignment: Assignment = {member: [] for member in sorted(members)}
         subscribers = subscribers_by_topic(topics, members, static_first(members))
         named = chain.from_iterable(members[member].topics for member in hash_order(members))
@@ -70,7 +71,7 @@ RANGE_BEFORE_3_5 = RangeAssignor(heeds_racks=False)
 
 @define
 class _Cut:
-    """One topic being shared out: what is left, and how much each subscriber may still take."""
+    """The assignment of one topic in progress: the partitions left, and each subscriber's remaining share."""
 
     topic: str
     count: int
@@ -88,12 +89,12 @@ class _Cut:
         self.extras = self.count % len(self.subscribers)
 
     def room(self, member: MemberId) -> int:
-        """How many more it may take: the common share, and one more while extras last."""
+        """How many more partitions the member may take: the common share, plus one while extras last."""
         share = self.count // len(self.subscribers) + (1 if self.extras else 0)
         return max(0, share - self.taken[member])
 
     def matches(self, member: MemberId, partition: int) -> bool:
-        """A member without a rack matches everything."""
+        """Whether the member's rack has a replica. A member without a rack matches everything."""
         rack = self.racks.get(member)
         return rack is None or (bool(self.replicas) and rack in self.replicas[partition])
 
@@ -108,8 +109,8 @@ class _Cut:
             wanted = [partition for partition in self.left if self.matches(member, partition)][: self.room(member)]
             if wanted:
                 self.take(member, wanted, assignment)
-                gone = frozenset(wanted)
-                self.left = [partition for partition in self.left if partition not in gone]
+                assigned = frozenset(wanted)
+                self.left = [partition for partition in self.left if partition not in assigned]
 
     def take_rest(self, assignment: Assignment) -> None:
         start = 0
@@ -122,7 +123,7 @@ class _Cut:
 
 
 def _co_partitioned(cuts: Sequence[_Cut]) -> list[list[_Cut]]:
-    """Topics cut alike: the same subscribers in the same order, and as many partitions."""
+    """Topics split alike: the same subscribers in the same order, and as many partitions."""
     groups: dict[tuple[tuple[MemberId, ...], int], list[_Cut]] = {}
     for cut in cuts:
         groups.setdefault((cut.subscribers, cut.count), []).append(cut)
@@ -130,7 +131,7 @@ def _co_partitioned(cuts: Sequence[_Cut]) -> list[list[_Cut]]:
 
 
 def _take_together(cuts: Sequence[_Cut], assignment: Assignment) -> None:
-    """Give partition n of all the topics to the first member with room whose rack holds a replica of each."""
+    """Assign partition n of all the topics to the first member with room whose rack holds a replica of each."""
     waiting = list(cuts[0].subscribers)
     given: list[int] = []
     for partition in range(cuts[0].count):
@@ -144,6 +145,6 @@ def _take_together(cuts: Sequence[_Cut], assignment: Assignment) -> None:
             cut.take(member, [partition], assignment)
         if not cuts[0].room(member):
             waiting.remove(member)
-    gone = frozenset(given)
+    assigned = frozenset(given)
     for cut in cuts:
-        cut.left = [partition for partition in cut.left if partition not in gone]
+        cut.left = [partition for partition in cut.left if partition not in assigned]

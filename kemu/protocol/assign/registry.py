@@ -1,4 +1,4 @@
-"""The assignors there are, by the name members vote for."""
+"""All assignors, by the name that members vote for."""
 
 from collections.abc import Mapping
 

@@ -25,7 +25,7 @@ class RoundRobinAssignor:
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
         """Partitions by topic and number, dealt in a circle of members, static ones first.
 
-        Members not subscribed to a topic are passed over; the circle keeps its place from topic to topic.
+        Members not subscribed to a topic are skipped; the circle continues from topic to topic.
         """
         assignment: Assignment = {member: [] for member in sorted(members)}
         circle = static_first(members)

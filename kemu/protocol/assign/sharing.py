@@ -1,4 +1,4 @@
-"""What the sticky algorithm is told and what it decides."""
+"""Input and result of the sticky algorithm."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -9,14 +9,15 @@ from kemu.protocol.assign.base import Assignment
 from kemu.protocol.names import MemberId, TopicPartition
 
 Belongings: TypeAlias = tuple[Sequence[TopicPartition], int]
-"""What a member claims to own, and since which generation (-1: it does not say)."""
+"""The partitions that a member claims to own, and their generation (-1: none sent)."""
 
 
 @frozen
 class Sharing:
-    """What the sticky algorithm decided.
+    """The result of the sticky algorithm.
 
-    ``transferring``: partition -> its new member, where another member still claims it and so has to give it up first.
+    ``transferring``: partition -> its new member, where another member still claims the partition and must revoke it
+    first.
     """
 
     assignment: Assignment

@@ -1,12 +1,13 @@
-"""The sticky assignors: balanced first, then as few moves as that allows, or the other way round, or balanced only.
+"""The sticky assignors: balance first and then few moves, or the other way round, or balance only.
 
-``sticky`` (KIP-54) keeps its memory in user data: what the member was assigned, and in which generation (KIP-341). It
-gives what a release's class gives, list by list; where that class throws, never ends, or gives a partition twice or to
-a member that did not subscribe to it, ``sticky-balanced`` answers. That one reaches KIP-54's goals better where
-subscriptions differ: the best balance and, but for rare cases, the fewest moves that it allows.
+``sticky`` (KIP-54) keeps its memory in user data: the member's last assignment and its generation (KIP-341). It returns
+exactly the lists of a release's class. Where that class throws, never ends, assigns a partition twice or to a member
+without a subscription, ``sticky-balanced`` answers. The latter reaches KIP-54's goals better where subscriptions
+differ:
+the best balance and, but for rare cases, the fewest moves for it.
 
-``sticky-first`` and ``fair`` are the page's "alternatives yet to be considered": the first preserves every previous
-assignment that is still valid and hands out only the rest, as fairly as that allows; the second starts from an empty
+``sticky-first`` and ``fair`` are the page's "alternatives yet to be considered". The first preserves every previous
+assignment that is still valid and assigns only the rest, as fairly as possible. The second starts from an empty
 previous assignment each time.
 """
 
@@ -41,14 +42,14 @@ from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 @frozen
 class StickyRules:
-    """How the sticky algorithm decides.
+    """The decisions of the sticky algorithm.
 
-    ``owners``: whose claim counts. ``keep_owned``: stickiness before balance. ``force_racks``: look at racks even where
-    every partition is on all of them. ``heeds_stale_claims``: what a member
-    claims without owning it has to be given up before it can be another's.
+    ``owners``: the rule for conflicting claims. ``keep_owned``: stickiness before balance. ``force_racks``: use racks
+    even where every partition is on all of them. ``heeds_stale_claims``: a partition that another member claims without
+    owning it must be revoked first.
 
-    ``release``: None for the project's own algorithm, which balances better and moves less; else what that release of
-    Kafka does. Where its class fails, the own algorithm answers.
+    ``release``: None for the project's own algorithm, which balances better and moves less; otherwise the algorithm of
+    that release of Kafka. Where its class fails, the own algorithm answers.
     """
 
     owners: ClaimRule = highest_generation_wins
@@ -59,7 +60,7 @@ class StickyRules:
 
 
 BALANCED = StickyRules()
-"""The project's own algorithm: the best balance there is, and as few moves as it allows but for rare cases."""
+"""The project's own algorithm: the best balance possible and, but for rare cases, the fewest moves for it."""
 
 
 @frozen
@@ -82,11 +83,11 @@ class StickyAssignor:
         return encode_sticky(memory.partitions, memory.generation if self.writes_generation else None)
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """See ``share``; what transfers is given to its new member at once, since everybody gave up everything."""
+        """See ``share``; moving partitions are assigned at once, as all members have revoked theirs."""
         return self.share(topics, members).assignment
 
     def share(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Sharing:
-        """The sticky algorithm on what the members' user data says."""
+        """The sticky algorithm on the members' user data."""
         return share(topics, members, {member: belongings(one) for member, one in members.items()}, self.rules)
 
 
@@ -99,7 +100,7 @@ class FairAssignor:
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def user_data(self, memory: Memory | None) -> bytes | None:
-        """Nothing is preserved, so nothing is remembered."""
+        """None: nothing is preserved."""
         return None
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
@@ -122,12 +123,13 @@ FAIR = FairAssignor()
 STICKY_WITHOUT_GENERATION = StickyAssignor(
     version=0, rules=StickyRules(owners=every_claim_counts), writes_generation=False
 )
-"""A past bug: ``sticky`` as KIP-54 has it. A member back from a missed rebalance claims what others own by now, and
-both get it (KAFKA-7026, fixed by KIP-341)."""
+"""A past bug: ``sticky`` of KIP-54. A member that missed a rebalance claims partitions that have other owners by now,
+and both get them (KAFKA-7026, fixed by KIP-341).
+"""
 
 
 def belongings(subscriber: Subscriber) -> Belongings:
-    """What ``sticky`` believes a member owned: always its user data, never the subscription's own fields."""
+    """A member's claim according to ``sticky``: its user data, never the subscription's own fields."""
     data = decode_sticky(subscriber.user_data)
     return data.partitions, NO_GENERATION if data.generation is None else data.generation
 
@@ -138,13 +140,13 @@ def share(
     claimed: Mapping[MemberId, Belongings],
     rules: StickyRules,
 ) -> Sharing:
-    """Who gets what, and what has to be given up before.
+    """Assign the partitions, and list those that their owners must revoke first.
 
     Args:
         topics: the cluster.
         members: the group.
-        claimed: what members claim to own; absent members claim nothing.
-        rules: how to decide.
+        claimed: the members' claims; absent members claim nothing.
+        rules: the decisions.
     """
     if rules.release is not None:
         try:
@@ -160,7 +162,7 @@ def share(
     at_racks = [members[member].rack or None for member in order] if heeds_racks else []
     racks = _racks(topics, at_racks, numbering, rules.force_racks)
     if alike and racks is None and not any(claim.numbers for claim in claims):
-        # Nothing to preserve and nobody to prefer: dealing in a circle is slicing.
+        # Without claims and racks, dealing in a circle can be done by slicing.
         return Sharing({member: numbering.partitions[at :: len(order)] for at, member in enumerate(order)}, {})
     owners = rules.owners(claims, numbering.total)
 
@@ -199,10 +201,11 @@ def _racks(topics: Topics, members: Sequence[str | None], numbering: Numbering, 
 def _nearest(
     shared: Callable[[Sequence[list[int]]], list[list[int]]], held: Sequence[list[int]], racks: Racks
 ) -> list[list[int]]:
-    """Racks before stickiness: owners keep only what has a replica on their rack, if that brings anything.
+    """Racks before stickiness: owners keep only partitions with a replica on their rack, if the result is better.
 
     Kafka always drops the other claims, and so can move the same partitions again in each follow-up rebalance. Here
-    they stay when that is as balanced and leaves as few members off their racks, so that a group comes to rest.
+    they stay if the result is as balanced and as many partitions are on their members' racks, so that a group becomes
+    stable.
     """
     near = [[number for number in numbers if racks.near(member, number)] for member, numbers in enumerate(held)]
     if all(len(some) == len(numbers) for some, numbers in zip(near, held, strict=True)):
@@ -219,7 +222,7 @@ def _share_equally(
     kept = []
     for numbers in held:
         mine = list(numbers)
-        # Two stable sorts: by topic, then by partition number, so that what is kept is spread over the topics.
+        # Two stable sorts: by topic, then by partition number, so that kept partitions are spread over the topics.
         mine.sort()
         mine.sort(key=lambda number: numbering.partitions[number][1])
         kept.append(mine)
@@ -232,7 +235,7 @@ def _transferring(
 ) -> dict[int, int]:
     """Number -> new member, where that member was not the rightful owner and another claims the number.
 
-    Any claim counts here, also a stale one: whoever claims a partition may be working on it.
+    Stale claims count here, too: a member that claims a partition may be processing it.
     """
     if not any(claim.numbers for claim in claims):
         return {}

@@ -1,10 +1,11 @@
-"""What the sticky assignors write into a subscription's user data, in Kafka's byte layout.
+"""User data of the sticky assignors in a subscription, in Kafka's byte layout.
 
-Everything is big-endian; a string is its length (int16) and its UTF-8 bytes, an array its length (int32) and its items.
+All numbers are big-endian; a string is its length (int16) and its UTF-8 bytes, an array its length (int32) and its
+items.
 
 - sticky V1: array of (topic, array of partition int32), then the generation int32 (KIP-341, since 2.3).
 - sticky V0: the array alone (KIP-54). The layout has no version field, so a reader tries V1 and then V0.
-- cooperative-sticky V0: the generation int32 alone; partitions travel in the subscription itself.
+- cooperative-sticky V0: the generation int32 alone; the subscription itself has the partitions.
 """
 
 import struct
@@ -21,17 +22,17 @@ _INT16 = struct.Struct(">h")
 
 @frozen
 class StickyData:
-    """Decoded user data. ``generation`` is None when the bytes carry none (absent data, or V0)."""
+    """Decoded user data. ``generation`` is None when the bytes have none (absent data, or V0)."""
 
     partitions: tuple[TopicPartition, ...] = ()
     generation: int | None = None
 
 
 def encode_sticky(partitions: Iterable[TopicPartition], generation: int | None) -> bytes:
-    """V1, or V0 when ``generation`` is None. Numbers are written as they are listed, topics as a hash map lists them.
+    """V1, or V0 when ``generation`` is None. Partitions keep the given order; topics are in the order of a hash map.
 
-    Source: Kafka 3.4.1, ``StickyAssignor.serializeTopicPartitionAssignment``. Before 3.8 the leader keeps what a member
-    names first, so the order matters.
+    Source: Kafka 3.4.1, ``StickyAssignor.serializeTopicPartitionAssignment``. Before 3.8 the leader keeps the first
+    partitions of a member's list, so the order matters.
     """
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
@@ -46,7 +47,7 @@ def encode_sticky(partitions: Iterable[TopicPartition], generation: int | None) 
 
 
 def decode_sticky(data: bytes | None) -> StickyData:
-    """Read V1, else V0; bytes that are neither count as no partitions at generation -1, as in Kafka."""
+    """Read V1, else V0; bytes in neither layout count as no partitions at generation -1, as in Kafka."""
     if not data:
         return StickyData()
     try:
@@ -71,7 +72,9 @@ def decode_cooperative(data: bytes | None) -> int | None:
 
 
 def _read_partitions(data: bytes) -> tuple[tuple[TopicPartition, ...], int]:
-    """The array of V0 and V1 and where it ends. Raises ``struct.error`` on bytes that run out or negative lengths."""
+    """The partitions of V0 or V1, and the offset of the rest. Raises ``struct.error`` for bytes that are too short or
+    negative lengths.
+    """
     int16, int32 = _INT16.unpack_from, _INT32.unpack_from
     (topics,) = int32(data)
     at = 4

@@ -1,4 +1,4 @@
-"""Every message, by who speaks; importing this package registers all of them."""
+"""All messages, grouped by sender; importing this package registers all of them."""
 
 from kemu.protocol.messages import control, data, group, local, negotiation, offsets_log, ranges, store
 

@@ -1,30 +1,31 @@
-"""What controller and brokers say to each other in the ZooKeeper era, and what admins ask the controller.
+"""Messages between controller and brokers in the ZooKeeper era, and admin requests to the controller.
 
-Partition states are rows that name their topic (as the first versions of these requests did); later versions of Kafka
+Partition states are rows that name their topic, as in the first versions of these requests. Later versions of Kafka
 group them by topic, which changes bytes, not meaning. Field names are Kafka's.
 
-Who may speak to whom: LeaderAndIsr, StopReplica and UpdateMetadata go from a broker's controller actor
-(``b2/controller``) to brokers (``b0``); ControlledShutdown and the admin requests go to the controller actor of the
-active controller; AlterIsr goes to it from leaders; OffsetForLeaderEpoch goes from followers (to 2.6) to leaders.
+Senders and receivers: LeaderAndIsr, StopReplica and UpdateMetadata go from a broker's controller actor
+(``b2/controller``) to brokers (``b0``). ControlledShutdown and the admin requests go to the controller actor of the
+active controller, as does AlterIsr from leaders. OffsetForLeaderEpoch goes from followers (up to 2.6) to leaders.
 
-Fences, who carries them and who checks them:
+Fences:
 
-* ``controller_epoch``: a broker refuses one lower than it knows (STALE_CONTROLLER_EPOCH), else adopts it.
-* ``broker_epoch``: a broker refuses one lower than its own (STALE_BROKER_EPOCH), accepts a newer one (KIP-380).
-* ``leader_epoch`` per partition: LeaderAndIsr needs a higher one than the broker has; StopReplica see there.
+* ``controller_epoch``: a broker refuses a lower one than it knows (STALE_CONTROLLER_EPOCH), else adopts it.
+* ``broker_epoch``: a broker refuses a lower one than its own (STALE_BROKER_EPOCH), and accepts a newer one (KIP-380).
+* ``leader_epoch`` per partition: LeaderAndIsr needs a higher one than the broker has; for StopReplica see
+  ``StopReplicaPartition``.
 """
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 NO_LEADER = -1
-"""Leader of a partition that has none at the moment."""
+"""Leader of a partition without a leader at the moment."""
 LEADER_DURING_DELETE = -2
 """Leader in UpdateMetadata of a partition whose topic is being deleted."""
 NO_TOPIC_ID = 0
-"""Topic id of a request that is too old to carry one, and of a log that never heard of one."""
+"""Topic id of a request that is too old for topic ids, and of a log without one."""
 NO_EPOCH = -1
-"""Leader epoch in StopReplica: no leadership is known (or the request is too old to carry one)."""
+"""Leader epoch in StopReplica: no known leadership (or the request is too old for leader epochs)."""
 EPOCH_DURING_DELETE = -2
 """Leader epoch in StopReplica of a topic queued for deletion: always accepted."""
 UNKNOWN_BROKER_EPOCH = -1
@@ -35,12 +36,12 @@ UNKNOWN_BROKER_EPOCH = -1
 
 @struct
 class LeaderAndIsrPartition:
-    """One partition's leadership as decided under ``controller_epoch`` (the epoch of the decision, not the sender's).
+    """One partition's leadership. ``controller_epoch``: the epoch of the decision, not the sender's.
 
     ``zk_version``: version of the partition's state node, which the leader needs to change the ISR.
     ``is_new``: the replica has no log yet; without it, a broker with a failed directory must not create one.
-    ``topic_id``: of this topic and no other of its name (KIP-516); here the store's zxid that created its node, where
-    Kafka writes a random UUID into that node, and names it once for all partitions of a topic.
+    ``topic_id``: distinguishes this topic from others of the same name (KIP-516). Here it is the store's zxid of the
+    topic's node; Kafka writes a random UUID into that node, and sends it once for all partitions of a topic.
     """
 
     topic_name: str
@@ -69,8 +70,9 @@ class LiveLeader:
 class LeaderAndIsr:
     """Controller -> broker: lead or follow these partitions.
 
-    The first one after a broker's start holds everything it hosts. Source: LeaderAndIsrRequest.json, Kafka 2.8;
-    the broker epoch since v2 (KIP-380), adding and removing replicas since v3 (KIP-455), topic ids since v5 (KIP-516).
+    The first one after a broker's start names all partitions that the broker hosts. Source: LeaderAndIsrRequest.json,
+    Kafka 2.8; broker epoch since v2 (KIP-380), adding and removing replicas since v3 (KIP-455), topic ids since v5
+    (KIP-516).
     """
 
     controller_id: int
@@ -82,7 +84,7 @@ class LeaderAndIsr:
 
 @struct
 class PartitionOutcome:
-    """What became of one partition of a control request."""
+    """The result for one partition of a control request."""
 
     topic_name: str
     partition_index: int
@@ -91,7 +93,7 @@ class PartitionOutcome:
 
 @message(api_key=4, kind=REPLY, versions=range(0, 6))
 class LeaderAndIsrReply:
-    """``error_code`` other than NONE: nothing was done. A row per partition of the request otherwise."""
+    """``error_code`` other than NONE: the request had no effect. Otherwise one row per partition of the request."""
 
     error_code: ErrorCode
     partition_errors: tuple[PartitionOutcome, ...]
@@ -112,10 +114,10 @@ class StopReplicaPartition:
 
 @message(api_key=5, kind=REQUEST, versions=range(0, 4))
 class StopReplica:
-    """Controller -> broker: stop fetching and serving these; with ``delete_partition`` remove their logs, too.
+    """Controller -> broker: stop fetching and serving these replicas; with ``delete_partition`` delete their logs, too.
 
-    Before v3 ``delete_partitions`` holds for the whole request and there are no leader epochs.
-    Source: StopReplicaRequest.json, Kafka 2.8.
+    Before v3 ``delete_partitions`` holds for the whole request and there are no leader epochs. Source:
+    StopReplicaRequest.json, Kafka 2.8.
     """
 
     controller_id: int
@@ -127,7 +129,7 @@ class StopReplica:
 
 @message(api_key=5, kind=REPLY, versions=range(0, 4))
 class StopReplicaReply:
-    """``error_code`` other than NONE: nothing was done. A replica that is not there counts as stopped."""
+    """``error_code`` other than NONE: the request had no effect. A missing replica counts as stopped."""
 
     error_code: ErrorCode
     partition_errors: tuple[PartitionOutcome, ...]
@@ -138,7 +140,7 @@ class StopReplicaReply:
 
 @struct
 class UpdateMetadataPartition:
-    """One partition as brokers tell clients of it. ``leader`` -2: its topic is being deleted.
+    """One partition's metadata for clients. ``leader`` -2: its topic is being deleted.
 
     ``topic_id``: as in ``LeaderAndIsrPartition``.
     """
@@ -166,7 +168,7 @@ class UpdateMetadataBroker:
 
 @message(api_key=6, kind=REQUEST, versions=range(0, 8))
 class UpdateMetadata:
-    """Controller -> broker: the live brokers, all of them, and what changed about partitions.
+    """Controller -> broker: all live brokers, and the changes of partitions.
 
     Source: UpdateMetadataRequest.json, Kafka 2.8.
     """
@@ -188,14 +190,16 @@ class UpdateMetadataReply:
 # --- in-sync replicas ----------------------------------------------------------------------------------------------
 
 RECOVERED = 0
-"""The leader has everything that was committed. (After an unclean election Kafka's says 1 until it has recovered.)"""
+"""The leader has all committed records. (Kafka's leaders send 1 after an unclean election, until they have
+recovered.)
+"""
 
 
 @struct
 class NewIsr:
-    """A partition's new ISR as its leader wants it, decided under ``leader_epoch``.
+    """The new ISR that a partition's leader proposes under ``leader_epoch``.
 
-    ``current_isr_version``: the version of the state node that the leader knows (``partition_epoch`` since 3.2).
+    ``current_isr_version``: the leader's version of the state node (``partition_epoch`` since 3.2).
     """
 
     topic_name: str
@@ -208,10 +212,11 @@ class NewIsr:
 
 @message(api_key=56, kind=REQUEST, versions=range(0, 3))
 class AlterIsr:
-    """Leader -> controller: change the ISRs of partitions that I lead. Called AlterPartition since Kafka 3.2.
+    """Leader -> controller: change the ISRs of partitions that this broker leads. AlterPartition since Kafka 3.2.
 
     Source: KIP-497; AlterIsrRequest.json of Kafka 2.7 (v0), AlterPartitionRequest.json of 3.2 (v1, KIP-704) and 3.3
-    (v2: topic ids in place of names, which are names here as everywhere; INELIGIBLE_REPLICA in answers).
+    (v2:
+    topic ids in place of names, which are names here as everywhere; INELIGIBLE_REPLICA in answers).
     """
 
     broker_id: int
@@ -221,7 +226,7 @@ class AlterIsr:
 
 @struct
 class AlteredIsr:
-    """What became of one: with NONE the partition's state as the controller has it now, the change in it."""
+    """The result for one partition: with NONE the partition's new state, including the change."""
 
     topic_name: str
     partition_index: int
@@ -235,7 +240,9 @@ class AlteredIsr:
 
 @message(api_key=56, kind=REPLY, versions=range(0, 3))
 class AlterIsrReply:
-    """``error_code`` other than NONE (NOT_CONTROLLER, STALE_BROKER_EPOCH): nothing was done. Else a row each."""
+    """``error_code`` other than NONE (NOT_CONTROLLER, STALE_BROKER_EPOCH): the request had no effect. Otherwise a row
+    each.
+    """
 
     error_code: ErrorCode
     partitions: tuple[AlteredIsr, ...] = ()
@@ -246,7 +253,10 @@ class AlterIsrReply:
 
 @message(api_key=7, kind=REQUEST, versions=range(0, 4))
 class ControlledShutdown:
-    """Broker -> controller: move what I lead elsewhere, I want to stop. Source: ControlledShutdownRequest.json."""
+    """Broker -> controller: move leadership to other brokers before this one stops.
+
+    Source: ControlledShutdownRequest.json.
+    """
 
     broker_id: int
     broker_epoch: int = since(2, default=UNKNOWN_BROKER_EPOCH, ignorable=True)
@@ -273,7 +283,9 @@ class ControlledShutdownReply:
 
 @struct
 class EpochQuestion:
-    """Where does ``leader_epoch`` end in this partition? ``current_leader_epoch``: the asker's, for fencing."""
+    """A request for the end of ``leader_epoch`` in this partition. ``current_leader_epoch``: the sender's, for
+    fencing.
+    """
 
     topic: str
     partition: int
@@ -283,7 +295,7 @@ class EpochQuestion:
 
 @message(api_key=23, kind=REQUEST, versions=range(0, 5))
 class OffsetForLeaderEpoch:
-    """Follower (to 2.6; or, ``replica_id`` -1, consumer) -> leader. Source: KIP-101, KIP-279 (v1), KIP-320 (v2)."""
+    """Follower (up to 2.6) or consumer (``replica_id`` -1) -> leader. Source: KIP-101, KIP-279 (v1), KIP-320 (v2)."""
 
     replica_id: int = since(3, default=-2, ignorable=True)
     questions: tuple[EpochQuestion, ...]
@@ -291,7 +303,9 @@ class OffsetForLeaderEpoch:
 
 @struct
 class EpochEnd:
-    """The largest epoch of the leader not above the one asked for, and the offset where it ends; -1: undefined."""
+    """The leader's largest epoch that is not above the requested one, and the end offset of that epoch; -1:
+    undefined.
+    """
 
     topic: str
     partition: int
@@ -302,7 +316,7 @@ class EpochEnd:
 
 @message(api_key=23, kind=REPLY, versions=range(0, 5))
 class OffsetForLeaderEpochReply:
-    """One row per question."""
+    """One row per requested epoch."""
 
     answers: tuple[EpochEnd, ...]
 
@@ -339,7 +353,7 @@ class CreateTopics:
 
 @struct
 class TopicOutcome:
-    """What became of one topic of an admin request."""
+    """The result for one topic of an admin request."""
 
     name: str
     error_code: ErrorCode
@@ -348,7 +362,7 @@ class TopicOutcome:
 
 @message(api_key=19, kind=REPLY, versions=range(0, 8))
 class CreateTopicsReply:
-    """One row per topic. The nodes are in the store when this is said; leaders follow."""
+    """One row per topic. The nodes are in the store when the reply is sent; leaders are elected afterwards."""
 
     topics: tuple[TopicOutcome, ...]
 
@@ -410,7 +424,7 @@ class ElectLeaders:
 
 @message(api_key=43, kind=REPLY, versions=range(0, 3))
 class ElectLeadersReply:
-    """A row per partition; when all were asked for, those for which no election was needed are left out."""
+    """One row per partition. If the request named no partitions, those that needed no election are omitted."""
 
     error_code: ErrorCode = since(1, default=ErrorCode.NONE, ignorable=True)
     replica_election_results: tuple[PartitionOutcome, ...]
@@ -418,7 +432,7 @@ class ElectLeadersReply:
 
 @struct
 class NewReplicas:
-    """Where a partition is to be; ``replicas`` None: its reassignment is cancelled."""
+    """A partition's new replicas; None: cancel its reassignment."""
 
     topic_name: str
     partition_index: int
@@ -427,7 +441,7 @@ class NewReplicas:
 
 @message(api_key=45, kind=REQUEST, versions=range(0, 1))
 class AlterPartitionReassignments:
-    """Admin -> controller: move partitions to other brokers, or stop moving them. Source: KIP-455."""
+    """Admin -> controller: move partitions to other brokers, or cancel their reassignments. Source: KIP-455."""
 
     timeout_ms: int = 60_000
     partitions: tuple[NewReplicas, ...]
@@ -435,7 +449,7 @@ class AlterPartitionReassignments:
 
 @struct
 class ReassignmentOutcome:
-    """One partition's: NONE when it is on its way."""
+    """The result for one partition: NONE when its reassignment has started."""
 
     topic_name: str
     partition_index: int
@@ -445,7 +459,7 @@ class ReassignmentOutcome:
 
 @message(api_key=45, kind=REPLY, versions=range(0, 1))
 class AlterPartitionReassignmentsReply:
-    """A row per partition; one that is refused does not stop the others."""
+    """One row per partition; a refused one does not affect the others."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -454,7 +468,7 @@ class AlterPartitionReassignmentsReply:
 
 @message(api_key=46, kind=REQUEST, versions=range(0, 2))
 class ListPartitionReassignments:
-    """Admin -> controller: what is being moved, of these partitions or (None) of all. Source: KIP-455."""
+    """Admin -> controller: list the reassignments of these partitions or (None) of all. Source: KIP-455."""
 
     timeout_ms: int = 60_000
     topic_partitions: tuple[tuple[str, int], ...] | None
@@ -462,7 +476,7 @@ class ListPartitionReassignments:
 
 @struct
 class OngoingReassignment:
-    """A partition on its way: its replicas now, those that are still to come and those that are still to go."""
+    """A partition being reassigned: its replicas now, and those still to be added and removed."""
 
     topic_name: str
     partition_index: int
@@ -473,7 +487,7 @@ class OngoingReassignment:
 
 @struct
 class CurrentBatch:
-    """The step of a partition that runs: from these brokers to those (KIP-435)."""
+    """The running step of a partition's reassignment: from these brokers to those (KIP-435)."""
 
     topic_name: str
     partition_index: int
@@ -483,7 +497,7 @@ class CurrentBatch:
 
 @struct
 class WaitingReassignment:
-    """Why a partition on its way is not there yet: a ``WaitReason``, and in words."""
+    """The reason why a partition's reassignment waits: a ``WaitReason``, and a text."""
 
     topic_name: str
     partition_index: int
@@ -493,10 +507,10 @@ class WaitingReassignment:
 
 @message(api_key=46, kind=REPLY, versions=range(0, 2))
 class ListPartitionReassignmentsReply:
-    """Version 0 is KIP-455's as shipped.
+    """Version 0 is KIP-455's as shipped; version 1 adds ``current_batch`` and ``waiting``.
 
-    KIP-435 meant to come with it, and so to add ``current_batch`` without a version of its own (its page calls two
-    fields ``Topics``); here version 1 has it, and, which no page has, what each partition waits for.
+    KIP-435's page adds ``current_batch`` without a new version, and calls two fields ``Topics``. No page has
+    ``waiting``.
     """
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -508,7 +522,7 @@ class ListPartitionReassignmentsReply:
 
 @struct
 class ConfigChange:
-    """A setting that changes: a value, or None to remove it. ``resource_type``: see ``ConfigResource``.
+    """A changed setting: a value, or None to remove it. ``resource_type``: see ``ConfigResource``.
 
     ``resource_name``: a topic, or "" for the settings of all brokers.
     """
@@ -528,7 +542,7 @@ class IncrementalAlterConfigs:
 
 @struct
 class ConfigOutcome:
-    """What became of the changes of one resource: all or none."""
+    """The result of all changes of one resource; all succeed or none."""
 
     resource_type: int
     resource_name: str
@@ -538,6 +552,6 @@ class ConfigOutcome:
 
 @message(api_key=44, kind=REPLY, versions=range(0, 2))
 class IncrementalAlterConfigsReply:
-    """One row per resource, in the order they were first named. The store has the settings when this is said."""
+    """One row per resource, in the order of the request. The store has the settings when the reply is sent."""
 
     responses: tuple[ConfigOutcome, ...]

@@ -1,7 +1,7 @@
-"""Records, metadata and positions: what clients and brokers say about partitions.
+"""Messages about records, metadata and offsets, between clients and brokers.
 
-Records have no payload: a batch is a base offset, a count and the time it was appended, every record of a topic
-``record_bytes`` long. So lag, duplicates and losses are exact while millions of records cost nothing.
+Records have no payload: a batch is a base offset, a count and an append time. All records of a topic are
+``record_bytes`` long. Thus lag, duplicates and losses are exact while millions of records cost little.
 """
 
 from kemu.protocol.errors import ErrorCode
@@ -13,7 +13,7 @@ LATEST_TIMESTAMP = -1
 
 @message(api_key=3, kind=REQUEST, versions=range(0, 13))
 class Metadata:
-    """Client -> any broker: what is there? ``topics=None`` (v1+) asks for all topics, () for none."""
+    """Client -> any broker: describe topics. ``topics=None`` (v1+) asks for all topics, () for none."""
 
     topics: tuple[str, ...] | None
     allow_auto_topic_creation: bool = since(4, default=True, ignorable=True)
@@ -42,7 +42,7 @@ class PartitionMetadata:
 
 @struct
 class TopicMetadata:
-    """A topic's partitions, by number. ``topic_id``: of this topic and no other of its name (KIP-516), 0: unknown."""
+    """A topic's partitions, by number. ``topic_id``: distinguishes topics of the same name (KIP-516); 0: unknown."""
 
     error: ErrorCode
     topic: str
@@ -52,7 +52,7 @@ class TopicMetadata:
 
 @message(api_key=3, kind=REPLY, versions=range(0, 13))
 class MetadataReply:
-    """What the answering broker knows."""
+    """The metadata in the answering broker's cache."""
 
     brokers: tuple[BrokerMetadata, ...]
     controller_id: int = since(1, default=-1, ignorable=True)
@@ -73,7 +73,7 @@ class ProduceBatch:
 
 @message(api_key=0, kind=REQUEST, versions=range(3, 12))
 class Produce:
-    """Producer -> leader: append. ``acks``: 0 none (no answer comes), 1 the leader's, -1 all in-sync replicas'."""
+    """Producer -> leader: append. ``acks``: 0 none (without an answer), 1 the leader's, -1 all in-sync replicas'."""
 
     acks: int
     timeout_ms: int
@@ -82,7 +82,7 @@ class Produce:
 
 @struct
 class ProducedBatch:
-    """Where a batch went: its base offset (-1 with an error) and the leader's append time."""
+    """The base offset of a batch (-1 with an error) and the leader's append time."""
 
     topic: str
     partition: int
@@ -100,10 +100,10 @@ class ProduceReply:
 
 @struct
 class FetchPartition:
-    """Where to read one partition, and at most how much of it.
+    """The offset to read one partition from, and the most bytes to return.
 
-    ``last_fetched_epoch``: of the record before; a leader where that epoch ends earlier says so (KIP-595). Consumers
-    say -1.
+    ``last_fetched_epoch``: of the record before. If that epoch ends earlier on the leader, the answer is a diverging
+    epoch (KIP-595). Consumers send -1.
     """
 
     topic: str
@@ -116,15 +116,17 @@ class FetchPartition:
 
 
 REPLICA_FETCH_VERSION = 18
-"""What followers speak: the answer holds batches as they are on disk. Ours; Kafka's records always have everything."""
+"""The version that followers send: its answer holds batches in their on-disk form. Kemu's own; Kafka has one form
+only.
+"""
 
 
 @message(api_key=1, kind=REQUEST, versions=range(4, 19))
 class Fetch:
-    """Consumer (replica id -1) or follower -> leader: what comes after these offsets?
+    """Consumer (replica id -1) or follower -> leader: fetch records from these offsets.
 
-    The broker holds the answer back until ``min_bytes`` are there or ``max_wait_ms`` are over. A follower's fetch
-    offset says what it has: everything below.
+    The broker delays the answer until ``min_bytes`` are available or ``max_wait_ms`` have passed. A follower's fetch
+    offset confirms that it has all records below.
     """
 
     replica_id: int = -1
@@ -138,7 +140,7 @@ class Fetch:
 class RecordBatch:
     """Records ``base_offset .. base_offset + count - 1``, appended together at this time of the leader's clock.
 
-    ``life``: which start of the leader's process appended them. No machine decides by it; checkers know records by it.
+    ``life``: number of the start of the leader's process that appended them. Only checkers use it, to identify records.
     """
 
     base_offset: int
@@ -150,10 +152,10 @@ class RecordBatch:
 
 @struct
 class ReplicaBatch:
-    """One append as its leader made it, for followers to copy.
+    """One append of a leader, for followers to copy.
 
-    Producer id -1: not idempotent. ``records``: (key, value) of each record where they have content
-    (``__consumer_offsets``); () elsewhere: ``count`` is all there is to know. ``life``: as in ``RecordBatch``.
+    Producer id -1: not idempotent. ``records``: (key, value) of each record with content (``__consumer_offsets``); ()
+    elsewhere, where only ``count`` matters. ``life``: as in ``RecordBatch``.
     """
 
     base_offset: int
@@ -169,7 +171,7 @@ class ReplicaBatch:
 
 @struct
 class DivergingEpoch:
-    """The largest epoch of the leader not above the last fetched one, and where it ends: the logs part ways there."""
+    """The leader's largest epoch that is not above the last fetched one, and its end offset, where the logs diverge."""
 
     epoch: int
     end_offset: int
@@ -177,7 +179,7 @@ class DivergingEpoch:
 
 @struct
 class FetchedPartition:
-    """What one partition has from the fetch offset on; nothing where logs part ways before (``diverging``, KIP-595)."""
+    """Records of one partition from the fetch offset on; none if the logs diverge before (``diverging``, KIP-595)."""
 
     topic: str
     partition: int
@@ -191,9 +193,10 @@ class FetchedPartition:
 
 @message(api_key=1, kind=REPLY, versions=range(4, 19))
 class FetchReply:
-    """One row per partition asked for that has something to say: records or an error.
+    """One row per requested partition with records or an error.
 
-    Before v7 also a row for each other one when the wait is over; from v7 on a fetch session is assumed (KIP-227).
+    Before v7 also a row for each other partition when the wait is over; from v7 on a fetch session is assumed
+    (KIP-227).
     """
 
     error: ErrorCode = since(7, default=ErrorCode.NONE, ignorable=True)
@@ -202,7 +205,7 @@ class FetchReply:
 
 @struct
 class OffsetQuestion:
-    """The offset at a timestamp (ms), or -1 the end, -2 the start."""
+    """A request for the offset at a timestamp in ms (-1: the end, -2: the start)."""
 
     topic: str
     partition: int
@@ -232,14 +235,14 @@ class OffsetAnswer:
 
 @message(api_key=2, kind=REPLY, versions=range(1, 9))
 class ListOffsetsReply:
-    """One row per question."""
+    """One row per requested offset."""
 
     answers: tuple[OffsetAnswer, ...]
 
 
 @struct
 class RecordsToDelete:
-    """Everything of a partition below this offset; -1: below the high watermark."""
+    """Delete the records of a partition below this offset; -1: below the high watermark."""
 
     topic: str
     partition: int
@@ -248,7 +251,7 @@ class RecordsToDelete:
 
 @message(api_key=21, kind=REQUEST, versions=range(0, 3))
 class DeleteRecords:
-    """Admin -> leader: these records are not needed any more. Source: KIP-107, DeleteRecordsRequest.json."""
+    """Admin -> leader: delete these records. Source: KIP-107, DeleteRecordsRequest.json."""
 
     partitions: tuple[RecordsToDelete, ...]
     timeout_ms: int
@@ -256,7 +259,7 @@ class DeleteRecords:
 
 @struct
 class DeletedRecords:
-    """Where the logs of all live replicas of a partition start now at the least; -1 with an error."""
+    """The lowest log start offset of a partition's live replicas; -1 with an error."""
 
     topic: str
     partition: int

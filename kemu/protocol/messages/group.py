@@ -1,8 +1,8 @@
-"""What members and the group coordinator say to each other, and what tools ask about groups.
+"""Messages between members and the group coordinator, and requests of tools about groups.
 
-Field names follow Kafka's schemas (3.9) with ``group`` for GroupId, ``generation`` for GenerationId and
-``instance_id`` for GroupInstanceId. Subscriptions and assignments are opaque bytes here, as they are for the broker.
-Throttle times are left out: quotas are not emulated.
+Field names follow Kafka's schemas (3.9) with ``group`` for GroupId, ``generation`` for GenerationId and ``instance_id``
+for GroupInstanceId. Subscriptions and assignments are opaque bytes here, as they are for the broker. Throttle times are
+omitted, as kemu does not emulate client quotas.
 """
 
 from kemu.protocol.errors import ErrorCode
@@ -12,7 +12,7 @@ from kemu.protocol.wire.schema import REPLY, REQUEST, message, since, struct
 
 @message(api_key=10, kind=REQUEST, versions=range(0, 4))
 class FindCoordinator:
-    """Anyone -> any broker: who coordinates this group (key type 0) or transaction (1)?"""
+    """Client -> any broker: find the coordinator of this group (key type 0) or transaction (1)."""
 
     key: str
     key_type: int = since(1, default=0)
@@ -47,10 +47,10 @@ class JoinedMember:
 
 @message(api_key=11, kind=REQUEST, versions=range(0, 10))
 class JoinGroup:
-    """Member -> coordinator: enter the group, or come back for the next generation.
+    """Member -> coordinator: enter the group, or rejoin for the next generation.
 
-    v1 rebalance timeout; v4 a new dynamic member is first told its id (79, KIP-394); v5 static members (KIP-345);
-    v7 protocol type in the answer; v8 reason (KIP-800); v9 skip assignment (KIP-814).
+    v1 rebalance timeout; v4 a new dynamic member first receives its id (error 79, KIP-394); v5 static members
+    (KIP-345); v7 protocol type in the answer; v8 reason (KIP-800); v9 skip assignment (KIP-814).
     """
 
     group: str
@@ -80,7 +80,7 @@ class JoinGroupReply:
 
 @struct
 class MemberAssignment:
-    """What the leader gives one member, as ConsumerProtocolAssignment bytes."""
+    """The leader's assignment of one member, as ConsumerProtocolAssignment bytes."""
 
     member_id: str
     assignment: bytes
@@ -88,7 +88,7 @@ class MemberAssignment:
 
 @message(api_key=14, kind=REQUEST, versions=range(0, 6))
 class SyncGroup:
-    """Member -> coordinator: give me my assignment; the leader brings everybody's."""
+    """Member -> coordinator: request the own assignment; the leader sends the assignments of all."""
 
     group: str
     generation: int
@@ -101,7 +101,7 @@ class SyncGroup:
 
 @message(api_key=14, kind=REPLY, versions=range(0, 6))
 class SyncGroupReply:
-    """Coordinator -> member: its assignment (empty bytes with an error, or when the leader left it out)."""
+    """Coordinator -> member: its assignment (empty bytes with an error, or when the leader omitted it)."""
 
     error: ErrorCode
     protocol_type: str | None = since(5, default=None, ignorable=True)
@@ -111,7 +111,7 @@ class SyncGroupReply:
 
 @message(api_key=12, kind=REQUEST, versions=range(0, 5))
 class Heartbeat:
-    """Member -> coordinator: I am alive in this generation."""
+    """Member -> coordinator: confirm the membership in this generation."""
 
     group: str
     generation: int
@@ -121,7 +121,7 @@ class Heartbeat:
 
 @message(api_key=12, kind=REPLY, versions=range(0, 5))
 class HeartbeatReply:
-    """27 means: the group rebalances, rejoin."""
+    """Error 27 (REBALANCE_IN_PROGRESS) tells the member to rejoin."""
 
     error: ErrorCode
 
@@ -183,7 +183,7 @@ class OffsetOutcome:
 
 @message(api_key=8, kind=REQUEST, versions=range(1, 10))
 class OffsetCommit:
-    """Member -> coordinator: remember these positions. Generation -1 and no member id: outside group management."""
+    """Member -> coordinator: store these offsets. Generation -1 and no member id: outside group management."""
 
     group: str
     generation: int = NO_GENERATION
@@ -222,7 +222,7 @@ class FetchedOffset:
 
 @message(api_key=9, kind=REQUEST, versions=range(1, 8))
 class OffsetFetch:
-    """Member -> coordinator: where did the group stop? ``topics=None`` (v2+) asks for everything committed."""
+    """Member -> coordinator: read the group's committed offsets. ``topics=None`` (v2+) asks for all of them."""
 
     group: str
     topics: tuple[TopicPartitions, ...] | None
@@ -239,7 +239,7 @@ class OffsetFetchReply:
 
 @message(api_key=47, kind=REQUEST, versions=range(0, 1))
 class OffsetDelete:
-    """Tool -> coordinator: forget these offsets (KIP-496)."""
+    """Tool -> coordinator: delete these offsets (KIP-496)."""
 
     group: str
     topics: tuple[TopicPartitions, ...]
@@ -287,14 +287,14 @@ class DescribedGroup:
 
 @message(api_key=15, kind=REPLY, versions=range(0, 6))
 class DescribeGroupsReply:
-    """One row per group asked for."""
+    """One row per requested group."""
 
     groups: tuple[DescribedGroup, ...]
 
 
 @message(api_key=16, kind=REQUEST, versions=range(0, 5))
 class ListGroups:
-    """Tool -> every broker: which groups do you coordinate? An empty filter lists all."""
+    """Tool -> every broker: list the groups that it coordinates. An empty filter lists all."""
 
     states_filter: tuple[str, ...] = since(4, default=())
 
@@ -310,7 +310,7 @@ class ListedGroup:
 
 @message(api_key=16, kind=REPLY, versions=range(0, 5))
 class ListGroupsReply:
-    """The groups whose coordinator answers."""
+    """The groups of the answering coordinator."""
 
     error: ErrorCode
     groups: tuple[ListedGroup, ...] = ()
@@ -318,7 +318,7 @@ class ListGroupsReply:
 
 @message(api_key=42, kind=REQUEST, versions=range(0, 3))
 class DeleteGroups:
-    """Tool -> coordinator: forget these empty groups and their offsets."""
+    """Tool -> coordinator: delete these empty groups and their offsets."""
 
     groups: tuple[str, ...]
 

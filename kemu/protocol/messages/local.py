@@ -1,7 +1,7 @@
-"""What the actors of one broker process tell each other: a broker (``b0``) and its controller part (``b0/controller``).
+"""Messages within one broker process: between a broker (``b0``) and its controller part (``b0/controller``).
 
-In Kafka these are method calls within a process; here they are messages on the connection of two actors of one host,
-which no fault between hosts touches. The keys are ours.
+In Kafka these are method calls. Here they are messages on a connection between two actors of one host; no network fault
+affects it. The API keys are kemu's own.
 """
 
 from kemu.protocol.messages.store import StoreCode
@@ -10,11 +10,11 @@ from kemu.protocol.wire.schema import REPLY, REQUEST, message
 
 @message(api_key=110, kind=REQUEST, versions=range(0, 1))
 class BrokerSession:
-    """Controller part -> broker: we are registered in the store, under this session and broker epoch.
+    """Controller part -> broker: the process is registered in the store, with this session and broker epoch.
 
-    Said after every registration (a new one follows each expired session). The broker attaches to the session for its
-    ISR changes; control requests with a lower broker epoch are stale from now on. ``session_id`` 0: the session has
-    expired, a new registration will follow (the broker goes on: it does not know more either).
+    Sent after every registration; an expired session is followed by a new one. The broker attaches to the session for
+    its ISR changes; from now on, control requests with a lower broker epoch are stale. ``session_id`` 0: the session
+    has expired, and a new registration will follow. Until then the broker keeps running as before.
     """
 
     session_id: int
@@ -23,24 +23,24 @@ class BrokerSession:
 
 @message(api_key=110, kind=REPLY, versions=range(0, 1))
 class BrokerSessionReply:
-    """Heard."""
+    """The broker has received the message."""
 
 
 @message(api_key=111, kind=REQUEST, versions=range(0, 1))
 class LeaveStore:
-    """Broker -> controller part: the process ends cleanly. Resign if we control, close the session."""
+    """Broker -> controller part: the process shuts down. Resign as controller and close the session."""
 
 
 @message(api_key=111, kind=REPLY, versions=range(0, 1))
 class LeaveStoreReply:
-    """The session is closed, or was over, or the store could not be reached in time (``code``)."""
+    """The session is closed, was expired, or the store could not be reached in time (``code``)."""
 
     code: StoreCode
 
 
 @message(api_key=115, kind=REQUEST, versions=range(0, 1))
 class BrokerConfigs:
-    """Controller part -> broker: these are the settings now of a topic, or ("") of all brokers."""
+    """Controller part -> broker: the current settings of a topic, or ("") of all brokers."""
 
     topic: str
     settings: tuple[tuple[str, str], ...]
@@ -48,16 +48,16 @@ class BrokerConfigs:
 
 @message(api_key=115, kind=REPLY, versions=range(0, 1))
 class BrokerConfigsReply:
-    """Heard."""
+    """The broker has received the message."""
 
 
 @message(api_key=118, kind=REQUEST, versions=range(0, 1))
 class OwnConfigs:
-    """Controller part -> broker: these are the settings now of this broker alone."""
+    """Controller part -> broker: the current settings of this broker alone."""
 
     settings: tuple[tuple[str, str], ...]
 
 
 @message(api_key=118, kind=REPLY, versions=range(0, 1))
 class OwnConfigsReply:
-    """Heard."""
+    """The broker has received the message."""

@@ -1,4 +1,4 @@
-"""What a member tells its leader and what the leader answers: Kafka's embedded consumer protocol, byte for byte.
+"""Kafka's embedded consumer protocol, byte for byte: a member's subscription and its assignment by the leader.
 
 The coordinator carries both as opaque bytes (JoinGroup metadata, SyncGroup assignment). Layouts (integers are
 big-endian; every version starts with itself as int16; a later version only adds at the end)::
@@ -17,17 +17,17 @@ from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import Malformed, UnsupportedVersion
 
 HIGHEST_VERSION = 3
-"""The version Kafka's writer uses since 3.4, and the one that versions of the future are read as."""
+"""The version that Kafka's writer uses since 3.4. Newer versions are read as this one."""
 
 _OWNED_SINCE, _GENERATION_SINCE, _RACK_SINCE = 1, 2, 3
 
 
 @frozen
 class Subscription:
-    """A member's topics, and what it owned when it came.
+    """A member's topics, and its partitions at the time of the join.
 
-    ``owned`` and ``generation`` are what it holds and since when (-1: never had an assignment); ``user_data`` belongs
-    to the assignor; ``rack`` is None when unknown.
+    ``owned`` and ``generation``: its partitions and the generation of that assignment (-1: none yet); ``user_data``
+    belongs to the assignor; ``rack`` is None when unknown.
     """
 
     topics: tuple[str, ...]
@@ -46,7 +46,7 @@ class Assignment:
 
 
 def version_of(data: bytes) -> int:
-    """The version a subscription or assignment says it has; it may be above ``HIGHEST_VERSION``.
+    """The version in the bytes of a subscription or assignment; it may be above ``HIGHEST_VERSION``.
 
     Raises:
         Malformed: fewer than two bytes, or a negative version.
@@ -57,11 +57,11 @@ def version_of(data: bytes) -> int:
 def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
     """A subscription as bytes; topics and owned partitions are written sorted, as Kafka's writer does.
 
-    What the version lacks is left out (all later fields are ignorable in Kafka's schema).
+    Fields that the version lacks are omitted (all later fields are ignorable in Kafka's schema).
 
     Raises:
         UnsupportedVersion: outside v0 to v3.
-        CodecError: a topic or number that has no form in bytes.
+        CodecError: a topic or number that cannot be encoded.
     """
     out = _begin("ConsumerProtocolSubscription", version)
     out.count(len(subscription.topics))
@@ -78,13 +78,14 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 
 def decode_subscription(data: bytes, *, at_most: int = HIGHEST_VERSION) -> Subscription:
-    """Read a subscription of any version, no field newer than version ``at_most``.
+    """Read a subscription of any version, without the fields newer than version ``at_most``.
 
-    Lenient upward: a version above 3 is read as 3 and what follows is ignored. A negative generation reads as -1, an
-    empty rack as None, as in Kafka. ``version_of`` tells the version that was written.
+    A version above 3 is read as 3, without the bytes that follow. A negative generation reads as -1, an empty rack as
+    None, as in Kafka. ``version_of`` returns the version that was written.
 
     Raises:
-        Malformed: a negative version, bytes that end inside a field (the error names it), or a null where none may be.
+        Malformed: a negative version, bytes that end inside a field (the error names it), or a null where none is
+            allowed.
     """
     source = Reader(data, "ConsumerProtocolSubscription")
     version = min(_read_version(source), at_most)
@@ -97,7 +98,7 @@ def decode_subscription(data: bytes, *, at_most: int = HIGHEST_VERSION) -> Subsc
 
 
 def subscribed_topics(data: bytes) -> tuple[str, ...]:
-    """Only the topics: what a coordinator wants to know of a subscription, read as version 0 whatever it says.
+    """The topics of a subscription, for the coordinator. Any version is read as version 0.
 
     Raises:
         Malformed: as ``decode_subscription`` for version 0.
@@ -106,11 +107,11 @@ def subscribed_topics(data: bytes) -> tuple[str, ...]:
 
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
-    """An assignment as bytes; topics stand in order of first appearance, numbers as given (not sorted).
+    """An assignment as bytes; topics are written in order of first appearance, partitions in the given order.
 
     Raises:
         UnsupportedVersion: outside v0 to v3.
-        CodecError: a topic or number that has no form in bytes.
+        CodecError: a topic or number that cannot be encoded.
     """
     out = _begin("ConsumerProtocolAssignment", version)
     out.topic_partitions(assignment.partitions)
@@ -121,7 +122,8 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 def decode_assignment(data: bytes) -> Assignment:
     """Read an assignment of any version, partitions in the order of the bytes.
 
-    Empty bytes are no assignment ("assigned nothing" has ten bytes); what comes after the known fields is ignored.
+    Empty bytes are no assignment (an assignment of no partitions has ten bytes). Bytes after the known fields are
+    ignored.
 
     Raises:
         Malformed: a negative version, or bytes that end inside a field (the error names it).

@@ -1,4 +1,4 @@
-"""The consumer protocol as page version 99 of KIP-429 has it: another layout than the one that shipped.
+"""The consumer protocol on page version 99 of KIP-429: another layout than the one that shipped.
 
 The page puts its new fields in the middle, so that the assignor's bytes stay at the end (integers are big-endian; every
 version starts with itself as int16)::
@@ -8,11 +8,11 @@ version starts with itself as int16)::
     Assignment   V0  assigned: array<(topic, array<int32>)>  info: nullable bytes
                  V1  assigned  revoked: nullable array<(topic, array<int32>)>  error: int16  info: nullable bytes
 
-V0 is what Kafka had before; a reader that only knows V0 cannot read V1. What shipped appends
-``owned`` after the info bytes instead, which every old reader passes over (``protocol.messages.member``).
+V0 is Kafka's layout before the KIP; a reader of V0 cannot read V1. The shipped layout appends ``owned`` after the info
+bytes instead, where every old reader skips it (``protocol.messages.member``).
 
-Source: KIP-429 page version 99, "Consumer Protocol". Its grammar line of Assignment leaves ErrorCode out, its list of
-fields has it: it is there. The page gives no numbers to its errors; ``AssignmentErrorCode`` does.
+Source: KIP-429 page version 99, "Consumer Protocol". Its grammar of Assignment omits ErrorCode and its list of fields
+has it; the field is included here. The page does not number its errors; ``AssignmentErrorCode`` does.
 """
 
 from enum import IntEnum
@@ -28,16 +28,18 @@ V0, V1 = 0, 1
 
 
 class AssignmentErrorCode(IntEnum):
-    """What a leader may tell a V1 member beside its partitions. Any other number is fatal to the member."""
+    """Errors that a leader may report to a V1 member beside its partitions. Any other number is fatal to the member."""
 
     NONE = 0
     INCOMPATIBLE_MEMBERS = 1
-    """Members of V0 and V1 are in the group: everybody keeps what it has."""
+    """Members of V0 and V1 are in the group: all members keep their partitions."""
 
 
 @frozen
 class PageAssignment:
-    """The partitions a leader gives one member, and takes from it. In V0 there is no ``revoked`` and no ``error``."""
+    """The partitions that a leader assigns to one member and revokes from it. V0 has no ``revoked`` and no
+    ``error``.
+    """
 
     assigned: tuple[TopicPartition, ...] = ()
     revoked: tuple[TopicPartition, ...] | None = None
@@ -46,11 +48,11 @@ class PageAssignment:
 
 
 def encode_page_subscription(subscription: Subscription, version: int) -> bytes:
-    """A subscription in the page's layout; topics and partitions are written sorted. V0 leaves ``owned`` out.
+    """A subscription in the page's layout; topics and partitions are written sorted. V0 omits ``owned``.
 
     Raises:
         UnsupportedVersion: neither V0 nor V1.
-        CodecError: a topic or number that has no form in bytes.
+        CodecError: a topic or number that cannot be encoded.
     """
     if version == V0:
         return encode_subscription(subscription, V0)
@@ -64,7 +66,7 @@ def encode_page_subscription(subscription: Subscription, version: int) -> bytes:
 
 
 def decode_page_subscription(data: bytes, *, at_most: int = V1) -> tuple[int, Subscription]:
-    """(version, subscription).
+    """Read a subscription: (version, subscription).
 
     Args:
         data: the bytes.
@@ -83,11 +85,11 @@ def decode_page_subscription(data: bytes, *, at_most: int = V1) -> tuple[int, Su
 
 
 def encode_page_assignment(assignment: PageAssignment, version: int) -> bytes:
-    """An assignment in the page's layout; topics stand in order of first appearance. V0 leaves out what it lacks.
+    """An assignment in the page's layout; topics are written in order of first appearance. V0 omits the new fields.
 
     Raises:
         UnsupportedVersion: neither V0 nor V1.
-        CodecError: a topic or number that has no form in bytes.
+        CodecError: a topic or number that cannot be encoded.
     """
     out = _begin("Assignment (KIP-429 v99)", version)
     out.topic_partitions(assignment.assigned)
@@ -136,7 +138,7 @@ def _version(source: Reader, at_most: int) -> int:
 
 
 def _nullable_partitions(source: Reader, field: str) -> tuple[TopicPartition, ...] | None:
-    """A null array is nothing; the reader's own arrays may not be null."""
+    """Read a null array as None; ``Reader.topic_partitions`` refuses nulls."""
     if source.data[source.at : source.at + 4] == b"\xff\xff\xff\xff":
         source.at += 4
         return None

@@ -1,6 +1,6 @@
-"""What a client asks first on each connection: which versions of which requests does this broker speak? KIP-35.
+"""The first request of a client on each connection: which request versions does the broker support? KIP-35.
 
-Each release's broker speaks older versions, too, and none that came later: a client takes the highest that both have.
+A broker supports the versions up to its release, including older ones. A client uses the highest common version.
 Source: ``ApiVersionsRequest``, ``NodeApiVersions.latestUsableVersion``.
 """
 
@@ -12,7 +12,9 @@ from kemu.protocol.messages.versions import SpokenVersions
 from kemu.protocol.wire.schema import MESSAGES, REPLY, REQUEST, Kind, message, struct
 
 NEGOTIATION_VERSION = 2
-"""What clients ask in. Kafka 2.4 made a v3 with names of the client's software, which nobody here would read."""
+"""The version of the clients' ApiVersions. Kafka 2.4's v3 adds the name of the client's software, which is unused
+here.
+"""
 
 
 _STABLE_SINCE, _BATCH_SINCE = 7, 3
@@ -34,14 +36,14 @@ class ApiVersionRange:
 
 @message(api_key=18, kind=REPLY, versions=range(0, 3))
 class ApiVersionsReply:
-    """One row per API whose versions differ between releases here; of any other, whatever there is goes."""
+    """One row per API whose versions differ between releases here; of other APIs, brokers support all versions."""
 
     error: ErrorCode
     api_keys: tuple[ApiVersionRange, ...]
 
 
-def told_of(versions: SpokenVersions) -> ApiVersionsReply:
-    """What a broker of a release that speaks these says, in the order of the keys."""
+def versions_reply(versions: SpokenVersions) -> ApiVersionsReply:
+    """The reply of a broker whose release has these versions, in the order of the keys."""
     rows = [
         ApiVersionRange(api_key=spec.api_key, min_version=spec.versions[0], max_version=versions.requests[spec.name])
         for spec in MESSAGES.values()
@@ -51,15 +53,15 @@ def told_of(versions: SpokenVersions) -> ApiVersionsReply:
 
 
 def highest_of(reply: ApiVersionsReply) -> Mapping[int, int]:
-    """API key -> the highest version that the broker speaks."""
+    """API key -> the highest version that the broker supports."""
     return {row.api_key: row.max_version for row in reply.api_keys}
 
 
 def built_for(message: object, version: int) -> object | None:
-    """A request as it is written in an older version than it was made for; None: it cannot be.
+    """A request in the form of an older version; None if it cannot be sent in that version.
 
-    Source: ``OffsetFetchRequest.Builder.build`` (the flag is dropped), ``LeaveGroupRequest.Builder.build`` (one member
-    is named by its id alone).
+    Source: ``OffsetFetchRequest.Builder.build`` (drops the flag), ``LeaveGroupRequest.Builder.build`` (one member, by
+    its id alone).
     """
     if isinstance(message, OffsetFetch) and version < _STABLE_SINCE:
         return OffsetFetch(group=message.group, topics=message.topics)

@@ -1,12 +1,4 @@
-"""What a broker and the group coordinator of the same process tell each other about the replicated offsets topic.
-
-In Kafka these are method calls (``ReplicaManager.appendRecords``, ``GroupCoordinator.onElection``); here they are
-messages between two actors of one host (``b0`` and ``b0/coordinator``). The keys are ours.
-
-A coordinator's append is answered when the record is below the high watermark, so that nothing is told to a member that
-another broker, elected from the in-sync replicas, would not know. Scala's coordinator asks for that (acks=all); Java's
-appends to the leader alone and hears of the high watermark by itself (``CoordinatorRuntime.HighWatermarkListener``).
-"""
+"""neither of these applies, and the reply comes when the high watermark has passed the records."""
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.wire.schema import REPLY, REQUEST, message, since
@@ -14,7 +6,7 @@ from kemu.protocol.wire.schema import REPLY, REQUEST, message, since
 
 @message(api_key=112, kind=REQUEST, versions=range(0, 1))
 class LeadGroups:
-    """Broker -> coordinator: we lead this partition of ``__consumer_offsets``; this is its log, to its very end.
+    """Broker -> coordinator: this broker leads the partition of ``__consumer_offsets``, with this log.
 
     Source: Kafka's ``onElection``; the log is read to its end, not to the high watermark.
     """
@@ -26,12 +18,12 @@ class LeadGroups:
 
 @message(api_key=112, kind=REPLY, versions=range(0, 1))
 class LeadGroupsReply:
-    """Heard."""
+    """The coordinator has received the message."""
 
 
 @message(api_key=113, kind=REQUEST, versions=range(0, 1))
 class ResignGroups:
-    """Broker -> coordinator: we do not lead this partition of ``__consumer_offsets`` (any more), as of this epoch."""
+    """Broker -> coordinator: this broker does not lead the partition of ``__consumer_offsets``, as of this epoch."""
 
     partition: int
     leader_epoch: int
@@ -39,16 +31,15 @@ class ResignGroups:
 
 @message(api_key=113, kind=REPLY, versions=range(0, 1))
 class ResignGroupsReply:
-    """Heard."""
+    """The coordinator has received the message."""
 
 
 @message(api_key=114, kind=REQUEST, versions=range(0, 2))
 class AppendGroups:
-    """Coordinator -> broker: append these records, all together, and tell when all in-sync replicas have them.
+    """Coordinator -> broker: append these records as one batch, and reply when all in-sync replicas have them.
 
-    ``leader_epoch``: under which the coordinator leads the partition; an older one is NOT_LEADER_OR_FOLLOWER.
-    ``required_acks``: -1: as acks=all of a producer, with ``min.insync.replicas`` and ``offsets.commit.timeout.ms``;
-    1: neither counts, and the answer is the news that the high watermark has passed the records.
+    ``leader_epoch``: the coordinator's epoch of the partition; an older one is answered NOT_LEADER_OR_FOLLOWER.
+    ``required_acks``: -1: like acks=all of a producer, with ``min.insync.replicas`` and ``offsets.commit.timeout.ms``;
     """
 
     partition: int
@@ -59,7 +50,9 @@ class AppendGroups:
 
 @message(api_key=114, kind=REPLY, versions=range(0, 2))
 class AppendGroupsReply:
-    """NONE and the first record's offset; or why not. See ``ErrorCode.definite`` for what may be in the log anyway."""
+    """NONE and the first record's offset, or an error. After an indefinite one (``ErrorCode.definite``) the log may
+    have it.
+    """
 
     error: ErrorCode
     base_offset: int

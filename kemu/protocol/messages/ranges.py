@@ -1,7 +1,7 @@
-"""What a consumer in KIP-333's mode and its coordinator say of the second commit log: range tokens, and how far.
+"""Messages about the second commit log, between a consumer in KIP-333's mode and its coordinator.
 
-The page names no requests for it; the keys are ours. A generation is asked for as by OffsetCommit: what fences a
-member's offsets fences its ranges.
+The KIP's page defines no requests for it; the API keys are kemu's own. Requests carry the generation as OffsetCommit
+does, so that offsets and ranges have the same fence.
 """
 
 from kemu.protocol.errors import ErrorCode
@@ -10,12 +10,12 @@ from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER
 from kemu.protocol.wire.schema import REPLY, REQUEST, message, struct
 
 RANGES_VERSION = 0
-"""Of both requests: there is one."""
+"""The only version of both requests."""
 
 
 @struct
 class RangeToOpen:
-    """A token: offsets ``start .. end - 1`` of a partition are to be worked off by the second consumer."""
+    """A token: the second consumer is to process offsets ``start .. end - 1`` of a partition."""
 
     topic: str
     partition: int
@@ -25,7 +25,7 @@ class RangeToOpen:
 
 @struct
 class RangeProgress:
-    """The second consumer's commit: the next offset it will work off in a partition."""
+    """The second consumer's commit: the next offset to process in a partition."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class RangeProgress:
 
 @message(api_key=116, kind=REQUEST, versions=range(0, 1))
 class RangeCommit:
-    """Member -> coordinator: write these to the second commit log, all together."""
+    """Member -> coordinator: write these to the second commit log, as one batch."""
 
     group: str
     generation: int = NO_GENERATION
@@ -52,7 +52,7 @@ class RangeCommitReply:
 
 
 def outcome_of_all(request: RangeCommit, error: ErrorCode) -> RangeCommitReply:
-    """The reply that says the same of everything in the request."""
+    """A reply with the same error for all rows of the request."""
     tokens = [OffsetOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.tokens]
     offsets = [OffsetOutcome(topic=row.topic, partition=row.partition, error=error) for row in request.offsets]
     return RangeCommitReply(outcomes=(*tokens, *offsets))
@@ -60,7 +60,7 @@ def outcome_of_all(request: RangeCommit, error: ErrorCode) -> RangeCommitReply:
 
 @message(api_key=117, kind=REQUEST, versions=range(0, 1))
 class RangeFetch:
-    """Member -> coordinator: what do both commit logs of these partitions say?"""
+    """Member -> coordinator: read both commit logs of these partitions."""
 
     group: str
     topics: tuple[TopicPartitions, ...]
@@ -68,9 +68,9 @@ class RangeFetch:
 
 @struct
 class FetchedLogs:
-    """Both commit logs of one partition; -1 where nothing is committed.
+    """Both commit logs of one partition; -1 without a commit.
 
-    ``tokens``: (start, end) of the ranges that still count, oldest first.
+    ``tokens``: (start, end) of the open ranges, oldest first.
     """
 
     topic: str
@@ -83,7 +83,7 @@ class FetchedLogs:
 
 @message(api_key=117, kind=REPLY, versions=range(0, 1))
 class RangeFetchReply:
-    """One row per partition asked for; the whole request's error."""
+    """One row per requested partition, and the error of the whole request."""
 
     error: ErrorCode = ErrorCode.NONE
     logs: tuple[FetchedLogs, ...] = ()

@@ -1,7 +1,7 @@
-"""What a group coordinator writes to its partition of ``__consumer_offsets``, and what it finds there on load.
+"""Records of a group coordinator in its partition of ``__consumer_offsets``, as it writes and loads them.
 
-Keys and values each start with an int16 version; that of the key says what kind of record it is: 0 and 1 a committed
-offset, 2 the metadata of a group; a null value (tombstone) removes. Layouts of the values::
+Keys and values each start with an int16 version. The key's version is the kind of the record: 0 and 1 a committed
+offset, 2 the metadata of a group. A null value (tombstone) removes. Layouts of the values::
 
     OffsetCommitValue   offset int64, v3+ leader_epoch int32, metadata string, commit_timestamp int64,
                         v1 only: expire_timestamp int64
@@ -10,7 +10,7 @@ offset, 2 the metadata of a group; a null value (tombstone) removes. Layouts of 
                         client_host, v1+ rebalance_timeout int32, session_timeout int32, subscription bytes,
                         assignment bytes)>
 
-KIP-333's second commit log has kinds of its own, which Kafka's coordinators skip as unknown::
+The records of KIP-333's second commit log have key versions that Kafka's coordinators skip as unknown::
 
     RangeKey            group string, topic string, partition int32, start int64
     RangeValue          end int64, commit_timestamp int64
@@ -34,7 +34,7 @@ GROUP_KEY_VERSION = 2
 RANGE_KEY_VERSION = 3330
 RANGE_PROGRESS_KEY_VERSION = 3331
 WRITTEN_VERSION = 3
-"""Of both values; an offset with an explicit expiry is written as version 1, the only one that can say it."""
+"""Of both values; an offset with an explicit expiry is written as version 1, the only one with that field."""
 HIGHEST_VERSION = 4
 
 _EXPIRY_VERSION = 1
@@ -47,9 +47,9 @@ _FLEXIBLE_SINCE = 4
 
 @frozen
 class StoredMember:
-    """A member as the log keeps it: the metadata of the selected protocol only.
+    """A member as stored in the log, with the metadata of the selected protocol only.
 
-    ``rebalance_timeout_ms`` is -1 when the record had none (v0): the session timeout stands in for it.
+    ``rebalance_timeout_ms`` is -1 when the record had none (v0): the session timeout is used instead.
     """
 
     member_id: str
@@ -64,9 +64,9 @@ class StoredMember:
 
 @frozen
 class GroupMetadata:
-    """A group as the log keeps it; protocol and leader are None without members.
+    """A group as stored in the log; protocol and leader are None without members.
 
-    ``state_timestamp_ms``: when the state last changed, -1 when the record does not say (v0, v1).
+    ``state_timestamp_ms``: when the state last changed, -1 in older records (v0, v1).
     """
 
     group: str
@@ -91,7 +91,7 @@ class StoredOffset:
 
 @frozen
 class GroupRecord:
-    """A group's metadata, or None: the group is gone."""
+    """A group's metadata; None: the group is removed."""
 
     group: str
     metadata: GroupMetadata | None
@@ -99,7 +99,7 @@ class GroupRecord:
 
 @frozen
 class OffsetRecord:
-    """A partition's committed offset, or None: it is gone."""
+    """A partition's committed offset; None: it is removed."""
 
     group: str
     topic: str
@@ -117,7 +117,7 @@ class StoredRange:
 
 @frozen
 class RangeRecord:
-    """A token of the second commit log (KIP-333), or None: the range that began there is closed."""
+    """A token of the second commit log (KIP-333); None: the range from this start is closed."""
 
     group: str
     topic: str
@@ -128,7 +128,7 @@ class RangeRecord:
 
 @frozen
 class RangeProgressRecord:
-    """The second consumer's commit, or None: it is gone."""
+    """The second consumer's commit; None: it is removed."""
 
     group: str
     topic: str
@@ -140,11 +140,11 @@ StoredRecord: TypeAlias = GroupRecord | OffsetRecord | RangeRecord | RangeProgre
 
 
 def group_record(metadata: GroupMetadata, version: int = WRITTEN_VERSION) -> tuple[bytes, bytes]:
-    """Key and value of a group's metadata; what the version lacks is left out (ignorable in Kafka's schema).
+    """Key and value of a group's metadata; fields that the version lacks are omitted (ignorable in Kafka's schema).
 
     Raises:
         UnsupportedVersion: outside v0 to v4.
-        CodecError: a string or number that has no form in bytes.
+        CodecError: a string or number that cannot be encoded.
     """
     out = _begin("GroupMetadataValue", version)
     out.string(metadata.protocol_type)
@@ -179,7 +179,7 @@ def offset_record(
 
     Raises:
         UnsupportedVersion: outside v0 to v4.
-        CodecError: a string or number that has no form in bytes.
+        CodecError: a string or number that cannot be encoded.
     """
     if version is None:
         version = WRITTEN_VERSION if value.expire_timestamp_ms is None else _EXPIRY_VERSION
@@ -229,13 +229,13 @@ def range_progress_tombstone(group: str, topic: str, partition: int) -> tuple[by
 
 
 def decode_record(key: bytes, value: bytes | None) -> StoredRecord | None:
-    """What a record says; None for a key of a version we do not know, which a loading coordinator skips.
+    """Decode a record; None for a key of an unknown version, which a loading coordinator skips.
 
     Bytes after the known fields are ignored, as in Kafka.
 
     Raises:
-        Malformed: bytes that end inside a field (the error names it), or a null where none may be.
-        UnsupportedVersion: a known kind of record whose value has a version we cannot read.
+        Malformed: bytes that end inside a field (the error names it), or a null where none is allowed.
+        UnsupportedVersion: a known kind of record with an unknown version of its value.
     """
     source = Reader(key, "record key")
     version = source.int16("version")

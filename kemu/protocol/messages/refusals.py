@@ -1,7 +1,7 @@
-"""What a request looks like answered with an error, in its own version, without having been executed.
+"""The error reply to each request, in the request's version, for requests that are not executed.
 
-One row per request that a group coordinator or a controller may refuse as a whole. Some replies have one error for
-everything, others only one per row.
+One row per request that a group coordinator or a controller may refuse as a whole. Some replies have one error for the
+whole request, others only one per row.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ Refusal = Callable[[Any, ErrorCode, int], object]
 
 
 def refusal(request: object, error: ErrorCode, version: int) -> object:
-    """The reply to a request that says only this error."""
+    """The reply to a request with only this error."""
     refuse = REFUSALS.get(type(request))
     assert refuse is not None, f"not a request that is refused: {request!r}"
     return refuse(request, error, version)
@@ -32,12 +32,12 @@ def join_error(version: int, error: ErrorCode, member_id: MemberId) -> group.Joi
 
 
 def no_offset(topic: str, partition: int, error: ErrorCode = ErrorCode.NONE) -> group.FetchedOffset:
-    """Nothing committed, or an error in its place."""
+    """A row without a committed offset, or with an error in its place."""
     return group.FetchedOffset(topic=topic, partition=partition, metadata="", error=error)
 
 
 def described_error(name: str, error: ErrorCode, state: str = "") -> group.DescribedGroup:
-    """A group that could not be described, or is not there (state "Dead", no error)."""
+    """The row of a group that could not be described, or does not exist (state "Dead", no error)."""
     return group.DescribedGroup(error=error, group=name, state=state, protocol_type="", protocol="", members=())
 
 
@@ -50,7 +50,7 @@ def _commit(request: group.OffsetCommit, error: ErrorCode, _version: int) -> gro
 
 
 def _fetch(request: group.OffsetFetch, error: ErrorCode, version: int) -> group.OffsetFetchReply:
-    """One error since v2, one per partition before."""
+    """One error since v2; before, one per partition."""
     if version >= _TOP_LEVEL_FETCH_ERROR_SINCE:
         return group.OffsetFetchReply(offsets=(), error=error)
     rows = [no_offset(row.topic, partition, error) for row in request.topics or () for partition in row.partitions]
@@ -143,4 +143,4 @@ REFUSALS: Mapping[type, Refusal] = {
     control.AlterPartitionReassignments: _reassign,
     control.ListPartitionReassignments: _list_reassignments,
 }
-"""Request -> how its reply says an error."""
+"""Request -> the function that builds its error reply."""

@@ -1,21 +1,22 @@
-"""The language of the metadata store: ZooKeeper's operations, sessions and watches.
+"""Messages of the metadata store: ZooKeeper's operations, sessions and watches.
 
-A client (a broker's controller actor, or the broker itself) opens a session, or attaches to one that its process has
-already: a Kafka broker has one session for both roles. Then it sends ``StoreOps``: transactions, executed in order, one
-answer each. Everything the store says to a client travels on the connection the client opened, in order:
+A client is a broker's controller actor, or the broker itself. It opens a session, or attaches to the one of its
+process:
+a Kafka broker has one session for both roles. Then it sends ``StoreOps``: transactions, executed in order, with one
+answer each. All messages from the store to a client travel in order on the connection that the client opened:
 
 * the reply to each request, in the order of the requests;
-* ``StoreEvents``: fired watches, said unasked (as a further reply to the ``OpenSession``). They leave before any reply
-  that shows the new state, so that a client sees a watch's event before what it was about.
+* ``StoreEvents``: fired watches, sent unasked (as further replies to ``OpenSession``). They precede any reply that
+  shows the new state, so that a client sees a watch's event before the change itself.
 
-Watches are one-shot and belong to the connection's client; one that reconnects says which it still has (ZooKeeper's
-setWatches), and the store fires at once those whose node changed meanwhile. Between an event and the next registration
-changes are not signalled: register, then read.
+Watches are one-shot and belong to the connection's client. A client that reconnects sends its remaining watches
+(ZooKeeper's setWatches), and the store fires at once those whose node changed meanwhile. Between an event and the next
+registration changes are not signalled: register, then read.
 
-A lost connection leaves the client not knowing whether its last writes happened. Expiry is learned only from the store.
+After a lost connection the client does not know whether its last writes happened. Only the store reports an expiry.
 
-These keys are ours (Kafka's stay below 100): ZooKeeper's protocol has opcodes instead, which ``StoreOpKind`` keeps.
-Source: ZooKeeper 3.5 programmer's guide; spec section 0.
+The API keys are kemu's own (Kafka's stay below 100); ``StoreOpKind`` has the opcodes of ZooKeeper's protocol.
+Source: ZooKeeper 3.5 programmer's guide.
 """
 
 from enum import IntEnum
@@ -39,7 +40,7 @@ class StoreOpKind(IntEnum):
 
 
 class CreateMode(IntEnum):
-    """ZooKeeper's flags. Sequential: ten digits, counted by the parent, are put behind the name."""
+    """ZooKeeper's flags. Sequential: the store appends a ten-digit counter of the parent to the name."""
 
     PERSISTENT = 0
     EPHEMERAL = 1
@@ -51,9 +52,9 @@ class StoreCode(IntEnum):
 
     OK = 0
     RUNTIME_INCONSISTENCY = -2
-    """An operation of a transaction that failed because of another one."""
+    """An operation of a transaction failed because of another one."""
     CONNECTION_LOSS = -4
-    """Never sent: how a client says that it does not know."""
+    """Never sent: a client's own code for an unknown result."""
     BAD_ARGUMENTS = -8
     NO_NODE = -101
     BAD_VERSION = -103
@@ -64,7 +65,7 @@ class StoreCode(IntEnum):
 
 
 class WatchKind(IntEnum):
-    """Which read set a watch, and so what fires it: get or exists (on a node, or on its absence), or children."""
+    """The read that set a watch, which decides what fires it: get or exists (a node, or its absence), or children."""
 
     DATA = 0
     EXIST = 1
@@ -93,10 +94,11 @@ class Watch:
 
 @message(api_key=100, kind=REQUEST, versions=range(0, 1))
 class OpenSession:
-    """Begin a session (id 0), or take up the one with this id on this connection.
+    """Open a session (id 0), or attach this connection to an existing one.
 
-    ``timeout_ms`` is for a new one. ``watches``: those of this client that are still set; all others of it are
-    forgotten. ``last_zxid``: the last change this client has seen; a watch whose node changed after it fires at once.
+    ``timeout_ms`` is for a new one. ``watches``: the client's remaining watches; the store drops all others of this
+    client.
+    ``last_zxid``: the last change this client has seen; a watch whose node changed after it fires at once.
     """
 
     session_id: int = NO_SESSION
@@ -107,7 +109,7 @@ class OpenSession:
 
 @message(api_key=100, kind=REPLY, versions=range(0, 1))
 class OpenSessionReply:
-    """OK, or SESSION_EXPIRED: the id is no session (any more)."""
+    """OK, or SESSION_EXPIRED if the session does not exist (any more)."""
 
     code: StoreCode
     session_id: int
@@ -123,21 +125,21 @@ class Ping:
 
 @message(api_key=101, kind=REPLY, versions=range(0, 1))
 class PingReply:
-    """The store hears."""
+    """The store has received the ping."""
 
     code: StoreCode
 
 
 @message(api_key=102, kind=REQUEST, versions=range(0, 1))
 class CloseSession:
-    """End a session: its ephemeral nodes and watches go at once."""
+    """End a session: its ephemeral nodes and watches are removed at once."""
 
     session_id: int
 
 
 @message(api_key=102, kind=REPLY, versions=range(0, 1))
 class CloseSessionReply:
-    """The session is over."""
+    """The session has ended."""
 
     code: StoreCode
 
@@ -147,7 +149,7 @@ class CloseSessionReply:
 
 @struct
 class StoreOp:
-    """One operation. ``version`` -1: whatever it is. ``watch`` counts for EXISTS, GET_DATA and GET_CHILDREN."""
+    """One operation. ``version`` -1: any. ``watch`` applies to EXISTS, GET_DATA and GET_CHILDREN."""
 
     kind: StoreOpKind
     path: str
@@ -159,14 +161,14 @@ class StoreOp:
 
 @struct
 class Transaction:
-    """Operations that happen all or not at all (ZooKeeper's multi). Reads stand alone."""
+    """Operations that all happen or none (ZooKeeper's multi). A read is always alone in its transaction."""
 
     ops: tuple[StoreOp, ...]
 
 
 @message(api_key=103, kind=REQUEST, versions=range(0, 1))
 class StoreOps:
-    """Transactions to be executed one after the other: what ZooKeeper's client pipelines over its connection."""
+    """Transactions to execute in order: ZooKeeper's client pipelines them over its connection."""
 
     session_id: int
     transactions: tuple[Transaction, ...]
@@ -174,7 +176,7 @@ class StoreOps:
 
 @struct
 class OpResult:
-    """What one operation came to.
+    """The result of one operation.
 
     ``path``: of the node created. ``data``, ``version``, ``czxid`` (of the creating change), ``ephemeral_owner`` (a
     session, or 0): the node after the operation. ``children``: names, sorted.
@@ -191,7 +193,7 @@ class OpResult:
 
 @struct
 class TransactionResult:
-    """``code``: OK, or that of the operation that failed; then nothing happened."""
+    """``code``: OK, or the code of the failed operation; then the transaction had no effect."""
 
     code: StoreCode
     results: tuple[OpResult, ...]
@@ -199,7 +201,7 @@ class TransactionResult:
 
 @message(api_key=103, kind=REPLY, versions=range(0, 1))
 class StoreOpsReply:
-    """A result per transaction; with a code other than OK (SESSION_EXPIRED) there are none and nothing was done."""
+    """A result per transaction; with a code other than OK (SESSION_EXPIRED) none was executed."""
 
     code: StoreCode
     zxid: int
@@ -208,7 +210,7 @@ class StoreOpsReply:
 
 @struct
 class WatchEvent:
-    """A watch fired: it is gone, and what it watched changed."""
+    """A watch fired: the watched node changed, and the watch is removed."""
 
     kind: WatchEventKind
     path: str

@@ -1,24 +1,25 @@
-"""Which version of each API a client speaks: what differs between Kafka releases on the wire.
+"""The version of each API that a client uses: the differences between Kafka releases on the wire.
 
-A profile picks older versions (``LATEST.but(JoinGroup=3)``); machines understand every declared one, and what a broker
-of a release speaks is what clients of that release do.
+A profile picks older versions (``LATEST.but(JoinGroup=3)``). Machines understand every declared version; the brokers of
+a release support the versions of its clients.
 """
 
 from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
+from kemu.protocol.messages import control, data, group
 from kemu.protocol.messages.member import HIGHEST_VERSION
 from kemu.protocol.wire.codec import UnsupportedVersion
-from kemu.protocol.wire.schema import MESSAGES
+from kemu.protocol.wire.schema import MESSAGES, SPECS
 
 
 @frozen
 class SpokenVersions:
     """Kafka's API name -> the version sent; ``subscription``: version of the consumer protocol's bytes.
 
-    ``negotiates``: brokers are of several releases, so that each is asked what it speaks (``ApiVersions``), and nobody
-    speaks a higher version to it. Where all brokers are of one release the answer is known, and nobody asks.
+    ``negotiates``: brokers are of several releases, so that clients ask each for its versions (``ApiVersions``) and
+    send no higher ones. If all brokers are of one release, clients do not ask.
     """
 
     requests: Mapping[str, int]
@@ -32,7 +33,7 @@ class SpokenVersions:
         """The same table with other versions of some APIs, by Kafka's name: ``but(JoinGroup=3, subscription=1)``.
 
         Raises:
-            UnsupportedVersion: no such API here, or it does not have the version.
+            UnsupportedVersion: an unknown API, or an unknown version of it.
         """
         for api, version in requests.items():
             declared = _declared(api)
@@ -47,12 +48,12 @@ class SpokenVersions:
         )
 
     def among(self, brokers: "SpokenVersions") -> "SpokenVersions":
-        """What is spoken to brokers that all speak no higher versions than these."""
+        """The versions to use with brokers that support at most those of ``brokers``."""
         spoken = {api: min(version, brokers.requests.get(api, version)) for api, version in self.requests.items()}
         return evolve(self, requests=spoken)
 
     def asking(self) -> "SpokenVersions":
-        """The same, but each broker is asked first."""
+        """The same table, but clients ask each broker for its versions first."""
         return evolve(self, negotiates=True)
 
 
@@ -63,13 +64,26 @@ def _declared(api: str) -> range:
     raise UnsupportedVersion(f"no API is called {api!r}")
 
 
-LATEST = SpokenVersions(
+_OF_RELEASES: tuple[type, ...] = (
+    data.Produce, data.Fetch, data.ListOffsets, data.Metadata, group.OffsetCommit, group.OffsetFetch,
+    group.FindCoordinator, group.JoinGroup, group.Heartbeat, group.LeaveGroup, group.SyncGroup,
+    control.OffsetForLeaderEpoch,
+)  # fmt: skip
+"""The requests of which clients of different releases use different versions."""
+
+LATEST = SpokenVersions({api.__name__: SPECS[api].versions[-1] for api in _OF_RELEASES}).but(
+    Fetch=data.REPLICA_FETCH_VERSION - 1
+)
+"""Versions of Kafka 3.9 clients: the newest declared ones, except the version of Fetch that only followers send.
+FindCoordinator and OffsetFetch are declared up to the last version without batches."""
+
+KAFKA_3_4 = SpokenVersions(
     {
-        "Produce": 11,
-        "Fetch": 17,
-        "ListOffsets": 8,
+        "Produce": 9,
+        "Fetch": 13,
+        "ListOffsets": 7,
         "Metadata": 12,
-        "OffsetCommit": 9,
+        "OffsetCommit": 8,
         "OffsetFetch": 7,
         "FindCoordinator": 3,
         "JoinGroup": 9,
@@ -79,12 +93,9 @@ LATEST = SpokenVersions(
         "OffsetForLeaderEpoch": 4,
     }
 )
-"""What Kafka 3.9 clients send; of FindCoordinator and OffsetFetch the last version that is not batched."""
+"""Versions of Kafka 3.4 clients: subscription v3 (KIP-792's generation, KIP-881's rack)."""
 
-KAFKA_3_4 = LATEST.but(Produce=9, Fetch=13, ListOffsets=7, OffsetCommit=8)
-"""What Kafka 3.4 clients send: subscription v3 (KIP-792's generation, KIP-881's rack)."""
-
-KAFKA_2_4 = LATEST.but(
+KAFKA_2_4 = KAFKA_3_4.but(
     Produce=8,
     Fetch=11,
     ListOffsets=5,
@@ -97,10 +108,10 @@ KAFKA_2_4 = LATEST.but(
     OffsetForLeaderEpoch=3,
     subscription=1,
 )
-"""What Kafka 2.4 clients send: subscription v1 (KIP-429's owned partitions, no generation)."""
+"""Versions of Kafka 2.4 clients: subscription v1 (KIP-429's owned partitions, no generation)."""
 
 KAFKA_2_6 = KAFKA_2_4.but(OffsetFetch=7, JoinGroup=7, SyncGroup=5)
-"""What Kafka 2.6 clients send: still subscription v1."""
+"""Versions of Kafka 2.6 clients: still subscription v1."""
 
 KAFKA_2_3 = KAFKA_2_4.but(
     Produce=7,
@@ -114,13 +125,13 @@ KAFKA_2_3 = KAFKA_2_4.but(
     LeaveGroup=2,
     subscription=0,
 )
-"""What Kafka 2.3 clients send: the release that KIP-429's page was written for."""
+"""Versions of Kafka 2.3 clients, the release that KIP-429's page was written for."""
 
 KAFKA_2_8 = KAFKA_2_6.but(Produce=9, Fetch=12, ListOffsets=6, Metadata=11, OffsetForLeaderEpoch=4)
-"""What Kafka 2.8 clients send: still subscription v1."""
+"""Versions of Kafka 2.8 clients: still subscription v1."""
 
-KAFKA_3_7 = LATEST.but(Produce=10, Fetch=16)
-"""What Kafka 3.7 clients send."""
+KAFKA_3_7 = KAFKA_3_4.but(Produce=10, Fetch=16, ListOffsets=8, OffsetCommit=9)
+"""Versions of Kafka 3.7 clients."""
 
 KAFKA_3_0 = KAFKA_2_8.but(ListOffsets=7)
-"""What Kafka 3.0 clients send: still subscription v1."""
+"""Versions of Kafka 3.0 clients: still subscription v1."""

@@ -1,4 +1,4 @@
-"""What machines report, by whose life it is about; importing this package registers all of it."""
+"""Notes of machines, grouped by the kind of machine; importing this package registers all of them."""
 
 from kemu.protocol.notes import groups, ranges, replication, streams
 

@@ -1,6 +1,6 @@
-"""What machines report: typed facts for checkers, metrics, transcripts and tables. No machine ever reads one.
+"""Notes: typed facts that machines report to checkers, metrics, transcripts and tables. No machine ever reads one.
 
-A note says what became true inside the machine at the step it is part of; time and actor come with the step.
+A note states a change inside the machine. The step that contains the note adds time and actor.
 """
 
 from enum import StrEnum
@@ -25,7 +25,7 @@ class GroupBecame:
 
 @value
 class MemberAdded:
-    """A member entered the group (not: an id was handed out)."""
+    """A member entered the group. A member id assigned with MEMBER_ID_REQUIRED is not an entry yet."""
 
     group: str
     member_id: str
@@ -34,7 +34,7 @@ class MemberAdded:
 
 
 class Removal(StrEnum):
-    """Why a coordinator removed a member (``MemberRemoved.why``); of one that was replaced, the new id follows."""
+    """Why a coordinator removed a member (``MemberRemoved.why``); after ``REPLACED`` follows the new id."""
 
     LEFT = "left"
     SESSION_EXPIRED = "session expired"
@@ -55,10 +55,15 @@ class MemberRemoved:
     client_id: str
     why: str
 
+    @property
+    def removal(self) -> Removal:
+        """The reason without the new id."""
+        return next(each for each in Removal if self.why.startswith(each))
+
 
 @value
 class LeaderElected:
-    """The group has this leader now."""
+    """The group has a new leader."""
 
     group: str
     member_id: str
@@ -77,7 +82,7 @@ class JoinPhaseCompleted:
 
 @value
 class GroupRecordWritten:
-    """The record of a generation, with all its members' subscriptions and assignments, was written, or was refused.
+    """A coordinator wrote the record of a generation with all subscriptions and assignments, or failed to write it.
 
     ``size``: bytes of its batch; ``most``: ``message.max.bytes`` of the brokers. ``error``: why it is not in the log.
     """
@@ -91,7 +96,7 @@ class GroupRecordWritten:
 
 @value
 class GroupLoaded:
-    """A group came back from the log after the coordinator moved here or restarted."""
+    """A coordinator loaded a group from the log after it moved here or restarted."""
 
     group: str
     state: str
@@ -101,14 +106,14 @@ class GroupLoaded:
 
 @value
 class GroupUnloaded:
-    """The coordinator gave the group up (another broker leads its partition)."""
+    """The coordinator unloaded the group, as another broker leads its partition."""
 
     group: str
 
 
 @value
 class OffsetsLoadFailed:
-    """A coordinator could not read the log of a partition of the offsets topic: its groups are out of reach."""
+    """A coordinator could not read the log of a partition of the offsets topic: its groups are not available."""
 
     partition: int
     why: str
@@ -118,7 +123,7 @@ class OffsetsLoadFailed:
 class OffsetCommitted:
     """A committed offset is in the log. Generation -1 and member "" outside group management.
 
-    ``position``: where its record is in the group's log; -1 = not told.
+    ``position``: offset of its record in the group's log; -1 = unknown.
     """
 
     group: str
@@ -132,10 +137,10 @@ class OffsetCommitted:
 
 @value
 class LateCommit:
-    """A commit that is in the log now was read from a connection which its client had left for another one.
+    """The log has a commit that came over a connection which its client had already replaced.
 
-    The client may have committed something newer there before. Told before its rows (``OffsetCommitted``), whose
-    records are at these positions of the group's log.
+    The client may have committed a newer offset over its new connection before. This note precedes the commit's
+    ``OffsetCommitted`` notes, whose records have these positions in the group's log.
     """
 
     group: str
@@ -146,7 +151,7 @@ class LateCommit:
 
 @value
 class OffsetRemoved:
-    """A committed offset is gone: expired, deleted, or its group was."""
+    """A committed offset was removed: it expired, was deleted, or its group was deleted."""
 
     group: str
     topic: str
@@ -166,11 +171,12 @@ class RequestRefused:
 
 @value
 class GroupRequestRead:
-    """A coordinator read a request about a group's members off a connection, and serves it from this step on.
+    """A coordinator read a request about a group's members from a connection, and serves it from this step on.
 
-    (``client``, ``connection``, ``request_id``) names it. ``ids``: the (member id, instance id) that it is about, of
-    which a LeaveGroup may have several. ``rows``: (name, bytes) as they came: the protocols of a JoinGroup, or the
-    assignments of a SyncGroup.
+    (``client``, ``connection``, ``request_id``) identifies it. ``ids``: the request's (member id, instance id) pairs; a
+    LeaveGroup may have several. ``rows``: (name, bytes) as received: the protocols of a JoinGroup, or the assignments
+    of a
+    SyncGroup.
     """
 
     group: str
@@ -189,7 +195,7 @@ class GroupRequestRead:
 class GroupRequestAnswered:
     """A coordinator sent the answer to a ``GroupRequestRead``. ``error``: the first that it carries.
 
-    Of a JoinGroup: generation, protocol, leader, the id it is told and the members that are listed. Of a SyncGroup: the
+    Of a JoinGroup: generation, protocol, leader, the member's id and the listed members. Of a SyncGroup: the
     assignment.
     """
 
@@ -207,7 +213,7 @@ class GroupRequestAnswered:
 
 @value
 class GroupDescribed:
-    """Admin: what DescribeGroups answered."""
+    """Admin: the answer to DescribeGroups."""
 
     group: str
     state: str
@@ -217,9 +223,9 @@ class GroupDescribed:
 
 @value
 class AdminAnswered:
-    """Admin: what became of a command, by the API it came down to: RemoveMember is "LeaveGroup".
+    """Admin: the result of a command, by the API of its last request: RemoveMember is "LeaveGroup".
 
-    ``group``: "" when it is about none. ``text``: what was done, or why not, in words.
+    ``group``: "" for a command about no group. ``text``: the result, or the reason of a failure, in words.
     """
 
     group: str
@@ -232,13 +238,13 @@ class AdminAnswered:
 
 
 class Rejoin(StrEnum):
-    """Reasons of a member to join again (``MemberBecame.why``) that others act on, or that are counted."""
+    """Reasons of a member to rejoin (``MemberBecame.why``) that other code reacts to or counts."""
 
     REVOKED = "need to revoke partitions and re-join"
     PROBING = "Scheduled probing rebalance"
-    """Streams, KIP-441; in the words of ``StreamThread``."""
+    """Streams, KIP-441; the text is from ``StreamThread``."""
     READY = "a learner is ready"
-    """Streams, KIP-429's page, as all that follow."""
+    """Streams, KIP-429's page, like all that follow."""
     LEAVING = "the instance is to hand its tasks over and leave"
     STAYING = "the instance is to stay after all"
     EXPIRED = "scale.down.timeout.ms is over"
@@ -248,7 +254,7 @@ class Rejoin(StrEnum):
 class MemberBecame:
     """A member changed its state (UNJOINED, PREPARING_REBALANCE, COMPLETING_REBALANCE, STABLE, CLOSED, FAILED).
 
-    ``why``: in words; a ``Rejoin`` where there is one.
+    ``why``: the reason in words; a ``Rejoin`` where one applies.
     """
 
     group: str
@@ -280,7 +286,7 @@ class IncompatibleRebalance:
 
 @value
 class AssignmentRefused:
-    """An assignment breaks what a member checks of every one; it fails by it (``MemberFailed`` follows).
+    """An assignment fails a check that a member makes of every assignment. ``MemberFailed`` follows.
 
     Source: KIP-429's page, PROTOCOL_VIOLATION.
     """
@@ -304,7 +310,9 @@ class PartitionsAssigned:
 
 @value
 class PartitionsRevoked:
-    """onPartitionsRevoked is over: the member stopped serving ``revoked`` before, and owns ``owned`` now."""
+    """onPartitionsRevoked has returned: the member stopped reading ``revoked`` before the call, and now owns
+    ``owned``.
+    """
 
     group: str
     member_id: str
@@ -315,7 +323,7 @@ class PartitionsRevoked:
 
 @value
 class PartitionsLost:
-    """onPartitionsLost is over: the member learned that it was no member any more. It owns nothing now."""
+    """onPartitionsLost has returned: the member learned that its membership had ended. It owns no partitions now."""
 
     group: str
     member_id: str
@@ -324,10 +332,10 @@ class PartitionsLost:
 
 @value
 class CallbackReturned:
-    """A callback of the rebalance listener that took time is over: the polling thread did nothing else meanwhile.
+    """A callback of the rebalance listener returned after some time; meanwhile the polling thread did nothing else.
 
-    ``took_us`` by the member's clock. What the callback gave or took away follows; while it ran, the member owned what
-    it owned before (onPartitionsRevoked, onPartitionsLost) or owns since (onPartitionsAssigned).
+    ``took_us``: by the member's clock. The note about the changed partitions follows. During onPartitionsRevoked and
+    onPartitionsLost the member still owned its old partitions, during onPartitionsAssigned already its new ones.
     """
 
     group: str
@@ -349,16 +357,16 @@ class ListenerFailed:
 SEEK = "seek"
 """``PositionSet.why`` of a position that the application chose."""
 COMMITTED = "committed"
-"""``PositionSet.why`` of a position that came from the committed offset; any other is a reset."""
+"""``PositionSet.why`` of a position from the committed offset; any other is a reset."""
 TRUNCATED = "truncated"
-"""``PositionSet.why`` of a position behind the end of what its leader has: it goes on from that end (KIP-320)."""
+"""``PositionSet.why`` of a position beyond its leader's log end: the member resumes from that end (KIP-320)."""
 JUMPED = "jumped"
-"""``PositionSet.why`` of a position at the end of a range that the second consumer works off (KIP-333)."""
+"""``PositionSet.why`` of a position at the end of a range for the second consumer (KIP-333)."""
 
 
 @value
 class PositionSet:
-    """Where a member starts to read a partition (why: committed, reset, seek, truncated, jumped)."""
+    """The offset from which a member starts to read a partition (why: committed, reset, seek, truncated, jumped)."""
 
     group: str
     member_id: str
@@ -370,9 +378,9 @@ class PositionSet:
 
 @value
 class Processed:
-    """The application finished records ``first .. last - 1`` of a partition; it began them at ``started_us``.
+    """The application finished records ``first .. last - 1`` of a partition, begun at ``started_us``.
 
-    Reported when the work on one partition's part of a poll is done; work cut off by a crash is never reported.
+    Reported when the work on one partition's part of a poll is done. Work that a crash interrupts is never reported.
     """
 
     group: str
@@ -387,10 +395,11 @@ class Processed:
 
 @value
 class EpochRead:
-    """What a member reads of a partition from this offset on was written in another leader epoch.
+    """From this offset on, a member reads records of a partition that were written in another leader epoch.
 
-    From its position on it is epoch 0 until such a note; -1: it cannot tell. ``life``: of the leader's process that
-    appended it.
+    After a new position the epoch counts as 0 until such a note; -1: unknown. ``life``: number of the start of the
+    leader's
+    process that appended the records.
     """
 
     topic: str
@@ -402,7 +411,7 @@ class EpochRead:
 
 @value
 class CommitAnswered:
-    """A commit was answered: offsets by partition, the request's generation, and the first error."""
+    """A commit was answered: the request's generation and the first error."""
 
     group: str
     member_id: str
@@ -421,7 +430,7 @@ class CoordinatorKnown:
 
 @value
 class MemberFailed:
-    """A fatal error reached the application; the member is of no use any more."""
+    """A fatal error reached the application; the member stops working."""
 
     group: str
     member_id: str
@@ -434,7 +443,7 @@ class MemberFailed:
 
 @value
 class AnswerInjected:
-    """A server answered this request with an error because it was told to (``AnswerNext``), and did not execute it."""
+    """A server answered this request with an error, as ``AnswerNext`` had ordered, and did not execute it."""
 
     api: str
     sender: str
@@ -472,7 +481,7 @@ class RecordsAppended:
 class PartitionHosted:
     """A broker serves a partition (from its start, or since the topic was created or grew); its log ends here.
 
-    ``epochs``: (leader epoch, offset of its first record) of its log, ascending; () = not told.
+    ``epochs``: (leader epoch, offset of its first record) of its log, ascending; () = unknown.
     """
 
     topic: str
@@ -484,7 +493,7 @@ class PartitionHosted:
 
 @value
 class RecordsAcknowledged:
-    """A producer knows that these records are in the log."""
+    """A producer received the acknowledgement of these records."""
 
     topic: str
     partition: int
@@ -494,7 +503,7 @@ class RecordsAcknowledged:
 
 @value
 class ProduceFailed:
-    """A producer gave up on a batch; ``definite`` says whether it surely is not in the log."""
+    """A producer gave up on a batch; ``definite``: the batch is certainly not in the log."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""What coordinators and members report of KIP-333's mode: ranges, the second commit log, and the second consumer."""
+"""Notes of coordinators and members about KIP-333's mode: ranges, the second commit log, and the second consumer."""
 
 from kemu.protocol.wire.values import value
 
@@ -7,9 +7,9 @@ from kemu.protocol.wire.values import value
 
 @value
 class RangeOpened:
-    """A token is in the second commit log: ``start .. end - 1`` are the second consumer's to work off.
+    """A token is in the second commit log: the second consumer is to process ``start .. end - 1``.
 
-    ``position``: where its record is in the group's log.
+    ``position``: offset of its record in the group's log.
     """
 
     group: str
@@ -37,9 +37,9 @@ class RangeCommitted:
 
 @value
 class RangesLoaded:
-    """The second commit log of a partition came back from the group's log.
+    """A coordinator loaded the second commit log of a partition from the group's log.
 
-    What a coordinator wrote last and never told of, because its office ended first, is among it.
+    The log may include records whose writes the former coordinator never reported, because it lost its partition first.
 
     ``tokens``: (start, end), by start; ``second_offset``: -1 without a commit; ``position``: of its last record.
     """
@@ -54,7 +54,7 @@ class RangesLoaded:
 
 @value
 class RangesRemoved:
-    """The second commit log of a partition is gone: expired, deleted, or an operator chose an offset."""
+    """The second commit log of a partition was removed: it expired, was deleted, or an operator reset the offset."""
 
     group: str
     topic: str
@@ -67,7 +67,7 @@ class RangesRemoved:
 
 @value
 class RangeProcessed:
-    """As ``Processed``, of records that the second consumer read."""
+    """Like ``Processed``, for records that the second consumer read."""
 
     group: str
     member_id: str
@@ -81,7 +81,7 @@ class RangeProcessed:
 
 @value
 class RangeTrimmed:
-    """Records ``first .. last - 1`` of a range are not in the log any more, and were never read there."""
+    """Records ``first .. last - 1`` of a range were deleted from the log before the second consumer read them."""
 
     group: str
     topic: str
@@ -92,7 +92,7 @@ class RangeTrimmed:
 
 @value
 class RangePositionSet:
-    """Where the second consumer begins, or goes on, in the ranges of a partition that its member owns."""
+    """The offset at which the second consumer starts or resumes in the ranges of a partition that its member owns."""
 
     group: str
     topic: str
@@ -102,7 +102,7 @@ class RangePositionSet:
 
 @value
 class RangeEpochRead:
-    """As ``EpochRead``, of what the second consumer reads."""
+    """Like ``EpochRead``, for records that the second consumer reads."""
 
     topic: str
     partition: int
@@ -120,14 +120,14 @@ class ParallelRebalance:
 
 @value
 class ChildConsumerStarted:
-    """A member's second consumer was created; it lives until it dies or the member ends."""
+    """A member's second consumer was created; it runs until it crashes or the member ends."""
 
     group: str
 
 
 @value
 class ChildConsumerDied:
-    """The second consumer died; what it had read and not committed is read again."""
+    """The second consumer crashed; its uncommitted records are read again."""
 
     group: str
     why: str

@@ -1,4 +1,4 @@
-"""What the control plane and replicas report: the store, controllers, leaders and followers."""
+"""Notes of the control plane and the replicas: the store, controllers, leaders and followers."""
 
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import TopicMetadata
@@ -18,16 +18,20 @@ class SessionOpened:
 
 @value
 class SessionEnded:
-    """The store ended a session (why: expired, closed); its ephemeral nodes and watches are gone."""
+    """The store ended a session (why: expired, closed) and removed its ephemeral nodes and watches."""
 
     session_id: int
     client: str
     why: str
 
 
+EXPIRED = "expired"
+"""``SessionEnded.why`` of a session whose client was not heard in time; the others were closed."""
+
+
 @value
 class StoreTookOver:
-    """A leader of the store's ensemble serves: with so many nodes, and sessions whose timeouts begin anew."""
+    """A new leader of the store's ensemble serves, with so many nodes; the timeouts of all sessions start anew."""
 
     zxid: int
     nodes: int
@@ -36,7 +40,7 @@ class StoreTookOver:
 
 @value
 class NodeWritten:
-    """The store changed a node: the truth of this moment. ``what``: created, set or deleted; ``client`` may be ""."""
+    """The store changed a node. ``what``: created, set or deleted; ``client`` may be ""."""
 
     what: str
     path: str
@@ -48,9 +52,9 @@ class NodeWritten:
 
 @value
 class StoreFaultHit:
-    """A fault told to the store took effect (LoseStoreAnswer, FreezeSession, DelayWatches, ExpireSession).
+    """A fault ordered from the store took effect (LoseStoreAnswer, FreezeSession, DelayWatches, ExpireSession).
 
-    ``number``: what the one who told it calls it (-1: nothing).
+    ``number``: the number in the order of the fault (-1: none).
     """
 
     fault: str
@@ -63,7 +67,7 @@ class StoreFaultHit:
 
 @value
 class BrokerRegistered:
-    """A broker is registered in the store under this epoch, as it knows itself."""
+    """A broker knows that it is registered in the store under this epoch."""
 
     broker_id: int
     broker_epoch: int
@@ -71,7 +75,7 @@ class BrokerRegistered:
 
 @value
 class BrokerFenced:
-    """A broker learned that its session has expired: its registration is gone (another follows)."""
+    """A broker learned that its session has expired and its registration was removed; it will register again."""
 
     broker_id: int
     broker_epoch: int
@@ -79,7 +83,7 @@ class BrokerFenced:
 
 @value
 class BecameController:
-    """A broker won the election; it acts under this epoch from now on."""
+    """A broker won the controller election; it acts under this epoch from now on."""
 
     broker_id: int
     controller_epoch: int
@@ -87,7 +91,7 @@ class BecameController:
 
 @value
 class ControllerReady:
-    """A new controller has read everything and brought its state machines up: the failover is over."""
+    """A new controller has read the whole state and started its state machines: the failover is complete."""
 
     broker_id: int
     controller_epoch: int
@@ -98,7 +102,7 @@ class ControllerReady:
 
 @value
 class ControllerResigned:
-    """A broker that was the controller is it no more, and knows it."""
+    """A broker that was the controller learned that it is deposed, and resigned."""
 
     broker_id: int
     controller_epoch: int
@@ -116,7 +120,7 @@ class ControllerWriteRefused:
 
 @value
 class BrokersChanged:
-    """The controller noticed brokers that came, went, or went and came between two looks."""
+    """The controller noticed new, failed and restarted brokers since its last check."""
 
     controller_epoch: int
     new: tuple[int, ...]
@@ -147,7 +151,7 @@ class ReplicaStateBecame:
 
 @value
 class StateChangeRefused:
-    """The controller was asked for a move its tables do not have, or an election found no leader."""
+    """The controller refused a state change that is not allowed, or an election found no leader."""
 
     what: str
     old: str
@@ -157,7 +161,7 @@ class StateChangeRefused:
 
 @value
 class LeaderElectedForPartition:
-    """The store took an election's outcome. ``strategy``: new, offline, reassign, preferred, controlled-shutdown."""
+    """The store accepted an election's result. ``strategy``: new, offline, reassign, preferred, controlled-shutdown."""
 
     topic: str
     partition: int
@@ -171,7 +175,7 @@ class LeaderElectedForPartition:
 
 @value
 class UncleanElectionAsked:
-    """An admin had the controller elect any live replica as leader of these, whatever the topic says (KIP-460)."""
+    """An admin requested an election of any live replica as leader of these, whatever the topic's setting (KIP-460)."""
 
     topic: str
     partitions: tuple[int, ...]
@@ -179,7 +183,7 @@ class UncleanElectionAsked:
 
 @value
 class IsrChanged:
-    """The store took a new ISR. ``leader`` -1: the controller took its last online member out of it."""
+    """The store accepted a new ISR. ``leader`` -1: the controller removed the last online member."""
 
     topic: str
     partition: int
@@ -192,7 +196,7 @@ class IsrChanged:
 
 @value
 class LeaderEpochBumped:
-    """The controller raised a leader epoch and left leader and ISR as they were (a reassignment's step)."""
+    """The controller raised a leader epoch without a change of leader or ISR (a reassignment's step)."""
 
     topic: str
     partition: int
@@ -202,9 +206,9 @@ class LeaderEpochBumped:
 
 @value
 class ReassignmentStarted:
-    """The controller takes a partition on its way to ``target``: an admin asked, or (``resumed``) a failover found it.
+    """The controller starts to move a partition to ``target``, on request or (``resumed``) after a failover.
 
-    ``replicas``: where it is. Cancelled or overridden, it starts again; ``called_back``: cancelled.
+    ``replicas``: the current ones. A cancelled or overridden reassignment starts again; ``called_back``: cancelled.
     """
 
     topic: str
@@ -217,7 +221,7 @@ class ReassignmentStarted:
 
 @value
 class ReassignmentStepStarted:
-    """A step of a reassignment runs: ``adding`` copy, and ``removing`` go when those are in sync.
+    """A step of a reassignment runs: ``adding`` replicate, and ``removing`` are removed when those are in sync.
 
     ``waits_for``: why it cannot be committed yet, "" if it can.
     """
@@ -233,7 +237,7 @@ class ReassignmentStepStarted:
 
 @value
 class ReassignmentStepCommitted:
-    """The store has a step's replicas, and only these."""
+    """The store has a step's new replica list."""
 
     topic: str
     partition: int
@@ -245,9 +249,9 @@ class ReassignmentStepCommitted:
 
 @value
 class ReassignmentWaits:
-    """What a partition on its way waits for now; told when that changes.
+    """The reason why a partition's reassignment waits; noted when the reason changes.
 
-    ``reason``: a ``WaitReason`` of ``protocol.reassign.waiting``; ``brokers``: whom it is about, perhaps nobody.
+    ``reason``: a ``WaitReason`` of ``protocol.reassign.waiting``; ``brokers``: the brokers waited for, if any.
     """
 
     topic: str
@@ -259,7 +263,7 @@ class ReassignmentWaits:
 
 @value
 class ReassignmentBlocked:
-    """No step can be taken; ``why`` says for what it waits."""
+    """A reassignment cannot take a step; ``why``: the reason."""
 
     topic: str
     partition: int
@@ -270,7 +274,7 @@ class ReassignmentBlocked:
 
 @value
 class ReassignmentFinished:
-    """The target is reached."""
+    """A partition has reached the target of its reassignment."""
 
     topic: str
     partition: int
@@ -279,7 +283,7 @@ class ReassignmentFinished:
 
 @value
 class TopicCreated:
-    """The controller took up a topic: its partitions exist from now on. ``incarnation``: czxid of its node."""
+    """The controller learned of a new topic: its partitions exist from now on. ``incarnation``: czxid of its node."""
 
     topic: str
     partitions: int
@@ -288,7 +292,7 @@ class TopicCreated:
 
 @value
 class PartitionsAdded:
-    """The controller took up more partitions of a topic; it has this many now."""
+    """The controller learned of more partitions of a topic; it has this many now."""
 
     topic: str
     partitions: int
@@ -296,7 +300,7 @@ class PartitionsAdded:
 
 @value
 class OffsetsTopicAsked:
-    """A broker that was asked for a coordinator had the controller create ``__consumer_offsets``: what came of it."""
+    """A broker that received FindCoordinator had the controller create ``__consumer_offsets``; the result."""
 
     error: ErrorCode
     text: str
@@ -304,14 +308,14 @@ class OffsetsTopicAsked:
 
 @value
 class TopicDeletionQueued:
-    """The controller is to delete a topic: it was asked to, or found that its predecessor was."""
+    """The controller is to delete a topic, on request or on behalf of a former controller."""
 
     topic: str
 
 
 @value
 class TopicDeletionHalted:
-    """A topic's deletion waits, and for what."""
+    """A topic's deletion waits; ``why``: the reason."""
 
     topic: str
     why: str
@@ -319,14 +323,14 @@ class TopicDeletionHalted:
 
 @value
 class TopicDeleted:
-    """Every replica of a topic is deleted and its nodes are gone."""
+    """All replicas and nodes of a topic are deleted."""
 
     topic: str
 
 
 @value
 class ControlledShutdownAnswered:
-    """The controller answered a broker that wants to stop; it still leads ``remaining`` partitions."""
+    """The controller answered a broker's ControlledShutdown; the broker still leads ``remaining`` partitions."""
 
     broker_id: int
     error: ErrorCode
@@ -348,7 +352,7 @@ class ControlRequestRefused:
 
 @value
 class ControlRequestTaken:
-    """A broker obeyed a control request; said when its epochs are not the last one's. Broker epoch -1: it has none."""
+    """A broker executed a control request with other epochs than the last one's. Broker epoch -1: it has none."""
 
     api: str
     controller_epoch: int
@@ -357,9 +361,9 @@ class ControlRequestTaken:
 
 @value
 class MetadataCached:
-    """What a broker's metadata cache has after an UpdateMetadata: who lives, and the partitions that it spoke of.
+    """A broker's metadata cache after an UpdateMetadata: the live brokers, and the partitions in that request.
 
-    ``gone``: partitions that it spoke of and that are not in the cache.
+    ``gone``: partitions in the request that were removed from the cache.
     """
 
     live_brokers: tuple[int, ...]
@@ -369,9 +373,9 @@ class MetadataCached:
 
 @value
 class BecameLeader:
-    """A replica leads from now on; its log ends at ``end_offset`` (the epoch's start) and it knows this watermark.
+    """A replica became leader; its log ends at ``end_offset`` (the epoch's start) with this high watermark.
 
-    ``epochs``: (leader epoch, offset of its first record) of its log, ascending; () = not told.
+    ``epochs``: (leader epoch, offset of its first record) of its log, ascending; () = unknown.
     """
 
     topic: str
@@ -385,7 +389,7 @@ class BecameLeader:
 
 @value
 class BecameFollower:
-    """A replica follows ``leader`` from now on (before any truncation)."""
+    """A replica became a follower of ``leader`` (before any truncation)."""
 
     topic: str
     partition: int
@@ -397,9 +401,9 @@ class BecameFollower:
 
 @value
 class RecordsReplicated:
-    """A follower appended records it fetched: ``base_offset .. base_offset + count - 1``, written in that epoch.
+    """A follower appended fetched records ``base_offset .. base_offset + count - 1``, written in that epoch.
 
-    ``life``: of the leader's process that appended them.
+    ``life``: number of the start of the leader's process that appended them.
     """
 
     topic: str
@@ -412,7 +416,7 @@ class RecordsReplicated:
 
 @value
 class ReplicaRestored:
-    """A broker found this log on its disk: it ends here, with this watermark (the checkpoint's).
+    """A broker loaded this log from its disk, with this end and this watermark (the checkpoint's).
 
     ``epochs``: (leader epoch, offset of its first record), ascending.
     """
@@ -426,7 +430,9 @@ class ReplicaRestored:
 
 @value
 class Truncated:
-    """A replica cut its log from ``old_end_offset`` to ``end_offset`` (why: leader-epoch, high-watermark, ...)."""
+    """A replica truncated its log from ``old_end_offset`` to ``end_offset`` (why: leader-epoch, high-watermark,
+    ...).
+    """
 
     topic: str
     partition: int
@@ -438,7 +444,7 @@ class Truncated:
 
 @value
 class LogDirFailed:
-    """A broker's log directory has failed: these replicas of its are offline now."""
+    """A broker's log directory has failed: these replicas of the broker are offline now."""
 
     log_dir: int
     partitions: tuple[tuple[str, int], ...]
@@ -446,9 +452,9 @@ class LogDirFailed:
 
 @value
 class LogOfAnotherTopic:
-    """A broker takes no part in a partition: its log was left over of a topic of that name that is deleted (KIP-516).
+    """A broker refuses to host a partition: its log is a leftover of a deleted topic of the same name (KIP-516).
 
-    It answers INCONSISTENT_TOPIC_ID, and keeps the log: until this topic is deleted, too, no controller minds it.
+    It answers INCONSISTENT_TOPIC_ID and keeps the log. No controller removes the log before this topic is deleted, too.
     """
 
     topic: str
@@ -459,9 +465,9 @@ class LogOfAnotherTopic:
 
 @value
 class LogStartMoved:
-    """A log starts at ``start_offset`` now: what was before is deleted, and no loss (why: retention, leader, ...).
+    """A log starts at ``start_offset`` now: older records were deleted on purpose (why: retention, leader, ...).
 
-    ``end_offset``: its end; equal to the start when nothing is left in it.
+    ``end_offset``: its end; equal to the start of an empty log.
     """
 
     topic: str
@@ -473,7 +479,7 @@ class LogStartMoved:
 
 @value
 class HighWatermarkAdvanced:
-    """A leader's high watermark: everything below is on all in-sync replicas, as far as the leader knows."""
+    """A leader's high watermark: everything below is on all in-sync replicas, according to the leader."""
 
     topic: str
     partition: int
@@ -485,7 +491,7 @@ class HighWatermarkAdvanced:
 class IsrProposed:
     """A leader asks (the store, or the controller) for a new ISR.
 
-    Until it knows the outcome, ``counted`` count for its high watermark.
+    Until the answer comes, ``counted`` count for its high watermark.
     """
 
     topic: str
@@ -497,7 +503,7 @@ class IsrProposed:
 
 @value
 class IsrChangePending:
-    """The controller refused a leader's ISR for what it knows: until its LeaderAndIsr comes, nothing changes."""
+    """The controller refused a leader's ISR; the leader keeps its change pending until the next LeaderAndIsr."""
 
     topic: str
     partition: int
@@ -508,9 +514,10 @@ class IsrChangePending:
 
 @value
 class IsrWriteRefused:
-    """The store refused the ISR that a leader had asked a controller for: the state has another version than it knows.
+    """The store refused the controller's write of a leader's ISR: the state has another version than the controller
+    knows.
 
-    ``known_isr``, ``zk_version``: what the controller knows of the state, and goes on with.
+    ``known_isr``, ``zk_version``: the state in the controller's memory, which it continues to use.
     """
 
     topic: str
@@ -525,7 +532,7 @@ class IsrWriteRefused:
 
 @value
 class IsrChangeFailed:
-    """A leader's ISR change was refused by the store or the controller, or its outcome could not be learned."""
+    """The store or the controller refused a leader's ISR change, or its result could not be learned."""
 
     topic: str
     partition: int
@@ -536,7 +543,7 @@ class IsrChangeFailed:
 
 @value
 class ReplicaStopped:
-    """A broker stopped a replica; ``deleted``: and removed its log."""
+    """A broker stopped a replica; ``deleted``: and deleted its log."""
 
     topic: str
     partition: int

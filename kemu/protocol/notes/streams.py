@@ -1,4 +1,4 @@
-"""What Streams instances report: tasks through their lives, what leaders decided, who is leaving. See ``notes.groups``.
+"""Notes of Streams instances: states of tasks, leaders' decisions, leaving instances. See ``notes.groups``.
 
 ``application`` is the group; ``instance`` is the host; tasks are named "subtopology_partition".
 """
@@ -8,12 +8,12 @@ from kemu.protocol.wire.values import value
 
 @value
 class InstanceStarted:
-    """An instance begins a life: who it is to leaders, how it is set, what its tasks are made of.
+    """An instance starts: its identity for leaders, its configuration, and the topics of its tasks.
 
     ``process``: its process id in hexadecimal digits. ``changelogs``: of each subtopology, in order; "" without state.
-    ``ready_lag``: how many records behind its end a copy counts as caught up, by its task assignor's own setting.
-    ``imbalance``: what load the assignor leaves as it is, as a fraction of a fair one ("0.2"); "" where it evens out
-    all it can. ``probing_us``: how long a leader that warms copies up waits until it looks again; 0 where none does.
+    ``ready_lag``: largest lag in records of a caught-up copy, by the setting of its task assignor. ``imbalance``: the
+    imbalance of load that the assignor accepts, as a fraction of a fair load ("0.2"); "" where it balances as far as
+    possible. ``probing_us``: interval of probing rebalances of a leader that warms up copies; 0 where none does.
     ``sources``: the topics that each subtopology reads, in order.
     """
 
@@ -34,10 +34,11 @@ class InstanceStarted:
 
 @value
 class TaskBecame:
-    """A copy of a task changed its state (or its role, and then perhaps not its state).
+    """A copy of a task changed its state or its role.
 
-    ``role``: "active", "standby" or "learner". ``before``: "" for a copy that was not there. ``position``: the end of
-    its state, an offset of the changelog. ``thread``: of the instance ("t1"), whose copy it is.
+    ``role``: "active", "standby" or "learner". ``before``: "" for a new copy. ``position``: the end of its state, an
+    offset
+    of the changelog. ``thread``: the instance's thread with the copy ("t1").
     """
 
     application: str
@@ -76,7 +77,7 @@ class LearnerReady:
 
 @value
 class StreamsJoined:
-    """What a thread said of its tasks in its subscription; ``size`` is that of its metadata in bytes."""
+    """Content about tasks in a thread's subscription; ``size``: bytes of its metadata."""
 
     application: str
     instance: str
@@ -91,7 +92,7 @@ class StreamsJoined:
 
 @value
 class TasksSaid:
-    """What an instance said of its tasks, as a leader read it, all its threads together."""
+    """An instance's tasks according to the subscriptions of all its threads, as the leader read them."""
 
     process: str
     assigned: tuple[str, ...]
@@ -103,7 +104,7 @@ class TasksSaid:
 
 @value
 class TasksGiven:
-    """What a leader gave an instance. ``being_learned``: of ``assigned``, those that others learn."""
+    """A leader's assignment to an instance. ``being_learned``: those of ``assigned`` that other instances learn."""
 
     process: str
     assigned: tuple[str, ...]
@@ -118,8 +119,9 @@ class TasksGiven:
 class TasksDecided:
     """A leader assigned tasks to instances (by process id); ``stateful`` are those of ``tasks`` that have state.
 
-    ``size``: bytes of all the assignments. ``fresh``: the leader remembers no rebalance before. ``learners``: the
-    members know KIP-429's learners.
+    ``size``: bytes of all the assignments. ``fresh``: the leader remembers no earlier rebalance. ``learners``: the
+    members
+    know KIP-429's learners.
     """
 
     application: str
@@ -135,7 +137,7 @@ class TasksDecided:
 
 @value
 class InstanceLeaving:
-    """An instance was told to hand over its tasks and go, or (``leaving`` false) to stay after all."""
+    """An instance received the order to move its tasks to others and leave, or (``leaving`` false) to stay."""
 
     application: str
     instance: str
@@ -144,7 +146,7 @@ class InstanceLeaving:
 
 @value
 class InstanceReleased:
-    """A leaving instance was told that nothing is left to hand over: it closes."""
+    """A leaving instance learned that all its tasks have moved: it closes."""
 
     application: str
     instance: str
@@ -152,7 +154,7 @@ class InstanceReleased:
 
 @value
 class ThreadReplaced:
-    """A stream thread whose consumer failed is gone, and another of the same name is in its place (KIP-671)."""
+    """A stream thread whose consumer failed was replaced by another of the same name (KIP-671)."""
 
     application: str
     instance: str

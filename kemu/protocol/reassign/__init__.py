@@ -1,4 +1,4 @@
-"""Partition reassignment, decided: one partition's next step, many partitions' next batch, a whole plan on paper.
+"""Decisions of partition reassignment: one partition's next step, the next batch of many partitions, a whole plan.
 
-Sources: KIP-435 (batching), KIP-455 (the machinery each step runs on). The controller executes what is decided here.
+Sources: KIP-435 (batches), KIP-455 (the mechanism of each step). The controller executes these decisions.
 """

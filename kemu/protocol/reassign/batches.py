@@ -1,7 +1,7 @@
-"""Which partitions take their next step now: the three limits over many partitions. Source: KIP-435.
+"""The choice of the partitions that take their next step now, under three limits. Source: KIP-435.
 
-An unfinished partition keeps its place until it is finished, cancelled or blocked; steps that move a leader go first.
-A step that runs is never chosen again: what changes meanwhile (limits, brokers) acts on later choices alone.
+An unfinished partition keeps its place until it is finished, cancelled or blocked. Steps that move a leader come first.
+A running step is never chosen a second time: changes of limits or brokers affect later choices only.
 """
 
 from collections.abc import Callable, Hashable
@@ -11,17 +11,17 @@ from typing import Generic, TypeVar
 from kemu.protocol.reassign.moves import Limits, ReassignmentStep
 
 At = TypeVar("At", bound=Hashable)
-"""What names a partition."""
+"""The identifier of a partition."""
 
 _Place = tuple[int, int]
-"""(0 if it was under way before, 1 if not; number in the order asked for): its place in the queue."""
+"""A place in the queue: (0 if the partition was started before, else 1; its number in the order of requests)."""
 
 
 class Batches(Generic[At]):
-    """Partitions that wait, that are under way, and that are blocked.
+    """Waiting, started and blocked partitions.
 
-    ``step_of(at)``: the next step of a partition, None if it is blocked. It is asked once when a partition is queued or
-    has committed a step, and for all that do not run after ``look_again``.
+    ``step_of(at)``: the next step of a partition, None if it is blocked. It is called when a partition is queued or has
+    committed a step, and for all idle ones after ``reconsider``.
     """
 
     def __init__(self, step_of: Callable[[At], ReassignmentStep | None], limits: Limits) -> None:
@@ -32,9 +32,9 @@ class Batches(Generic[At]):
         self._number: dict[At, int] = {}
         self._counter = 0
         self._idle: dict[At, None] = {}
-        """They have a place and no step under way."""
+        """Started partitions without a running step."""
         self._steps: dict[At, ReassignmentStep] = {}
-        """The next step of each that is queued."""
+        """The next step of each queued partition."""
         self._leaders: list[tuple[_Place, At]] = []
         self._others: list[tuple[_Place, At]] = []
         self._leaders_running = 0
@@ -43,32 +43,32 @@ class Batches(Generic[At]):
         return at in self._number
 
     def submit(self, at: At) -> None:
-        """A partition is to be moved; behind all others. One that is there keeps its place."""
+        """Queue a partition for its reassignment, behind all others. A known one keeps its place."""
         if at not in self._number:
             self._number[at] = self._counter = self._counter + 1
             self._queue(at, was_under_way=False)
 
     def resume(self, at: At, step: ReassignmentStep) -> None:
-        """A partition whose step runs already, as it was found: whatever the limits say now."""
-        assert at not in self._number, f"{at} is there"
+        """Add a partition whose step already runs, regardless of the limits."""
+        assert at not in self._number, f"{at} is queued already"
         self._number[at] = self._counter = self._counter + 1
         self._begin(at, step)
 
     def committed(self, at: At) -> None:
-        """Its step is over; it keeps its place."""
+        """Its running step is committed; the partition keeps its place."""
         self._stop(at)
         self._idle[at] = None
 
     def remove(self, at: At) -> None:
-        """It is finished, or nobody wants it any more."""
+        """Remove a finished or cancelled partition."""
         self._stop(at)
         self._idle.pop(at, None)
         self.blocked.pop(at, None)
-        self._steps.pop(at, None)  # what is left in a heap is passed over
+        self._steps.pop(at, None)  # entries left in a heap are skipped
         self._number.pop(at, None)
 
     def restart(self, at: At) -> None:
-        """Its goal has changed (cancelled, overridden): what ran is dropped, its place stays."""
+        """Its target has changed (cancelled, overridden): drop the running step, keep the place."""
         had_place = at in self.running or at in self._idle
         self._stop(at)
         if had_place:
@@ -76,18 +76,18 @@ class Batches(Generic[At]):
         else:
             self._requeue(at)
 
-    def look_again(self, limits: Limits | None = None) -> None:
-        """Limits or brokers have changed: forget what was chosen and not begun."""
+    def reconsider(self, limits: Limits | None = None) -> None:
+        """Limits or brokers have changed: choose again among the steps that have not begun."""
         self.limits = limits or self.limits
         for at in sorted((*self._steps, *self.blocked), key=self._number.__getitem__):
             self._requeue(at)
 
     def waits_for_leaders(self, at: At) -> bool:
-        """Whether a partition that is queued or between two steps waits for leaders to be moved, not for a place."""
+        """Whether a queued or idle partition waits for the limit of leader movements, not for the one of partitions."""
         return at in self._idle or len(self.running) + len(self._idle) < self.limits.partition_movements
 
     def start(self) -> list[tuple[At, ReassignmentStep]]:
-        """Choose what begins now, in order; it runs from here on."""
+        """Choose the steps that begin now, in order, and mark them as running."""
         begun: list[tuple[At, ReassignmentStep]] = []
         for at in sorted(self._idle, key=self._number.__getitem__):
             step = self._step_of(at)
@@ -132,7 +132,7 @@ class Batches(Generic[At]):
         heappush(self._leaders if step.moves_leader else self._others, (place, at))
 
     def _pop(self, heap: list[tuple[_Place, At]]) -> At | None:
-        """The first of a queue that still stands in it."""
+        """The first valid entry of a queue."""
         of_leaders = heap is self._leaders
         while heap:
             (_, number), at = heappop(heap)

@@ -1,9 +1,9 @@
-"""One partition on its way to other replicas: where it is, and the one step that it takes next.
+"""One partition's reassignment: its current replicas, and its next step.
 
-KIP-435 leaves much open and contradicts its own example in places. The reading here is the one that gives the page's
-worked example list by list, (0,1,2,3,4) -> (5,6,7,8,9): each step is a small KIP-455 reassignment (grow, wait until
-what was added is in sync, then shrink), the new preferred leader comes first and alone, lists are ordered target first.
-Other readings: ``protocol.reassign.readings``.
+KIP-435 leaves much open and contradicts its own example in places. This reading reproduces the page's worked example
+list by list, (0,1,2,3,4) -> (5,6,7,8,9). Each step is a small KIP-455 reassignment: grow, wait until the added replicas
+are in sync, then shrink. The new preferred leader comes first and alone; lists are ordered target first. Other
+readings: ``protocol.reassign.readings``.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,22 +12,22 @@ from enum import Enum
 from attrs import evolve, frozen
 
 UNLIMITED = 2**31 - 1
-"""Int.MAX, the default of the three limits: today's behaviour, everything at once."""
+"""Int.MAX, the default of the three limits: everything at once, as in all shipped releases."""
 
 
 @frozen
 class Limits:
-    """How much may be under way at once (counts, each at least 1; cluster-wide and dynamic).
+    """Limits on concurrent moves (counts, each at least 1; cluster-wide and dynamic).
 
-    The page names them twice, and its table describes ``leader.movements`` with the words of ``replica.movements``.
+    The page defines them in two places, and describes ``leader.movements`` with the words of ``replica.movements``.
     """
 
     replica_movements: int = UNLIMITED
     """R: replicas of one partition that one step adds."""
     partition_movements: int = UNLIMITED
-    """P: partitions under way."""
+    """P: partitions with a started reassignment."""
     leader_movements: int = UNLIMITED
-    """L: steps under way that move a leader."""
+    """L: running steps that move a leader."""
 
     def __attrs_post_init__(self) -> None:
         for key, value in limits_by_key(self).items():
@@ -45,21 +45,21 @@ def limits_by_key(limits: Limits) -> dict[str, int]:
 
 
 class StepKind(Enum):
-    """What a step is for."""
+    """The purpose of a step."""
 
     LEADER = "leader"
-    """Brings the new preferred leader in, and elects it when it is in sync."""
+    """Adds the new preferred leader, and elects it when it is in sync."""
     BATCH = "batch"
-    """Some replicas come, some go."""
+    """Adds some replicas and removes others."""
     LAST = "last"
-    """Ends in the target, in its order."""
+    """Reaches the target, in its order."""
     REORDER = "reorder"
-    """The set is right already, only its order (and so the preferred leader) is not."""
+    """Corrects only the order of the replicas, and so the preferred leader."""
 
 
 @frozen
 class ReassignmentStep:
-    """One small reassignment. ``replicas``: what is assigned when it is committed."""
+    """One small reassignment. ``replicas``: the assignment after it is committed."""
 
     kind: StepKind
     replicas: tuple[int, ...]
@@ -69,13 +69,13 @@ class ReassignmentStep:
 
     @property
     def during(self) -> tuple[int, ...]:
-        """What is assigned while the new replicas catch up."""
+        """The assignment while the new replicas catch up."""
         return (*self.replicas, *self.drop)
 
 
 @frozen
 class Standing:
-    """What the world says of a partition: who leads it (-1: nobody), who is in sync, which brokers are up."""
+    """The state of a partition: its leader (-1: none), its ISR, and the brokers that are up."""
 
     leader: int
     isr: tuple[int, ...]
@@ -84,11 +84,12 @@ class Standing:
 
 @frozen
 class Move:
-    """A partition between its original and its target replicas, no step under way.
+    """A partition between its original and its target replicas, without a running step.
 
-    ``replicas``: assigned now (the page's CR); ``original``: when the reassignment was asked for (first-step rules
-    count from there); ``target``: the final list (FTR); ``wanted_first``: being copied when a newer target took over,
-    so they are the first to be added now; ``rolls_back``: ``target`` is what a cancelled reassignment started from.
+    ``replicas``: assigned now (the page's CR). ``original``: the list when the reassignment was requested (the rules
+    for first steps count from there). ``target``: the final list (FTR). ``wanted_first``: replicas that were already
+    being copied when a newer target replaced the old one, and are added first. ``rolls_back``: ``target`` is the
+    original list of a cancelled reassignment.
     """
 
     replicas: tuple[int, ...]
@@ -99,49 +100,49 @@ class Move:
 
     @classmethod
     def begin(cls, replicas: tuple[int, ...], target: tuple[int, ...]) -> "Move":
-        """A reassignment nobody has begun."""
+        """A new reassignment."""
         return cls(replicas, replicas, target)
 
     @property
     def done(self) -> bool:
-        """Whether the target is reached, order included."""
+        """Whether the target is reached, including the order."""
         return self.replicas == self.target
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Replicas to come, in the order of the target."""
+        """Replicas still to add, in the order of the target."""
         return without(self.target, self.replicas)
 
     @property
     def excess(self) -> tuple[int, ...]:
-        """Replicas to go, in the order they are assigned."""
+        """Replicas still to remove, in the order of the assignment."""
         return without(self.replicas, self.target)
 
     def committed(self, step: ReassignmentStep) -> "Move":
-        """After a step."""
+        """The state after a step."""
         return evolve(self, replicas=step.replicas, wanted_first=())
 
     def cancelled(self) -> "Move":
-        """On the way back, under the same limits: what was dropped must be copied again.
+        """The way back to the original list, under the same limits: removed replicas must be copied again.
 
-        What a running step was adding is stopped at once. Nothing committed yet: the result is ``done``, in the
-        original order. Cancelling a roll-back is the caller's to refuse (NO_REASSIGNMENT_IN_PROGRESS).
+        The replicas that a running step was adding are dropped at once. If nothing was committed yet, the result is
+        ``done``, in the original order. The caller must refuse to cancel a roll-back (NO_REASSIGNMENT_IN_PROGRESS).
         """
         return Move(self.replicas, original=self.replicas, target=self.original, rolls_back=True)
 
     def overridden(self, target: tuple[int, ...], running: ReassignmentStep | None = None) -> "Move":
-        """On the way to a newer target; what is being copied for both is not stopped."""
+        """The way to a newer target; replicas of both targets that are being copied are kept."""
         wanted = tuple(broker for broker in running.add if broker in target) if running else ()
         return Move(self.replicas, self.original, target, wanted)
 
 
 def without(brokers: Iterable[int], others: Collection[int]) -> tuple[int, ...]:
-    """Those that are not among the others, in order."""
+    """The brokers that are not among the others, in order."""
     return tuple(broker for broker in brokers if broker not in others)
 
 
 def next_step(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
-    """The step that a partition takes next.
+    """The next step of a partition.
 
     Args:
         move: not ``done``.
@@ -150,7 +151,7 @@ def next_step(move: Move, standing: Standing, min_isr: int, most_replicas: int) 
         most_replicas: the limit R.
 
     Returns:
-        None: blocked, because no broker that could be added is up.
+        None if blocked: no broker that could be added is up.
     """
     missing, excess = move.missing, move.excess
     if not missing and not excess:
@@ -180,7 +181,7 @@ def next_step(move: Move, standing: Standing, min_isr: int, most_replicas: int) 
     able = min(slots, len(new))
 
     def adds(drops: int) -> int:
-        """The set grows past the target's size only for ``min.insync.replicas``."""
+        """The set grows beyond the target's size only for ``min.insync.replicas``."""
         return max(min(able, max(0, wanted_size - (size - drops))), min(deficit, able))
 
     drops = min(most_drops, len(excess), max(0, size + able - wanted_size))
@@ -217,7 +218,9 @@ def _step(
 
 
 def waits_for(move: Move, step: ReassignmentStep, isr: Collection[int], min_isr: int) -> str:
-    """Why a running step cannot be committed yet, "" if it can. ``isr``: while it runs, its additions included."""
+    """The reason why a running step cannot be committed yet, "" if it can. ``isr``: during the step, with its
+    additions.
+    """
     if step.kind is StepKind.REORDER:
         return ""
     late = late_replicas(move, step, isr)
@@ -239,7 +242,7 @@ def late_replicas(move: Move, step: ReassignmentStep, isr: Collection[int]) -> t
 
 
 def blocked_by(move: Move, standing: Standing, min_isr: int) -> str:
-    """Why ``next_step`` has none for a partition."""
+    """The reason why ``next_step`` returned None."""
     down = [broker for broker in move.missing if broker not in standing.online]
     if move.missing and len(down) == len(move.missing):
         return not_up(down)
@@ -249,17 +252,17 @@ def blocked_by(move: Move, standing: Standing, min_isr: int) -> str:
 
 
 def not_in_sync(replicas: Iterable[int]) -> str:
-    """The reason why a step waits for these."""
+    """The reason of a step that waits for these replicas."""
     return f"{', '.join(map(str, replicas))} not in sync"
 
 
 def not_up(brokers: Iterable[int]) -> str:
-    """The reason why nothing can go there."""
+    """The reason of a move that waits for these brokers."""
     return f"{', '.join(map(str, brokers))} not up"
 
 
 def leader_after(move: Move, step: ReassignmentStep, standing: Standing, isr: Collection[int]) -> int:
-    """Who leads once a step is committed (-1: nobody can); ``isr``: while it ran."""
+    """The leader after a step is committed (-1: none possible); ``isr``: during the step."""
     stays = step.replicas
     if step.kind is StepKind.LEADER and move.target[0] in isr and move.target[0] in standing.online:
         return move.target[0]
@@ -269,5 +272,7 @@ def leader_after(move: Move, step: ReassignmentStep, standing: Standing, isr: Co
 
 
 def leader_epochs(step: ReassignmentStep, isr: Collection[int]) -> int:
-    """By how much a step raises the leader epoch when nothing fails: growing, committing, each drop out of the ISR."""
+    """The number of leader epoch increases in a step without failures: growing, committing, each removal from the
+    ISR.
+    """
     return bool(step.add) + 1 + sum(1 for broker in step.drop if broker in isr)

@@ -1,4 +1,4 @@
-"""A reassignment on paper: the batches it comes to when every replica that is added catches up.
+"""The plan of a reassignment: its batches if every added replica catches up.
 
 The controller chooses with the same ``Batches`` and ``next_step``; here each round's steps are committed at once.
 """
@@ -15,7 +15,7 @@ from kemu.protocol.reassign.readings import DEFAULT_POLICY, POLICIES
 
 @frozen
 class PlannedStep:
-    """One partition's part of a batch. ``leader``: once it is committed (-1: nobody can lead)."""
+    """One partition's part of a batch. ``leader``: after the commit (-1: none possible)."""
 
     at: TopicPartition
     step: ReassignmentStep
@@ -24,7 +24,7 @@ class PlannedStep:
 
 @frozen
 class WaitingPartition:
-    """A partition that does not reach its target, and why."""
+    """A partition that does not reach its target, and the reason."""
 
     at: TopicPartition
     replicas: tuple[int, ...]
@@ -33,14 +33,16 @@ class WaitingPartition:
 
 @frozen
 class Plan:
-    """``batches`` in order, each begins when the one before is committed; ``waiting``: what does not come to an end."""
+    """``batches`` in order, each begins when the one before is committed; ``waiting``: partitions that remain
+    unfinished.
+    """
 
     batches: tuple[tuple[PlannedStep, ...], ...]
     waiting: tuple[WaitingPartition, ...]
 
 
 class _Partition:
-    """A partition as the plan goes on."""
+    """A partition's state while the plan is computed."""
 
     def __init__(self, move: Move, standing: Standing) -> None:
         self.move = move
@@ -61,11 +63,11 @@ def plan_reassignment(
 
     Args:
         current: replicas of every partition that ``target`` names.
-        target: the lists to end in.
+        target: the final lists.
         limits: R, P and L.
         min_isr: ``min.insync.replicas``.
         online: brokers that are up; None = all. Assigned replicas on brokers that are up are in sync.
-        leaders: who leads now; by default the first assigned replica that is up.
+        leaders: the current leaders; by default the first assigned replica that is up.
         policy: one of ``POLICIES``.
 
     Raises:
@@ -99,7 +101,7 @@ def plan_reassignment(
             isr = tuple(b for b in step.during if b in each.standing.isr or (b in step.add and b in up))
             why = waits_for(each.move, step, isr, min_isr)
             if why:
-                stuck[at] = why  # it keeps its place, as the running cluster's would
+                stuck[at] = why  # it keeps its place, as in the running cluster
                 continue
             leader = leader_after(each.move, step, each.standing, isr)
             each.move = each.move.committed(step)
@@ -123,6 +125,6 @@ def _why_blocked(at: TopicPartition, partition: _Partition, batches: Batches[Top
     if not partition.standing.isr:
         return "no replica is online"
     if at not in batches.blocked:
-        return "others keep the places"
+        return "the limit of partition movements is reached"
     offline = without(partition.move.missing, partition.standing.online)
     return f"offline: {', '.join(map(str, offline))}" if offline else "a drop would leave too few in sync"

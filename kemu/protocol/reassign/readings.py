@@ -1,4 +1,4 @@
-"""What else KIP-435 may mean, and what there is beside it: policies by name."""
+"""Other readings of KIP-435, and alternatives to it: policies by name."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -8,18 +8,20 @@ from attrs import frozen
 from kemu.protocol.reassign.moves import UNLIMITED, Move, ReassignmentStep, Standing, StepKind, next_step, without
 
 NextStep: TypeAlias = Callable[[Move, Standing, int, int], ReassignmentStep | None]
-"""(move, standing, min.insync.replicas, R) -> the next step, None if blocked. Asked only while the move is not done."""
+"""(move, standing, min.insync.replicas, R) -> the next step, None if blocked. Called only while the move is not
+done.
+"""
 
 
 def everything_at_once(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
-    """KIP-455 as it shipped: all new replicas, then none of the old ones, whatever R says."""
+    """KIP-455 as it shipped: all new replicas join, then all old ones leave, regardless of R."""
     return next_step(move, standing, min_isr, UNLIMITED)
 
 
-def to_the_letter(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
-    """KIP-435's text, word by word: CR + NR - DR in that order; every step drops, the first one too.
+def literal(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
+    """KIP-435's text, read literally: CR + NR - DR in that order; every step drops replicas, including the first.
 
-    It does not give the page's own example: with R = 2 that begins (2,3,4,5,6).
+    This reading does not reproduce the page's own example: with R = 2 that begins (2,3,4,5,6).
     """
     missing, excess = move.missing, move.excess
     if not missing and not excess:
@@ -39,7 +41,7 @@ def to_the_letter(move: Move, standing: Standing, min_isr: int, most_replicas: i
 
 
 def one_at_a_time(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
-    """As the page's author coded it (apache/kafka pull request 6011): R is one, one extra member stays to the end."""
+    """The code of the page's author (apache/kafka pull request 6011): R is one, one extra replica stays to the end."""
     missing, excess = move.missing, move.excess
     if not missing and not excess:
         return next_step(move, standing, min_isr, most_replicas)
@@ -68,16 +70,16 @@ def _plain(
 
 @frozen
 class Policy:
-    """A way to choose the next step, and what it is."""
+    """A way to choose the next step, with a description."""
 
     next_step: NextStep
     summary: str
 
 
 POLICIES: Mapping[str, Policy] = {
-    "kip-435": Policy(next_step, "KIP-435 as its example shows it: leader first and alone, grow, sync, shrink"),
-    "kip-435-letter": Policy(to_the_letter, "KIP-435's text word by word: every step adds R and drops R"),
-    "kip-435-author": Policy(one_at_a_time, "KIP-435 as its author coded it: one replica a step, whatever R says"),
+    "kip-435": Policy(next_step, "KIP-435 by its example: leader first and alone, grow, sync, shrink"),
+    "kip-435-letter": Policy(literal, "KIP-435's text read literally: every step adds R and drops R"),
+    "kip-435-author": Policy(one_at_a_time, "KIP-435 by its author's code: one replica per step, regardless of R"),
     "kip-455": Policy(everything_at_once, "KIP-455 as shipped: all replicas of a partition in one step"),
 }
 DEFAULT_POLICY = "kip-435"

@@ -1,4 +1,4 @@
-"""What AlterPartitionReassignments refuses. Source: KIP-455, ``KafkaController.alterPartitionReassignments`` (2.8)."""
+"""Errors of AlterPartitionReassignments. Source: KIP-455, ``KafkaController.alterPartitionReassignments`` (2.8)."""
 
 from collections.abc import Collection
 
@@ -6,14 +6,14 @@ from kemu.protocol.errors import ErrorCode
 
 
 def list_error(replicas: tuple[int, ...]) -> str:
-    """What is wrong with a list of replicas by itself, "" if nothing."""
+    """The error of a list of replicas by itself, "" if it is valid."""
     if not replicas:
         return "the list of replicas is empty"
     if len(set(replicas)) < len(replicas):
         twice = next(broker for broker in replicas if replicas.count(broker) > 1)
-        return f"broker {twice} stands twice in the list of replicas"
+        return f"broker {twice} is in the list of replicas more than once"
     if min(replicas) < 0:
-        return f"{min(replicas)} is no broker id"
+        return f"{min(replicas)} is not a broker id"
     return ""
 
 
@@ -25,13 +25,13 @@ def refusal(
     moves: bool = False,
     deleted: bool = False,
 ) -> tuple[ErrorCode, str]:
-    """The error of one partition of a request, (NONE, "") if it is taken.
+    """The error of one partition of a request, (NONE, "") if the request is accepted.
 
     Args:
         target: the new list, None to cancel.
         current: assigned now, None if there is no such partition.
-        live: brokers that are up. Only replicas that are added must be on one of them.
-        moves: a reassignment that can be cancelled is under way.
+        live: brokers that are up. Only added replicas must be on one of them.
+        moves: a reassignment that can be cancelled is in progress.
         deleted: the topic is being deleted.
     """
     if current is None or deleted:

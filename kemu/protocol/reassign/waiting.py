@@ -1,7 +1,7 @@
-"""What a partition on its way waits for: one name for each reason, so that everybody says it alike.
+"""The reasons why a partition's reassignment waits, one name for each.
 
-KIP-435: "Wait until this step is not identical to the current assignment and there is at least one replica in ISR",
-for "target brokers might be offline", and a partition without a leader cannot be reassigned.
+KIP-435: "Wait until this step is not identical to the current assignment and there is at least one replica in ISR", for
+"target brokers might be offline", and a partition without a leader cannot be reassigned.
 """
 
 from enum import StrEnum
@@ -24,24 +24,24 @@ _, PARTITION_MOVEMENTS, LEADER_MOVEMENTS = limits_by_key(Limits())
 
 
 class WaitReason(StrEnum):
-    """Why a partition does not go on."""
+    """Why a partition's reassignment waits."""
 
     NOT_IN_SYNC = "not-in-sync"
-    """Its step runs: replicas that were added are not in the ISR yet."""
+    """Its step runs: added replicas are not in the ISR yet."""
     NOT_UP = "not-up"
-    """Brokers that it waits for, or could go to, are not up."""
+    """Brokers that it needs are not up."""
     NO_LEADER = "no-leader"
-    """Nobody leads it: nobody can copy from anybody."""
+    """The partition has no leader to copy from."""
     MIN_ISR = "min-isr"
-    """Too few would be left in sync."""
+    """Too few replicas would be left in sync."""
     PARTITION_LIMIT = "partition-limit"
-    """As many partitions are under way as may be."""
+    """The limit of partition movements is reached."""
     LEADER_LIMIT = "leader-limit"
-    """As many leaders are being moved as may be."""
+    """The limit of leader movements is reached."""
 
 
 class Wait(NamedTuple):
-    """A reason, the brokers that it is about (perhaps none), and in words."""
+    """A reason, the brokers concerned (perhaps none), and the text."""
 
     reason: WaitReason
     brokers: tuple[int, ...]
@@ -49,7 +49,7 @@ class Wait(NamedTuple):
 
 
 def of_step(move: Move, step: ReassignmentStep, standing: Standing, isr: tuple[int, ...], min_isr: int) -> Wait | None:
-    """Why a running step cannot be committed; None: it can. ``isr``: as it was read last."""
+    """Why a running step cannot be committed; None if it can. ``isr``: as last read."""
     why = waits_for(move, step, isr, min_isr)
     if not why:
         return None
@@ -74,7 +74,7 @@ def of_blocked(move: Move, standing: Standing, min_isr: int) -> Wait:
 
 
 def of_limit(limits: Limits, *, of_leaders: bool) -> Wait:
-    """Its turn has not come."""
+    """The partition waits for its turn under a limit."""
     if of_leaders:
         return Wait(WaitReason.LEADER_LIMIT, (), f"{LEADER_MOVEMENTS} is {limits.leader_movements}")
     return Wait(WaitReason.PARTITION_LIMIT, (), f"{PARTITION_MOVEMENTS} is {limits.partition_movements}")

@@ -1,4 +1,4 @@
-"""What consumers of a release do around their membership, whatever the rebalance protocol: each difference one value.
+"""Decisions of a release's consumers about their membership, whatever the rebalance protocol; one value per difference.
 
 Sources are Kafka's classes at the tags named; AC is ``AbstractCoordinator``, CC ``ConsumerCoordinator``.
 """
@@ -13,31 +13,40 @@ class ClientRules:
     """The decisions of one release's consumer; the defaults are those of 3.9 and later."""
 
     returns_records_while_joining: bool = True
-    """poll() returns what was fetched while a join, or the search for a coordinator, goes on. Before 2.5 it returns
-    nothing until the join is over (``KafkaConsumer.poll`` 2.4.1: empty unless ``updateAssignmentMetadataIfNeeded``;
-    2.5.1: ``waitForJoinGroup`` false)."""
+    """poll() returns fetched records during a join or the search for a coordinator. Before 2.5 it returns nothing until
+    the join is complete (``KafkaConsumer.poll`` 2.4.1: empty unless ``updateAssignmentMetadataIfNeeded``; 2.5.1:
+    ``waitForJoinGroup`` false).
+    """
     beats_while_completing: bool = True
     """Heartbeats run from the answer to JoinGroup on. Before 2.6 from the answer to SyncGroup
-    (AC 2.5.1 ``initiateJoinGroup``: ``disableHeartbeatThread``, enabled again when the join future is done)."""
+    (AC 2.5.1 ``initiateJoinGroup``: ``disableHeartbeatThread``, enabled again when the join future is done).
+    """
     passes_over_late_errors: bool = True
-    """An error only resets a membership that still is the one the request was sent in. Before 2.6 any does
-    (AC 2.6.3 ``CoordinatorResponseHandler.generationUnchanged``)."""
+    """An error resets the membership only if it is still the one in the request. Before 2.6 any error does
+    (AC 2.6.3 ``CoordinatorResponseHandler.generationUnchanged``).
+    """
     keeps_member_id: bool = True
-    """ILLEGAL_GENERATION leaves a member its id. Before 3.2 it forgets it, and its old self stays in the group until
-    the session ends (AC 3.2.3 ``resetStateOnResponseError(..., shouldResetMemberId)``)."""
+    """A member keeps its id after ILLEGAL_GENERATION. Before 3.2 it drops the id, and its old entry stays in the group
+    until
+    the session expires (AC 3.2.3 ``resetStateOnResponseError(..., shouldResetMemberId)``).
+    """
     forgets_when_a_join_fails: bool = False
-    """A join that failed and may be tried again (no answer, no coordinator) makes it forget id and generation: in 2.6
-    alone (AC 2.6.3 ``joinGroupIfNeeded``: ``resetStateAndRejoin``; gone in 2.7.2)."""
+    """After a failed join that may be retried (no answer, no coordinator) it drops id and generation: in 2.6 alone
+    (AC 2.6.3 ``joinGroupIfNeeded``: ``resetStateAndRejoin``; removed in 2.7.2).
+    """
     serves_while_committing: bool = True
-    """A cooperative member goes on returning records while the commit before a join runs. Before 3.2 that commit holds
-    poll() up (CC 3.1.2 ``onJoinPrepare``: ``maybeAutoCommitOffsetsSync``)."""
+    """A cooperative member still returns records during the commit before a join. Before 3.2 that commit blocks poll()
+    (CC 3.1.2 ``onJoinPrepare``: ``maybeAutoCommitOffsetsSync``).
+    """
 
     refetches_after_any_retriable_error: bool = True
-    """OffsetFetch is asked again after any retriable error of the group. Before 3.9 after COORDINATOR_LOAD_IN_PROGRESS
-    and NOT_COORDINATOR alone: COORDINATOR_NOT_AVAILABLE is raised (CC 3.8.0 ``OffsetFetchResponseHandler``)."""
+    """OffsetFetch is retried after any retriable error of the group. Before 3.9 only after COORDINATOR_LOAD_IN_PROGRESS
+    and
+    NOT_COORDINATOR: COORDINATOR_NOT_AVAILABLE is raised (CC 3.8.0 ``OffsetFetchResponseHandler``).
+    """
 
-    def fetches_again(self, error: ErrorCode) -> bool:
-        """Whether OffsetFetch is asked again after this error of the group; else it is raised to the application."""
+    def retries_offset_fetch(self, error: ErrorCode) -> bool:
+        """Whether OffsetFetch is retried after this error of the group; otherwise the application gets the error."""
         return error in _ANY_RELEASE or (error.retriable and self.refetches_after_any_retriable_error)
 
 

@@ -1,19 +1,22 @@
 """Cooperative rebalancing as page version 99 of KIP-429 designed it, before it was redesigned and shipped in Kafka 2.4.
 
-The differences to what shipped (``protocol.rebalancing.rules``):
+The differences from the shipped protocol (``protocol.rebalancing.rules``):
 
-* A member's ``rebalance.protocol`` says eager or cooperative; assignors know nothing of it. Eager members write V0,
+* A member's ``rebalance.protocol`` says eager or cooperative; assignors do not declare it. Eager members write V0,
   cooperative ones V1 (``protocol.messages.member_kip429``).
-* The leader segments the assignor's result: what its owner keeps, what nobody owns, what must be revoked first. So any
-  assignor can be used cooperatively, a sticky one or not.
-* The assignment says what is revoked; the member checks it and comes back at once if that is anything.
-* When V0 and V1 members meet, the leader lets V1 members keep what they have, with an error, and gives V0 members
-  nothing. ``segment_filling`` is ours: it gives them what nobody owns.
+* The leader splits the assignor's result into kept partitions, free partitions and partitions to revoke first.
+  Therefore any assignor can be used cooperatively, sticky or not.
+* The assignment lists revoked partitions; the member checks the list and rejoins at once if it is not empty.
+* When V0 and V1 members meet, the leader lets V1 members keep their partitions, with an error, and assigns nothing to
+  V0 members. ``segment_filling`` is kemu's own variant: V0 members get the partitions without an owner.
 
-Decided where the page is silent: listeners are called revoked first, as in what shipped; the superset check is fatal;
-a partition claimed twice is revoked from both; an owned partition that the assignor does not know any more (its topic
-is gone) is revoked; after INCOMPATIBLE_MEMBERS a member waits ``retry.backoff.ms`` and asks again once for the same
-members, where the page's letter (``at-once``) makes it ask for ever.
+Decisions where the page is silent:
+
+* Listeners are called for revoked partitions first, as in the shipped protocol. A failed superset check is fatal.
+* A partition claimed by two members is revoked from both.
+* An owned partition that the assignor no longer knows is revoked; its topic was deleted.
+* After INCOMPATIBLE_MEMBERS a member waits ``retry.backoff.ms`` and rejoins once for the same members. Read literally,
+  the page makes it rejoin forever (``at-once``).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,8 +46,8 @@ from kemu.protocol.rebalancing.rules import (
     Known,
     LeaderRules,
     MemberRules,
+    MemberSubscription,
     Partitions,
-    ToldByMember,
     minus,
     never_too_early,
 )
@@ -52,11 +55,11 @@ from kemu.protocol.rebalancing.rules import (
 PROTOCOLS = ("eager", "cooperative")
 """Values of ``rebalance.protocol``; the first is the default."""
 MIXED_POLICIES = ("page", "safe_fill")
-"""What a leader does with V0 and V1 members in one group."""
+"""How a leader treats V0 and V1 members in one group."""
 BYTECODES = ("new", "old")
-"""Whether a consumer knows the KIP at all."""
+"""Whether a consumer's code supports the KIP."""
 INCOMPATIBLE_REJOINS = ("once", "at-once")
-"""After INCOMPATIBLE_MEMBERS: with a backoff and once for the same members, or as the page's letter has it."""
+"""The reaction to INCOMPATIBLE_MEMBERS: with a backoff and once for the same members, or literally as on the page."""
 
 PROTOCOL_VIOLATION = "PROTOCOL_VIOLATION"
 
@@ -64,48 +67,52 @@ PROTOCOL_VIOLATION = "PROTOCOL_VIOLATION"
 # --- the leader ------------------------------------------------------------------------------------------------------
 
 
-Segment: TypeAlias = Callable[[Assignment, Mapping[MemberId, ToldByMember]], Mapping[MemberId, Given]]
+Segment: TypeAlias = Callable[[Assignment, Mapping[MemberId, MemberSubscription]], Mapping[MemberId, Given]]
 
 
-def segment(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
-    """Who is told what, by the versions of all the members' subscriptions.
+def segment(assignment: Assignment, members: Mapping[MemberId, MemberSubscription]) -> Mapping[MemberId, Given]:
+    """The assignment of each member, by the versions of all the members' subscriptions.
 
     Args:
-        assignment: what the assignor wants.
-        told: every member's subscription; the same members.
+        assignment: the assignor's result.
+        members: every member's subscription; the same members.
 
     Source: KIP-429 page, "Consumer Coordinator Algorithm", 3, and "Compatibility and Upgrade Path", 1 to 3.
     """
-    return _segment(assignment, told, starve_old_members)
+    return _segment(assignment, members, starve_old_members)
 
 
-def segment_filling(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
-    """As ``segment``, but in a mixed group what no V1 member owns is given out (``safe_fill``)."""
-    return _segment(assignment, told, fill)
+def segment_filling(assignment: Assignment, members: Mapping[MemberId, MemberSubscription]) -> Mapping[MemberId, Given]:
+    """Like ``segment``, but a mixed group also assigns the partitions that no V1 member owns (``safe_fill``)."""
+    return _segment(assignment, members, fill)
 
 
-def _segment(assignment: Assignment, told: Mapping[MemberId, ToldByMember], mixed: Segment) -> Mapping[MemberId, Given]:
-    assert assignment.keys() == told.keys(), "every member is assigned something, if only nothing"
-    versions = {one.version for one in told.values()}
+def _segment(
+    assignment: Assignment, members: Mapping[MemberId, MemberSubscription], mixed: Segment
+) -> Mapping[MemberId, Given]:
+    assert assignment.keys() == members.keys(), "every member needs an entry, if only an empty one"
+    versions = {one.version for one in members.values()}
     if versions == {V1}:
-        return segment_cooperatively(assignment, told)
+        return segment_cooperatively(assignment, members)
     if versions == {V0}:
         return {one: Given(tuple(partitions)) for one, partitions in assignment.items()}
-    return mixed(assignment, told)
+    return mixed(assignment, members)
 
 
-def segment_cooperatively(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
-    """All members are on V1: what changes hands is revoked from its owner and, this time, assigned to nobody.
+def segment_cooperatively(
+    assignment: Assignment, members: Mapping[MemberId, MemberSubscription]
+) -> Mapping[MemberId, Given]:
+    """All members are on V1: a partition that moves is revoked from its owner and, this time, assigned to no member.
 
     Source: KIP-429 page: "For prev-assigned-partitions, check if the owner has changed, if yes, encode it to the old
     owner in revoked-partitions but NOT encode to the assigned-partitions to the new owner."
     """
-    claims = _claims(told)
-    owner = {partition: _rightful(who, told) for partition, who in claims.items()}
+    claims = _claims(members)
+    owner = {partition: _rightful(who, members) for partition, who in claims.items()}
     wanted_by = {partition: one for one, partitions in assignment.items() for partition in partitions}
     given = {}
     for one, partitions in assignment.items():
-        owned = told[one].subscription.owned
+        owned = members[one].subscription.owned
         given[one] = Given(
             tuple(at for at in partitions if at not in claims or owner[at] == one),
             tuple(at for at in owned if owner[at] != one or wanted_by.get(at) != one),
@@ -113,81 +120,84 @@ def segment_cooperatively(assignment: Assignment, told: Mapping[MemberId, ToldBy
     return given
 
 
-def starve_old_members(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
+def starve_old_members(
+    assignment: Assignment, members: Mapping[MemberId, MemberSubscription]
+) -> Mapping[MemberId, Given]:
     """No consensus: V1 members get "their existing assigned-partitions", V0 members "an empty assigned-partitions".
 
     Source: KIP-429 page, "If there's no consensus, it means we are in a second rebalance".
     """
     return {
         one: Given(())
-        if told[one].version == V0
-        else Given(told[one].subscription.owned, (), AssignmentErrorCode.INCOMPATIBLE_MEMBERS)
+        if members[one].version == V0
+        else Given(members[one].subscription.owned, (), AssignmentErrorCode.INCOMPATIBLE_MEMBERS)
         for one in assignment
     }
 
 
-def fill(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
-    """No consensus, but no need to starve anybody: what no V1 member says it owns is owned by nobody.
+def fill(assignment: Assignment, members: Mapping[MemberId, MemberSubscription]) -> Mapping[MemberId, Given]:
+    """No consensus: V1 members keep their partitions, and all others are assigned, too. Kemu's alternative to the page.
 
-    Every member has joined. Those on V0 revoked everything before they did, those on V1 said what they hold; so the
-    rest is as free as in an eager rebalance. What V1 members own stays theirs.
+    Every member has joined. V0 members revoked all partitions before, and V1 members listed theirs. Therefore the other
+    partitions are as free as in an eager rebalance.
     """
-    owned = frozenset(_claims(told))
+    owned = frozenset(_claims(members))
     given = {}
     for one, partitions in assignment.items():
         free = minus(partitions, owned)
-        if told[one].version == V0:
+        if members[one].version == V0:
             given[one] = Given(free)
         else:
-            kept = told[one].subscription.owned
+            kept = members[one].subscription.owned
             given[one] = Given((*kept, *free), (), AssignmentErrorCode.INCOMPATIBLE_MEMBERS)
     return given
 
 
-def _claims(told: Mapping[MemberId, ToldByMember]) -> dict[TopicPartition, list[MemberId]]:
+def _claims(members: Mapping[MemberId, MemberSubscription]) -> dict[TopicPartition, list[MemberId]]:
     claims: dict[TopicPartition, list[MemberId]] = {}
-    for one, said in told.items():
+    for one, said in members.items():
         for partition in dict.fromkeys(said.subscription.owned):
             claims.setdefault(partition, []).append(one)
     return claims
 
 
-def _rightful(claimants: Sequence[MemberId], told: Mapping[MemberId, ToldByMember]) -> MemberId | None:
-    """The only claimant, or the one of the highest generation; the page's layout carries none, so then nobody."""
-    newest = max(told[one].subscription.generation for one in claimants)
-    owners = [one for one in claimants if told[one].subscription.generation == newest]
+def _rightful(claimants: Sequence[MemberId], members: Mapping[MemberId, MemberSubscription]) -> MemberId | None:
+    """The only claimant, or the one of the highest generation. The page's layout has no generation: then None."""
+    newest = max(members[one].subscription.generation for one in claimants)
+    owners = [one for one in claimants if members[one].subscription.generation == newest]
     return owners[0] if len(owners) == 1 else None
 
 
-def _read(data: bytes) -> ToldByMember:
-    return ToldByMember(*decode_page_subscription(data))
+def _read(data: bytes) -> MemberSubscription:
+    return MemberSubscription(*decode_page_subscription(data))
 
 
-def _read_v0_only(data: bytes) -> ToldByMember:
-    return ToldByMember(*decode_page_subscription(data, at_most=V0))
+def _read_v0_only(data: bytes) -> MemberSubscription:
+    return MemberSubscription(*decode_page_subscription(data, at_most=V0))
 
 
-def _write(given: Given, told_version: int, own_version: int) -> bytes:
-    """In the version of the member it is for."""
+def _write(given: Given, member_version: int, own_version: int) -> bytes:
+    """Write in the version of the member that receives the assignment."""
     return encode_page_assignment(
-        PageAssignment(given.assigned, given.revoked, given.error, given.user_data), told_version
+        PageAssignment(given.assigned, given.revoked, given.error, given.user_data), member_version
     )
 
 
 PAGE_LEADER = LeaderRules(_read, segment, _write)
 FILLING_LEADER = LeaderRules(_read, segment_filling, _write)
 OLD_LEADER = LeaderRules(_read_v0_only, segment, _write)
-"""Of before the KIP: a subscription of V1 is more than it can read."""
+"""The leader of a consumer without the KIP: it cannot read a subscription of V1."""
 
 
 # --- the member ------------------------------------------------------------------------------------------------------
 
 
 def take_page(owned: Partitions, given: Given) -> Changes:
-    """What an assignment of V1 changes: check it, then the error code, then give up what is revoked and come back.
+    """The changes by a V1 assignment: check it, then the error code, then revoke and rejoin.
 
-    A V0 assignment in the hands of a cooperative member (its leader does not know the KIP) has no list of what is
-    revoked, so anything owned that it leaves out breaks the check.
+    A cooperative member may receive a V0 assignment from a leader without the KIP. Such an assignment has no list of
+    revoked
+    partitions, so any owned partition that is missing in it fails the check.
 
     Source: KIP-429 page: "Check that the newly assigned-partitions is a superset of Minus(assigned-partitions,
     revoked-partitions)."
@@ -211,7 +221,7 @@ def _violated(how: str) -> Changes:
 
 
 def unless_the_same(before: Known | None, now: Known) -> bool:
-    """Ask again, but not when the last error was about the same members, as far as this one knows them."""
+    """Rejoin, unless the last such error was about the same members, as far as this member knows them."""
     return before != now
 
 
@@ -252,10 +262,10 @@ PAGE_COOPERATIVE = evolve(
 
 
 def page_rules(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
-    """The page's rules for one consumer, by its ``rebalance.protocol`` and our options.
+    """The page's rules for one consumer, by its ``rebalance.protocol`` and kemu's options.
 
     Raises:
-        ValueError: a value that none of them has, or a consumer of before the KIP that is to be cooperative.
+        ValueError: an invalid value, or a cooperative consumer of a release before the KIP.
     """
     for key, chosen, choices in (
         ("rebalance.protocol", config.rebalance_protocol, PROTOCOLS),
@@ -267,7 +277,7 @@ def page_rules(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberR
             raise ValueError(f"{key}: {chosen!r} is not {' or '.join(choices)}")
     if config.emulated_bytecode == "old":
         if config.rebalance_protocol != "eager":
-            raise ValueError("rebalance.protocol: a consumer of emulated.bytecode old does not know it")
+            raise ValueError("rebalance.protocol: not supported with emulated.bytecode old")
         return OLD_BYTECODE
     rules = PAGE_COOPERATIVE if config.rebalance_protocol == "cooperative" else PAGE_EAGER
     if config.emulated_mixed_policy == "safe_fill":

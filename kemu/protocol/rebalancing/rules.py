@@ -1,7 +1,7 @@
-"""What a member gives up, keeps and asks again while its group rebalances: EAGER and COOPERATIVE as values.
+"""A member's decisions during a rebalance: revoke, keep or rejoin; EAGER and COOPERATIVE as values.
 
-A consumer never asks which protocol it runs; it asks its rules. Another way to rebalance (a KIP's draft, a past bug)
-is another ``MemberRules``; what the page of KIP-429 had instead is ``protocol.rebalancing.kip_429``.
+A consumer never checks the protocol; it asks its rules. Another way to rebalance (a KIP's draft, a past bug) is another
+``MemberRules``; ``protocol.rebalancing.kip_429`` has the rules of KIP-429's page.
 
 Source: Kafka's ``ConsumerCoordinator`` (``onJoinPrepare``, ``onJoinComplete``, ``validateCooperativeAssignment``),
 KIP-429.
@@ -24,10 +24,11 @@ Partitions: TypeAlias = tuple[TopicPartition, ...]
 
 @frozen
 class Given:
-    """What an assignment says to one member.
+    """The assignment of one member, decoded.
 
-    ``revoked``: what is taken from it, None when the layout has no such field. ``error``: 0, or a number of the layout.
-    ``user_data``: the leader's assignor's bytes for it, if any.
+    ``revoked``: partitions revoked from it, None when the layout has no such field. ``error``: 0, or a number of the
+    layout.
+    ``user_data``: the bytes of the leader's assignor for it, if any.
     """
 
     assigned: Partitions
@@ -38,12 +39,12 @@ class Given:
 
 @frozen
 class Changes:
-    """What a new assignment means for a member: first give up ``revoked``, then own exactly ``assigned``.
+    """The effect of a new assignment on a member: first revoke ``revoked``, then own exactly ``assigned``.
 
-    ``rejoin``: ask for another rebalance, in which the revoked partitions are free.
+    ``rejoin``: join again, so that the revoked partitions can be assigned.
     ``incompatible``: the leader found members in the group that cannot rebalance together.
-    ``violation``: what this assignment breaks of what every assignment must hold; fatal unless "".
-    ``failed``: why the member cannot take it although it breaks nothing; fatal unless "".
+    ``violation``: the requirement of every assignment that this one breaks; fatal unless "".
+    ``failed``: why the member cannot take a well-formed assignment; fatal unless "".
     """
 
     revoked: Partitions
@@ -55,58 +56,58 @@ class Changes:
 
 
 @frozen
-class ToldByMember:
-    """What one member's subscription says to the leader, and the version of the layout it is written in."""
+class MemberSubscription:
+    """One member's subscription as the leader read it, and the version of its layout."""
 
     version: int
     subscription: Subscription
 
 
 Known: TypeAlias = tuple[MemberId, ...]
-"""The members of a generation as far as this one knows them: all for the leader, nobody for a follower."""
+"""The members of a generation that this member knows: all for the leader, none for a follower."""
 
 
 @frozen
 class LeaderRules:
-    """What a leader does around its assignor.
+    """The leader's work before and after its assignor.
 
     ``read(data)``: a member's subscription; raises ``CodecError`` when this leader cannot read it.
-    ``segment(assignment, told)``: who is told what, given what the assignor wants and what everybody said.
-    ``write(given, told_version, own_version)``: an assignment as bytes.
+    ``segment(assignment, members)``: the assignment of each member, from the assignor's result and the subscriptions.
+    ``write(given, member_version, own_version)``: an assignment as bytes.
     """
 
-    read: Callable[[bytes], ToldByMember]
-    segment: Callable[[Assignment, Mapping[MemberId, ToldByMember]], Mapping[MemberId, Given]]
+    read: Callable[[bytes], MemberSubscription]
+    segment: Callable[[Assignment, Mapping[MemberId, MemberSubscription]], Mapping[MemberId, Given]]
     write: Callable[[Given, int, int], bytes]
 
 
-def read_shipped(data: bytes) -> ToldByMember:
-    """Any version, leniently upward."""
-    return ToldByMember(member.version_of(data), member.decode_subscription(data))
+def read_shipped(data: bytes) -> MemberSubscription:
+    """Read any version; unknown newer fields are ignored."""
+    return MemberSubscription(member.version_of(data), member.decode_subscription(data))
 
 
-def hand_out(assignment: Assignment, told: Mapping[MemberId, ToldByMember]) -> Mapping[MemberId, Given]:
-    """As the assignor has it: it is the assignor that withholds what is in transfer."""
+def as_assigned(assignment: Assignment, members: Mapping[MemberId, MemberSubscription]) -> Mapping[MemberId, Given]:
+    """Return the assignor's result. In the shipped protocol the assignor withholds partitions in transfer."""
     return {one: Given(tuple(partitions)) for one, partitions in assignment.items()}
 
 
-def write_shipped(given: Given, told_version: int, own_version: int) -> bytes:
+def write_shipped(given: Given, member_version: int, own_version: int) -> bytes:
     """Every leader writes its own version; all have the same body."""
     return member.encode_assignment(member.Assignment(given.assigned, given.user_data), own_version)
 
 
 def read_shipped_assignment(data: bytes) -> Given:
-    """What shipped says nothing of what is revoked: members find out."""
+    """The shipped layout does not list revoked partitions; members derive them."""
     said = member.decode_assignment(data)
     return Given(said.partitions, user_data=said.user_data)
 
 
-SHIPPED_LEADER = LeaderRules(read_shipped, hand_out, write_shipped)
+SHIPPED_LEADER = LeaderRules(read_shipped, as_assigned, write_shipped)
 
 
-def nobody_asks(before: Known | None, now: Known) -> bool:
-    """What shipped knows no incompatible members."""
-    raise AssertionError("only KIP-429's page has an assignment say that members are incompatible")
+def no_incompatible_members(before: Known | None, now: Known) -> bool:
+    """The shipped protocol has no incompatible members."""
+    raise AssertionError("only assignments of KIP-429's page report incompatible members")
 
 
 @frozen
@@ -114,21 +115,24 @@ class MemberRules:
     """The decisions of a member about its own partitions, and of the leader about the result.
 
     ``serve_while_joining``: records are still returned while the commit before a join runs.
-    ``give_up_before_join(owned, topics)``: what to revoke before JoinGroup; None = do not even call the listener.
-    ``after_sync(owned, given)``: what an assignment changes.
-    ``moved_too_early(assignor, members, assignment)``: what the leader must not give away yet (then it gives up).
-    ``write_subscription(subscription, version)``: what JoinGroup carries; ``version`` is the release's.
-    ``read_assignment(data)``: what SyncGroup brought; raises ``CodecError``.
-    ``leading``: what it does when it is the leader.
-    ``rejoin_when_incompatible(before, now)``: after an assignment that says "incompatible", whether to ask for another
-    rebalance; ``before`` are the members of the last such generation if it came right before this one, else None.
-    ``waits_when_incompatible``: it does so after ``retry.backoff.ms``, not at once.
-    ``prepare_after_reset``: a member that is none any more gives up what it owned before it joins again, also when
-    that happens in the midst of a join.
-    ``heeds_resets_while_joining``: an assignment that came before the heartbeat thread reset the membership is not
-    taken (KAFKA-8104).
-    ``protocol_type``: what members of a group must have in common, whatever they vote for.
-    ``client``: what the release's consumers do around it.
+    ``give_up_before_join(owned, topics)``: the partitions to revoke before JoinGroup; None = do not call the listener.
+    ``after_sync(owned, given)``: the changes by an assignment.
+    ``moved_too_early(assignor, members, assignment)``: partitions assigned before their owner revoked them; the leader
+    then
+    fails.
+    ``write_subscription(subscription, version)``: the metadata in JoinGroup; ``version`` is the release's.
+    ``read_assignment(data)``: the assignment in SyncGroup's answer; raises ``CodecError``.
+    ``leading``: the rules of a leader.
+    ``rejoin_when_incompatible(before, now)``: whether to rejoin after an assignment that reports incompatible members;
+    ``before``: the members of the generation right before, if it was incompatible, too; else None.
+    ``waits_when_incompatible``: that rejoin waits for ``retry.backoff.ms``.
+    ``prepare_after_reset``: a member that lost its membership gives up its partitions before it joins again, even if
+    that
+    happens during a join.
+    ``heeds_resets_while_joining``: ignore an assignment that arrived before the heartbeat thread reset the membership
+    (KAFKA-8104).
+    ``protocol_type``: the type that all members of a group must share, whatever assignor they vote for.
+    ``client``: the other decisions of the release's consumers.
     """
 
     protocol: RebalanceProtocol
@@ -139,7 +143,7 @@ class MemberRules:
     write_subscription: Callable[[Subscription, int], bytes] = member.encode_subscription
     read_assignment: Callable[[bytes], Given] = read_shipped_assignment
     leading: LeaderRules = SHIPPED_LEADER
-    rejoin_when_incompatible: Callable[[Known | None, Known], bool] = nobody_asks
+    rejoin_when_incompatible: Callable[[Known | None, Known], bool] = no_incompatible_members
     waits_when_incompatible: bool = True
     prepare_after_reset: bool = True
     heeds_resets_while_joining: bool = True
@@ -151,17 +155,17 @@ class MemberRules:
 
 
 def everything(owned: Partitions, topics: Sequence[str]) -> Partitions:
-    """Give up all before joining; the listener hears of it even when there is nothing."""
+    """Give up all partitions before joining; the listener is called in any case."""
     return owned
 
 
 def take_all(owned: Partitions, given: Given) -> Changes:
-    """Nothing is owned by now, except when an earlier attempt to take this very assignment raised."""
+    """The member owns nothing by now, unless an earlier attempt to take this very assignment raised."""
     return Changes((), minus(given.assigned, owned), rejoin=False)
 
 
 def never_too_early(assignor: str, members: Mapping[MemberId, Subscriber], assignment: Assignment) -> Partitions:
-    """Everybody gave up everything: any assignment is fine."""
+    """Every member gave up everything: any assignment is safe."""
     return ()
 
 
@@ -172,22 +176,22 @@ EAGER = MemberRules(RebalanceProtocol.EAGER, False, everything, take_all, never_
 
 
 def unsubscribed(owned: Partitions, topics: Sequence[str]) -> Partitions | None:
-    """Give up only partitions of topics that are not wanted any more."""
+    """Give up only partitions of unsubscribed topics."""
     wanted = frozenset(topics)
     return tuple(one for one in owned if one[0] not in wanted) or None
 
 
 def take_difference(owned: Partitions, given: Given) -> Changes:
-    """Give up what was taken away, and if that is anything, come back so that others can have it."""
+    """Revoke the partitions that are not in the assignment; if there are any, rejoin so that others can have them."""
     assigned = given.assigned
     revoked = minus(owned, assigned)
     return Changes(revoked, minus(assigned, owned), rejoin=bool(revoked))
 
 
 def given_while_owned(assignor: str, members: Mapping[MemberId, Subscriber], assignment: Assignment) -> Partitions:
-    """Partitions given to one member while another still owned them, by the claims as they came, stale ones included.
+    """Partitions assigned to one member while another claimed them; stale claims count, too.
 
-    Kafka does not check its own ``cooperative-sticky``, which knows stale claims from good ones.
+    Kafka exempts its own ``cooperative-sticky``, which recognizes stale claims.
     """
     if assignor == "cooperative-sticky":
         return ()
@@ -195,7 +199,7 @@ def given_while_owned(assignor: str, members: Mapping[MemberId, Subscriber], ass
 
 
 def given_while_claimed(assignor: str, members: Mapping[MemberId, Subscriber], assignment: Assignment) -> Partitions:
-    """The same of every assignor: a past bug where claims may be stale (KAFKA-13406)."""
+    """The same check for every assignor: a past bug where claims may be stale (KAFKA-13406)."""
     added: set[TopicPartition] = set()
     revoked: set[TopicPartition] = set()
     for one, subscriber in members.items():
@@ -213,16 +217,16 @@ MEMBER_RULES: Mapping[RebalanceProtocol, MemberRules] = {
 }
 
 RulesOf: TypeAlias = Callable[[ConsumerConfig, Sequence[Assignor]], MemberRules]
-"""How a release picks a member's rules from its configuration. Raises ``ValueError``: it cannot."""
+"""Derive a member's rules from its configuration. Raises ``ValueError`` if there are none."""
 
 
 def by_assignors(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
-    """What shipped: the highest protocol that all configured assignors have in common."""
+    """The shipped rule: the highest protocol that all configured assignors have in common."""
     return MEMBER_RULES[common_protocol(assignors)]
 
 
 def of_client(client: ClientRules, rules_of: RulesOf = by_assignors) -> RulesOf:
-    """The same rules in the hands of another release's consumers."""
+    """The same rules with the client decisions of another release."""
 
     def chosen(config: ConsumerConfig, assignors: Sequence[Assignor]) -> MemberRules:
         return evolve(rules_of(config, assignors), client=client)

@@ -1,4 +1,4 @@
-"""Kafka Streams, decided: tasks, the bytes that members exchange, and who gets which task.
+"""Decisions of Kafka Streams: tasks, the metadata that members exchange, and the assignment of tasks.
 
-Sources: KIP-429 as its page stood at version 99 (learner tasks), KIP-441, Kafka's own task assignors.
+Sources: KIP-429's page at version 99 (learner tasks), KIP-441, Kafka's own task assignors.
 """

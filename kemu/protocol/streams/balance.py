@@ -1,4 +1,4 @@
-"""The band in which a load counts as balanced (the page's stage 4), and how many leave when a group shrinks."""
+"""The range of balanced loads (stage 4 on KIP-429's page), and the number of leaving instances when a group shrinks."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -9,7 +9,7 @@ from kemu.protocol.streams.tasks import ClientId
 def bands(total: int, weights: Mapping[ClientId, int], imbalance: Fraction) -> dict[ClientId, tuple[int, int]]:
     """Least and most tasks of each client, both inclusive; ``imbalance``: a fraction, ``stream.imbalance.percentage``.
 
-    Rounding never makes a band that holds no whole number: with a target below 1 it is (0, 1).
+    Every range contains a whole number: with a target below 1 it is (0, 1).
     """
     whole = sum(weights.values())
     found: dict[ClientId, tuple[int, int]] = {}
@@ -22,22 +22,22 @@ def bands(total: int, weights: Mapping[ClientId, int], imbalance: Fraction) -> d
 
 
 def is_stable(loads: Mapping[ClientId, int], limits: Mapping[ClientId, tuple[int, int]]) -> bool:
-    """Whether every client is inside its band."""
+    """Whether every client is inside its range."""
     return all(least <= loads[name] <= most for name, (least, most) in limits.items())
 
 
 def evens_out(most: int, its_weight: int, least: int, other_weight: int) -> bool:
-    """Whether a task that goes from who has ``most`` to who has ``least`` leaves them more even, load by weight.
+    """Whether moving a task from the client with ``most`` to the one with ``least`` evens out their loads by weight.
 
-    The page's learner assignor moves by no other rule where nothing is tolerated; tasks without state always. With
-    unequal weights that is not the same as a fair share rounded up or down: 3 tasks of weight 5 beside 0 of weight 1
-    stay, where 14 weights share 4 tasks.
+    The learner assignor of KIP-429's page uses only this rule when no imbalance is tolerated; tasks without state
+    always use it. With unequal weights the result may differ from a fair share rounded up or down. Example: 3 tasks of
+    weight 5 beside 0 of weight 1 stay, where 14 weights share 4 tasks.
     """
     return most > 0 and (most - 1) * other_weight >= (least + 1) * its_weight
 
 
 def is_even(loads: Mapping[ClientId, int], weights: Mapping[ClientId, int]) -> bool:
-    """Whether no task that goes to another client would leave the loads more even."""
+    """Whether no move of a task to another client would even out the loads."""
     return not any(
         evens_out(loads[full], weights[full], loads[empty], weights[empty])
         for full in loads
@@ -47,5 +47,7 @@ def is_even(loads: Mapping[ClientId, int], weights: Mapping[ClientId, int]) -> b
 
 
 def leaving_count(clients: int, percent: int) -> int:
-    """How many leave when a group shrinks to this percentage of its size: 40 at 80 % means 8. One stays always."""
+    """The number of instances that leave when a group shrinks to this percentage: 40 at 80 % means 8. One always
+    stays.
+    """
     return clients - max(1, -(-clients * percent // 100))

@@ -1,7 +1,7 @@
 """Kafka's high-availability task assignor (KIP-441, the default since Kafka Streams 2.6).
 
-First the layout that is wanted, from scratch and balanced; then every task whose client is not caught up goes to one
-that is, and the wanted client warms up a copy. Source: ``HighAvailabilityTaskAssignor``, 3.4.
+First it computes the ideal balanced assignment from scratch. Then every task whose ideal client is not caught up goes
+to a client that is, and the ideal client warms up a copy. Source: ``HighAvailabilityTaskAssignor``, 3.4.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -26,19 +26,19 @@ from kemu.protocol.streams.tasks import (
 
 @frozen
 class HighAvailabilityRules:
-    """What releases do differently.
+    """The differences between releases.
 
-    ``to_the_furthest``: a task that nobody has caught up with goes to the client that is furthest (KAFKA-13600); before
-    3.2 the one that is wanted begins from nothing. ``in_turn``: movements are made in order, where releases before 3.3
-    made them as they lay in a heap.
+    ``to_most_caught_up``: a task without a caught-up client goes to the client with the least lag (KAFKA-13600); before
+    3.2 it goes to its ideal client, which restores from the beginning. ``in_turn``: movements are made in order;
+    releases before 3.3 made them in the internal order of a heap.
     """
 
-    to_the_furthest: bool = True
+    to_most_caught_up: bool = True
     in_turn: bool = True
     visits: Visits = IN_ORDER
 
 
-BEFORE_3_2 = HighAvailabilityRules(to_the_furthest=False, in_turn=False)
+BEFORE_3_2 = HighAvailabilityRules(to_most_caught_up=False, in_turn=False)
 """2.6 to 3.1."""
 SINCE_3_3 = HighAvailabilityRules()
 
@@ -50,10 +50,10 @@ def assign_high_availability(
     config: TaskConfig,
     rules: HighAvailabilityRules = SINCE_3_3,
 ) -> TaskAssignment:
-    """Active tasks on caught-up clients, standbys, and at most ``max_warmup`` warm-ups beside them.
+    """Active tasks on caught-up clients, standbys, and at most ``max_warmup`` warm-ups in addition.
 
     Args:
-        clients: by id; at least one. A lag of a stateful task that is not given counts as the largest there is.
+        clients: by id; at least one. A missing lag of a stateful task counts as the largest possible.
         tasks: all of them.
         stateful: those with state.
         config: all of it.
@@ -99,7 +99,7 @@ def _give_standbys(loads: Mapping[ClientId, Load], tasks: list[TaskId], copies: 
 
 
 def _balance(loads: Mapping[ClientId, Load], kind: Callable[[Load], set[TaskId]]) -> None:
-    """Move tasks from one client to another while that evens out the load per thread."""
+    """Move tasks between clients while that evens out the load per thread."""
     going = True
     while going:
         going = False
@@ -129,7 +129,7 @@ def _evens_out(source: Load, target: Load) -> bool:
 
 
 class _Movements:
-    """From the layout that is wanted to one that can work at once."""
+    """The movements from the ideal assignment to one that can work at once."""
 
     def __init__(
         self,
@@ -157,15 +157,15 @@ class _Movements:
         return sorted(self._loads, key=lambda name: (self._clients[name].lag(task), name))
 
     def _must_move(self, task: TaskId, name: ClientId) -> bool:
-        """Its client is not caught up, and another one is, or is at least further."""
+        """Whether the client is not caught up, and another one is, or at least has a smaller lag."""
         if name in self._caught_up[task]:
             return False
-        if not self._rules.to_the_furthest:
+        if not self._rules.to_most_caught_up:
             return bool(self._caught_up[task])
         return self._clients[self._by_lag(task)[0]].lag(task) < self._clients[name].lag(task)
 
     def _in_turn(self, found: Iterable[tuple[TaskId, ClientId]]) -> Iterator[tuple[TaskId, ClientId]]:
-        """Those with the fewest caught-up clients first."""
+        """Tasks with the fewest caught-up clients first."""
         queue: PriorityQueue[tuple[TaskId, ClientId]] = PriorityQueue(
             lambda pair: (len(self._caught_up[pair[0]]), pair[0])
         )
@@ -183,7 +183,7 @@ class _Movements:
         return clients
 
     def move_active(self) -> int:
-        """How many active tasks had to move."""
+        """Move active tasks to caught-up clients; returns the number of tasks that had to move."""
         found = [
             (task, name)
             for name, load in self._loads.items()
@@ -210,7 +210,7 @@ class _Movements:
         return len(found)
 
     def move_standby(self) -> int:
-        """How many standbys had to move, and could."""
+        """Move standbys to caught-up clients; returns the number of tasks moved."""
         found = [
             (task, name)
             for name, load in self._loads.items()
@@ -221,8 +221,8 @@ class _Movements:
         moved = 0
         for task, wanted in self._in_turn(found):
             source = clients.poll([name for name in self._caught_up[task] if not self._loads[name].has(task)])
-            if source is None and self._rules.to_the_furthest:
-                source = self._further_and_free(task, wanted)
+            if source is None and self._rules.to_most_caught_up:
+                source = self._less_behind_without_copy(task, wanted)
             if source is None:
                 continue
             moved += 1
@@ -232,8 +232,8 @@ class _Movements:
             clients.offer((source, wanted))
         return moved
 
-    def _further_and_free(self, task: TaskId, wanted: ClientId) -> ClientId | None:
-        """The client furthest ahead without a copy, if it is ahead of the wanted one."""
+    def _less_behind_without_copy(self, task: TaskId, wanted: ClientId) -> ClientId | None:
+        """The client with the least lag among those without a copy, if its lag is smaller than the ideal client's."""
         for name in self._by_lag(task):
             if name == wanted:
                 return None

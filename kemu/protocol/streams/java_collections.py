@@ -1,7 +1,8 @@
-"""What Kafka's task assignors owe to Java's collections: the order of hash sets, and of heaps whose keys change.
+"""Java's collections, as far as Kafka's task assignors depend on them: order of hash sets, and heaps with changing
+keys.
 
-Both are as deterministic as the rest, given the members' process ids. Clients whose id is no process id (32 hexadecimal
-digits) and everything outside of ``HashOrder`` are visited in order.
+Both are deterministic for given process ids of the members. Clients whose id is not a process id (32 hexadecimal
+digits) are visited in order, as is everything outside ``HashOrder``.
 
 Source: OpenJDK's ``HashMap``, ``PriorityQueue``, ``UUID.hashCode``; Kafka's ``TaskId.hashCode``,
 ``ConstrainedPrioritySet``.
@@ -29,7 +30,7 @@ _INT = 1 << 32
 class Visits(Protocol):
     """The order in which sets of tasks and of clients are visited.
 
-    ``copied``: the set was made as a copy of another collection, which decides how large its table is.
+    ``copied``: the set was created as a copy of another collection, which decides the size of its table.
     """
 
     def tasks(self, tasks: Collection[TaskId], *, copied: bool = False) -> list[TaskId]:
@@ -58,7 +59,7 @@ IN_ORDER = InOrder()
 
 @frozen
 class HashOrder:
-    """As a ``HashSet`` lists what was put in in the order given."""
+    """The order of a ``HashSet`` whose elements were inserted in the order given."""
 
     task_hash: TaskHash
 
@@ -90,10 +91,10 @@ def task_hash(task: TaskId) -> int:
 
 
 def hash_order(keys: Collection[K], hash_of: Callable[[K], int], *, copied: bool = False) -> list[K]:
-    """How a ``HashSet`` lists these keys, put in one by one in this order.
+    """The iteration order of a ``HashSet`` with these keys, inserted in this order.
 
-    ``copied``: it was made by ``new HashSet<>(keys)``, with a table for as many. Not as in Java: bins of more than
-    eight keys in tables of 64 and more, which there are trees.
+    ``copied``: it was created by ``new HashSet<>(keys)``, with a table for as many. Unlike Java, bins of more than
+    eight keys in tables of 64 and more are not converted to trees.
     """
     capacity = _LEAST_TABLE
     if copied:
@@ -134,7 +135,7 @@ class _Bins(Generic[K]):
 
 
 class PriorityQueue(Generic[K]):
-    """Java's binary heap. Keys are asked for when two are compared: what changes them meanwhile stays where it is."""
+    """Java's binary heap. Keys are computed at each comparison: an item whose key changes meanwhile keeps its place."""
 
     def __init__(self, key_of: Callable[[K], Any]) -> None:
         self._key_of = key_of
@@ -144,23 +145,23 @@ class PriorityQueue(Generic[K]):
         return len(self._heap)
 
     def __iter__(self) -> Iterator[K]:
-        """As they lie in the heap, which is not their order."""
+        """In the internal order of the heap."""
         return iter(list(self._heap))
 
     def offer(self, item: K) -> None:
-        """Put in."""
+        """Insert an item."""
         self._heap.append(item)
         self._sift_up(len(self._heap) - 1, item)
 
     def poll(self) -> K:
-        """Take the first one out."""
+        """Remove and return the first item."""
         first, last = self._heap[0], self._heap.pop()
         if self._heap:
             self._sift_down(0, last)
         return first
 
     def remove(self, item: K) -> None:
-        """Take this one out, if it is there."""
+        """Remove this item, if present."""
         if item not in self._heap:
             return
         at, last = self._heap.index(item), self._heap.pop()
@@ -193,9 +194,9 @@ class PriorityQueue(Generic[K]):
 
 
 class LeastLoaded:
-    """Clients by load, the next one that may have a task first.
+    """Clients by load, for polling the next possible client of a task.
 
-    A client whose load changes while it waits is found where it was, until it is put in again: so it is in Kafka.
+    A client whose load changes while it is queued keeps its place until it is offered again, as in Kafka.
     """
 
     def __init__(self, load_of: Callable[[ClientId], Any], visits: Visits) -> None:
@@ -204,7 +205,7 @@ class LeastLoaded:
         self._visits = visits
 
     def offer(self, names: Iterable[ClientId]) -> None:
-        """Put clients in, again if they wait."""
+        """Insert clients, again if they are queued."""
         for name in names:
             if name in self._waiting:
                 self._queue.remove(name)
@@ -212,7 +213,7 @@ class LeastLoaded:
             self._queue.offer(name)
 
     def poll(self, among: Collection[ClientId]) -> ClientId | None:
-        """Take out the first one among these; None: none of them waits."""
+        """Remove and return the first of these clients; None if none of them is queued."""
         passed: list[ClientId] = []
         found: ClientId | None = None
         while found is None and len(self._queue):

@@ -1,8 +1,8 @@
-"""What the leader of a Streams application does with what its members said: tasks, to instances, to threads, as bytes.
+"""The leader of a Streams application: from the members' subscriptions to tasks of instances, of threads, and to bytes.
 
-Members are threads; those with the same process id are one instance. What a leader remembers from one rebalance to the
-next (who took part, KIP-429's page) is written when its own assignment has come back to it, not when it was computed,
-and is gone when somebody else leads.
+Members are threads; those with the same process id are one instance. KIP-429's page lets a leader remember the
+instances of the last rebalance. It stores them when its own assignment has returned to it, not when the assignment was
+computed, and drops them when another member leads.
 
 Source: KIP-429 (page version 99); Kafka's ``StreamsPartitionAssignor``.
 """
@@ -18,7 +18,6 @@ from kemu.protocol.config import StreamsConfig
 from kemu.protocol.names import MemberId, TopicPartition
 from kemu.protocol.streams.learner import LearnerConfig, StreamsAssignment, StreamsMember, assign_learners
 from kemu.protocol.streams.metadata import (
-    NO_FOLLOW_UP,
     Host,
     Layout,
     StreamsGiven,
@@ -40,18 +39,21 @@ from kemu.protocol.streams.threads import Bucketed, InstanceThreads, Placer, Thr
 from kemu.protocol.streams.topology import Topology
 
 NEVER = -1
-"""``scale.down.timeout.ms`` that is infinite."""
+"""Value of ``scale.down.timeout.ms`` for an infinite time."""
 PRIOR = "prior"
-"""Who assigns when the ends of changelogs cannot be read. Source: ``StreamsPartitionAssignor.createTaskAssignor``."""
+"""The task assignor when the ends of changelogs cannot be read.
+
+Source: ``StreamsPartitionAssignor.createTaskAssignor``.
+"""
 
 
 @frozen
 class Decided:
-    """One rebalance, decided: bytes for everybody, and what the leader makes of it.
+    """The decision of one rebalance: bytes for all members, and the leader's view of it.
 
-    ``said``: what each instance said. ``rows``: what each was given, without what it is to get only when another thread
-    has given it up. ``expires_in_ms``: when the first of those that are leaving has used up its
-    time, None if nobody has a limit. ``moving``: whether a later rebalance is to look at warm-ups.
+    ``said``: the subscription of each instance. ``rows``: the assignment of each, without tasks that another thread
+    must give up first. ``expires_in_ms``: when the first leaving instance reaches its time limit, None without a limit.
+    ``moving``: whether a later rebalance must check warm-ups.
     """
 
     assignment: GroupAssignment
@@ -64,7 +66,7 @@ class Decided:
 
 @define
 class _Instance:
-    """The threads of a process, and what they said together."""
+    """The threads of a process, and their subscriptions."""
 
     said: dict[MemberId, StreamsSubscription] = field(factory=dict)
     active: list[TaskId] = field(factory=list)
@@ -84,13 +86,13 @@ class _Instance:
 
 
 class TaskLeader:
-    """Computes assignments; one for each life of a member, that member leading or not.
+    """Computes assignments; one for each start of a member, which may or may not become leader.
 
     Args:
         topology: the application.
-        config: how it assigns.
+        config: its settings.
         assignor: a task assignor in place of the one that the config names.
-        placement: how an instance's tasks are spread over its threads.
+        placement: the rule that spreads an instance's tasks over its threads.
     """
 
     def __init__(
@@ -104,26 +106,26 @@ class TaskLeader:
         self._topology = topology
         self._config = config
         self._assignor = assignor
-        """None: the page's learners."""
+        """None: the learners of KIP-429's page."""
         self._computed: tuple[ClientId, ...] | None = None
-        """Who takes part in the rebalance that was computed and has not come back."""
+        """Instances of the computed rebalance whose assignment has not returned yet."""
         self.last_instances: tuple[ClientId, ...] | None = None
-        """Who took part in the last rebalance that this member led; None: it is a fresh leader."""
+        """Instances of the last rebalance that this member led; None: a new leader."""
         self._last_leaving: frozenset[ClientId] = frozenset()
-        """Who was leaving then."""
+        """Instances that were leaving then."""
 
     def taken(self) -> None:
-        """An assignment came: the one this leader made, or somebody else's, and then there is nothing to remember."""
+        """An assignment arrived: this leader's own, or another leader's, which clears the memory."""
         self.last_instances, self._computed = self._computed, None
         if self.last_instances is None:
             self._last_leaving = frozenset()
 
     def reads_ends(self) -> bool:
-        """Whether it compares offsets with the ends of changelogs."""
+        """Whether its task assignor compares offsets with the ends of changelogs."""
         return self._assignor is not None and self._config.emulated_task_assignor != "sticky"
 
     def changelogs(self, topics: Topics) -> tuple[TopicPartition, ...]:
-        """Partitions whose ends it has to know before it assigns."""
+        """Changelog partitions whose end offsets are needed before the assignment."""
         if not self.reads_ends():
             return ()
         found = (self._topology.changelog_of(task) for task in self._topology.tasks(topics.partitions))
@@ -138,48 +140,49 @@ class TaskLeader:
         next_rebalance_ms: Callable[[], int],
         process: ClientId = "",
     ) -> Decided:
-        """Decide.
+        """Compute the assignment.
 
         Args:
             topics: the cluster.
-            members: the threads, with the bytes they sent.
-            ends: where the partitions of ``changelogs`` end; None: that could not be found out, and then tasks stay
-                with those that had them until the next look.
-            next_rebalance_ms: when to look again at what is being warmed up.
-            process: the leader's own instance: a thread of it is told to look again, the time is by its clock.
+            members: the threads, with their subscriptions' bytes.
+            ends: end offsets of the partitions of ``changelogs``; None: they could not be read, and tasks stay with
+                their
+                owners until the next probing rebalance.
+            next_rebalance_ms: the time of the next probing rebalance.
+            process: the leader's own instance; one of its threads triggers that rebalance, by its clock.
 
         Raises:
             CodecError: a member's bytes that this leader cannot read.
-            InvalidAssignment: what a task assignor returned breaks a rule (KIP-924).
+            InvalidAssignment: a task assignor's result breaks a rule (KIP-924).
         """
         tasks = self._topology.tasks(topics.partitions)
         instances = _instances(members)
-        _settle_claims(instances, members, tasks)
+        _find_previous_owners(instances, members, tasks)
         self._computed = tuple(sorted(instances))
         said = self._said(instances)
         moving = False
         if self._assignor is None:
             rows = self._learners(said, tasks)
         else:
-            assignor = self._in_its_place() if ends is None and self.reads_ends() else self._assignor
+            assignor = self._fallback_assignor() if ends is None and self.reads_ends() else self._assignor
             rows, moving = self._by_task_assignor(assignor, instances, tasks, ends or {})
-        told = self._to_threads(instances, rows, members, tasks, self._end_of(tasks, ends or {}))
-        rows = {name: _as_told(row, instances[name], told) for name, row in rows.items()}
+        given_to = self._to_threads(instances, rows, members, tasks, self._end_of(tasks, ends or {}))
+        rows = {name: _assigned_now(row, instances[name], given_to) for name, row in rows.items()}
         if moving:
             first = min(instances[process].said if process in instances else members)
-            told[first] = evolve(told[first], next_rebalance_ms=next_rebalance_ms())
-        return Decided(_as_bytes(told, tasks), tasks, said, rows, self._expires_in_ms(instances), moving)
+            given_to[first] = evolve(given_to[first], next_rebalance_ms=next_rebalance_ms())
+        return Decided(_as_bytes(given_to, tasks), tasks, said, rows, self._expires_in_ms(instances), moving)
 
     # --- tasks to instances ----------------------------------------------------------------------------------------
 
     def _said(self, instances: Mapping[ClientId, _Instance]) -> dict[ClientId, StreamsMember]:
-        """Each instance as KIP-429's algorithm sees it."""
+        """Each instance in the form of KIP-429's algorithm."""
         limit_ms = self._config.scale_down_timeout_ms
         members: dict[ClientId, StreamsMember] = {}
         leaving = frozenset(name for name, each in instances.items() if each.leaving_ms >= 0)
         staying = [instances[name] for name in self._last_leaving - leaving if name in instances]
         unwanted = {task for each in staying for task in (*each.active, *each.revoked)}
-        """What is learned of those that were leaving and stay after all."""
+        """Tasks that are learned although their instances were leaving and now stay."""
         self._last_leaving = leaving
         for name, each in instances.items():
             learning = {
@@ -218,8 +221,8 @@ class TaskLeader:
             ),
         )
 
-    def _in_its_place(self) -> TaskAssignor:
-        """Who assigns when the ends of changelogs cannot be read."""
+    def _fallback_assignor(self) -> TaskAssignor:
+        """The assignor to use when the ends of changelogs cannot be read."""
         own = self._assignor
         return (
             KafkasTaskAssignor(own.prior, own.prior) if isinstance(own, KafkasTaskAssignor) else TASK_ASSIGNORS[PRIOR]
@@ -245,7 +248,7 @@ class TaskLeader:
             clients[name] = ClientState(each.weight, active, copies, lags)
         limits = TaskConfig(config.num_standby_replicas, config.max_warmup_replicas, config.acceptable_recovery_lag)
         given = assignor.assign(clients, list(tasks), stateful, limits)
-        # Kafka's own are not checked: 2.3's gives standbys to tasks without state, and threads pass them over.
+        # Kafka's own are not checked: 2.3's assigns standbys of tasks without state, and threads skip them.
         own = isinstance(assignor, KafkasTaskAssignor)
         wrong = [] if own else problems(given, clients, tasks, stateful)
         if wrong:
@@ -254,7 +257,7 @@ class TaskLeader:
         return _rows(given, instances), given.probing
 
     def _end_of(self, tasks: Collection[TaskId], ends: Mapping[TopicPartition, int]) -> dict[TaskId, int]:
-        """Where the changelogs of tasks with state end; 0 where that is not known."""
+        """End offsets of the changelogs of tasks with state; 0 if unknown."""
         topology = self._topology
         stateful = (task for task in tasks if topology.is_stateful(task))
         return {task: ends.get(topology.changelog_of(task) or ("", 0), 0) for task in stateful}
@@ -269,10 +272,12 @@ class TaskLeader:
         tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
         end_of: Mapping[TaskId, int],
     ) -> dict[MemberId, StreamsGiven]:
-        """An active task that another thread still owns waits for the rebalance in which it does not any more."""
+        """Assign to threads. An active task that another thread still owns waits for a rebalance after its
+        revocation.
+        """
         owner = {at: one for one, subscriber in members.items() for at in subscriber.owned}
         hosts: dict[Host, tuple[TopicPartition, ...]] = {}
-        told: dict[MemberId, StreamsGiven] = {}
+        given_to: dict[MemberId, StreamsGiven] = {}
         placer = Placer(self._placement)
         for name, each in instances.items():
             row = rows[name]
@@ -300,10 +305,10 @@ class TaskLeader:
                 copies = placed[one].copies
                 standby = [task for task in copies if task in row.standby]
                 if self._assignor is not None:
-                    # Kafka: it goes on as a standby until its owner has given it up.
+                    # As in Kafka, the task stays a standby until its owner has revoked it.
                     stateful = (task for task in placed[one].stateful if self._topology.is_stateful(task))
                     standby += [task for task in stateful if task not in active]
-                told[one] = StreamsGiven(
+                given_to[one] = StreamsGiven(
                     active=tuple(active),
                     standby={task: tasks[task] for task in standby},
                     learning={task: tasks[task] for task in copies if task in row.learning},
@@ -314,7 +319,7 @@ class TaskLeader:
                 if said.endpoint:
                     host, _, port = said.endpoint.rpartition(":")
                     hosts[host, int(port)] = tuple(at for task in active for at in tasks[task])
-        return {one: evolve(given, hosts=hosts) for one, given in told.items()}
+        return {one: evolve(given, hosts=hosts) for one, given in given_to.items()}
 
     def _expires_in_ms(self, instances: Mapping[ClientId, _Instance]) -> int | None:
         limit_ms = self._config.scale_down_timeout_ms
@@ -330,14 +335,14 @@ def _instances(members: Mapping[MemberId, Subscriber]) -> dict[ClientId, _Instan
     return {name: found[name] for name in sorted(found)}
 
 
-def _settle_claims(
+def _find_previous_owners(
     instances: Mapping[ClientId, _Instance],
     members: Mapping[MemberId, Subscriber],
     tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
 ) -> None:
-    """Who had which task: of several that say so, the one of the latest generation; of equals, nobody.
+    """Find each task's previous owner: of several claims, the one of the latest generation; of equals, none.
 
-    v4 and v5 name what a thread had before: it still has what its consumer owns, and nothing if it joins eagerly.
+    v4 and v5 send the previous tasks: a thread still owns those of its consumer's partitions; an eager one owns none.
     """
     claims: dict[TaskId, list[tuple[int, ClientId, bool]]] = {}
     for name, each in instances.items():
@@ -360,7 +365,7 @@ def _settle_claims(
 
 
 def _by_lag(said: StreamsSubscription, end_of: Mapping[TaskId, int]) -> tuple[TaskId, ...]:
-    """What a thread has, the least behind first. Source: ``ClientState.prevTasksByLag``."""
+    """A thread's tasks, smallest lag first. Source: ``ClientState.prevTasksByLag``."""
     lags = {task: _lag(at, end_of.get(task, 0)) for task, at in said.offset_sums.items()}
     lags.update({task: one.lag for task, one in said.learning.items()})
     lags.update(said.standby)
@@ -369,7 +374,9 @@ def _by_lag(said: StreamsSubscription, end_of: Mapping[TaskId, int]) -> tuple[Ta
 
 
 def _lag(offset: int, end: int) -> int:
-    """What is ahead of a changelog's end is of another changelog: all is to be read. Source: ``ClientState``."""
+    """The lag. An offset beyond the end belongs to another changelog: then all is to be restored. Source:
+    ``ClientState``.
+    """
     if offset == LATEST_OFFSET:
         return LATEST_OFFSET
     return end - offset if offset <= end else end
@@ -384,9 +391,13 @@ def _rows(given: TaskAssignment, instances: Mapping[ClientId, _Instance]) -> dic
     return rows
 
 
-def _as_told(row: StreamsAssignment, instance: _Instance, told: Mapping[MemberId, StreamsGiven]) -> StreamsAssignment:
-    """What an instance's threads are told now: what another thread has to give up first is not in it, but taken."""
-    threads = [told[one] for one in instance.said]
+def _assigned_now(
+    row: StreamsAssignment, instance: _Instance, given_to: Mapping[MemberId, StreamsGiven]
+) -> StreamsAssignment:
+    """The assignment that an instance's threads receive now. It revokes tasks that another thread must give up
+    first.
+    """
+    threads = [given_to[one] for one in instance.said]
     assigned = tuple(sorted(task for given in threads for task in given.active))
     standby = tuple(sorted({task for given in threads for task in given.standby}))
     learned = tuple(task for task in row.being_learned if task in assigned)
@@ -396,16 +407,13 @@ def _as_told(row: StreamsAssignment, instance: _Instance, told: Mapping[MemberId
 
 
 def _as_bytes(
-    told: Mapping[MemberId, StreamsGiven], tasks: Mapping[TaskId, tuple[TopicPartition, ...]]
+    given_to: Mapping[MemberId, StreamsGiven], tasks: Mapping[TaskId, tuple[TopicPartition, ...]]
 ) -> GroupAssignment:
-    """The member's partitions, task after task, and beside each partition its task."""
+    """The member's partitions, task by task, and in its user data the task of each partition."""
     partitions: Assignment = {}
     data: dict[MemberId, bytes] = {}
-    for one, given in told.items():
+    for one, given in given_to.items():
         partitions[one] = [at for task in given.active for at in tasks[task]]
         per_partition = tuple(task for task in given.active for _ in tasks[task])
         data[one] = encode_streams_assignment(evolve(given, active=per_partition))
     return GroupAssignment(partitions, data)
-
-
-NOTHING_TO_COME = NO_FOLLOW_UP

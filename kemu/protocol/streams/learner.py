@@ -1,9 +1,9 @@
-"""The learner assignor of KIP-429's page (version 99): who owns a task, who learns it, who keeps a standby.
+"""The learner assignor of KIP-429's page (version 99): it assigns active tasks, learners and standbys.
 
-A task moves in three moves: somebody else restores it while its owner goes on (the learner), the owner pauses it when
-it joins the next rebalance, and that rebalance gives it to the learner. Phases are whole passes over all tasks, in
-order of their numbers; ties go by name. Where the page is silent or speaks against itself, the reading taken is the one
-under which its six walk-throughs come out row by row.
+A task moves in three steps. Another instance restores it while its owner keeps running it (the learner). The owner
+pauses it when it joins the next rebalance. That rebalance assigns it to the learner. Each phase is a pass over all
+tasks, in order of their numbers; ties are resolved by name. Where the page is silent or contradictory, this reading
+reproduces its six examples row by row.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,16 +16,16 @@ from kemu.protocol.streams.tasks import ClientId, TaskId, in_order
 
 PICKS = ("lowest", "highest")
 SCALE_UP, SCALE_DOWN, EAGER, BALANCE = 1, 2, 3, 4
-"""The page's stages; each has all of those before it."""
+"""The page's stages; each includes all earlier ones."""
 
 
 @frozen
 class LearnerConfig:
-    """How the leader assigns.
+    """The leader's settings.
 
-    ``pick``: which of the heaviest owner's tasks is learned (the page's examples need both). ``imbalance``: a fraction
-    (``stream.imbalance.percentage``), None: as even as can be. ``prefer_caught_up``: a task without owner goes to the
-    least behind of its unready learners and standbys, where the page asks learners first.
+    ``pick``: the task of the heaviest owner that is learned (the page's examples need both). ``imbalance``: a fraction
+    (``stream.imbalance.percentage``), None: as even as possible. ``prefer_caught_up``: a task without owner goes to the
+    learner or standby with the smallest lag; the page prefers learners.
     """
 
     stage: int = BALANCE
@@ -37,11 +37,12 @@ class LearnerConfig:
 
 @frozen
 class StreamsMember:
-    """What an instance reports when it joins.
+    """The report of an instance when it joins.
 
-    ``assigned``: active tasks it still owns; ``revoked``: those that others learn and that it paused for this
-    rebalance; ``learning``: tasks it restores, with how far behind it is (records); ``ready``: of these, those it has
-    caught up on; ``standby``: its standbys, with their lag. ``expired``: it is leaving and its time is up.
+    ``assigned``: active tasks it still owns. ``revoked``: tasks that others learn and that it paused for this
+    rebalance.
+    ``learning``: tasks it restores, with their lag in records. ``ready``: the caught-up ones among these. ``standby``:
+    its standbys, with their lag. ``expired``: it is leaving and its time is up.
     """
 
     weight: int = 1
@@ -58,7 +59,7 @@ class StreamsMember:
 
 @frozen
 class StreamsAssignment:
-    """What an instance gets. ``being_learned``: of its active tasks, those that others learn."""
+    """The assignment of an instance. ``being_learned``: those of its active tasks that other instances learn."""
 
     assigned: tuple[TaskId, ...] = ()
     revoked: tuple[TaskId, ...] = ()
@@ -81,13 +82,15 @@ def assign_learners(
     Args:
         members: by instance; at least one.
         stateful: tasks with state.
-        stateless: tasks without; they have a balance of their own and need no learner.
-        last_instances: who took part in the rebalance before, as the leader remembers it; None: it is a fresh leader,
-            for which nobody is new.
-        config: stage and knobs.
+        stateless: tasks without; they are balanced separately and need no learner.
+        last_instances: the instances of the rebalance before, as the leader remembers them; None: a new leader, to
+            which
+            no instance is new.
+        config: stage and options.
 
     Returns:
-        What every instance gets. A task that is in nobody's ``assigned`` waits for the rebalance that follows at once.
+        The assignment of every instance. A task without an owner in it waits for the next rebalance, which follows at
+        once.
 
     Raises:
         ValueError: no member, or one with a weight below 1.
@@ -108,7 +111,7 @@ def assign_learners(
 
 @define
 class _Seat:
-    """One instance while the round is computed."""
+    """One instance during the computation."""
 
     name: ClientId
     member: StreamsMember
@@ -117,14 +120,14 @@ class _Seat:
     stateless: set[TaskId] = field(factory=set)
     learning: set[TaskId] = field(factory=set)
     standby: set[TaskId] = field(factory=set)
-    to_come: int = 0
-    """Learners it is about to get, or (below 0) active tasks that others are about to learn."""
-    stateless_to_come: int = 0
-    """Tasks it gets in the rebalance that follows."""
+    incoming: int = 0
+    """Number of learners it will get, minus its active tasks that others will learn."""
+    stateless_incoming: int = 0
+    """Number of tasks it gets in the next rebalance."""
 
     @property
     def stateless_load(self) -> int:
-        return len(self.stateless) + self.stateless_to_come
+        return len(self.stateless) + self.stateless_incoming
 
     def per_weight(self, count: int) -> tuple[Fraction, ClientId]:
         return Fraction(count, self.member.weight), self.name
@@ -147,7 +150,7 @@ class _Round:
         self._with_state = frozenset(stateful)
         self._owner: dict[TaskId, _Seat] = {}
         self._in_transfer: set[TaskId] = set()
-        """Their owner has not paused them: they are taken away now and given in the rebalance that follows."""
+        """Tasks that their owner has not paused: revoked now, and assigned in the next rebalance."""
         self._prev = {task: self._previous(task) for task in (*stateful, *stateless)}
         self._kept: dict[TaskId, _Seat] = {}
         for task in stateful:
@@ -162,17 +165,19 @@ class _Round:
         return task not in seat.member.ready, seat.member.learning[task], seat.name
 
     def _previous(self, task: TaskId) -> _Seat | None:
-        """Who owned it. Of two that claim it the later generation is right; with equal ones nobody is."""
+        """The previous owner. Of two claims the one of the later generation counts; with equal ones there is no
+        owner.
+        """
         claims = [seat for seat in self._seats.values() if task in seat.member.assigned or task in seat.member.revoked]
         latest = max((seat.member.generation for seat in claims), default=0)
         claims = [seat for seat in claims if seat.member.generation == latest]
         return claims[0] if len(claims) == 1 else None
 
     def _projected(self, seat: _Seat) -> int:
-        """Stateful tasks it will have when everything that is being learned has moved."""
+        """Number of its stateful tasks after all learned tasks have moved."""
         learns = sum(1 for task, learner in self._kept.items() if learner is seat and self._owner.get(task) is not seat)
         given_up = sum(1 for task in seat.active if self._kept.get(task, seat) is not seat)
-        return len(seat.active) + learns - given_up + seat.to_come
+        return len(seat.active) + learns - given_up + seat.incoming
 
     # --- owners ------------------------------------------------------------------------------------------------
 
@@ -181,7 +186,7 @@ class _Round:
         (seat.active if task in self._with_state else seat.stateless).add(task)
 
     def give_active(self) -> None:
-        """To ready learners, previous owners, unready learners, standbys; what is left to the least loaded."""
+        """Assign to ready learners, previous owners, unready learners, standbys; the rest to the least loaded."""
         everything = in_order((*self._stateful, *self._stateless))
         for task in self._stateful:
             ready = [seat for seat in self._staying if task in seat.member.learning and task in seat.member.ready]
@@ -231,7 +236,7 @@ class _Round:
     # --- tasks without state -----------------------------------------------------------------------------------
 
     def even_out_stateless(self) -> None:
-        """One by one from the fullest to the emptiest; those that leave give up all they have."""
+        """Move single tasks from the most to the least loaded instance; leaving instances give up all of theirs."""
         if not self._staying:
             return
         for seat in self._seats.values():
@@ -254,14 +259,14 @@ class _Round:
         del self._owner[task]
         if task in source.member.assigned:
             self._in_transfer.add(task)
-            target.stateless_to_come += 1
+            target.stateless_incoming += 1
         else:
             self._give(task, target)
 
     # --- learners ----------------------------------------------------------------------------------------------
 
     def give_learners(self) -> None:
-        """Keep those under way; new ones for the tasks of those that leave, and as many as even out the load."""
+        """Keep current learners; add new ones for the tasks of leaving instances, and as many as even out the load."""
         for task, seat in self._kept.items():
             if self._owner.get(task) is not seat:
                 seat.learning.add(task)
@@ -272,7 +277,7 @@ class _Round:
 
         def take(task: TaskId, seat: _Seat) -> None:
             surplus.add(task)
-            seat.to_come += 1
+            seat.incoming += 1
             counts[seat.name] = counts.get(seat.name, 0) + 1
 
         if self._config.stage >= SCALE_DOWN and capable:
@@ -297,12 +302,12 @@ class _Round:
                 break
             donor, taker = pair
             movable = self._movable(donor, surplus)
-            donor.to_come -= 1
+            donor.incoming -= 1
             take(min(movable) if self._config.pick == "lowest" else max(movable), taker)
         self._place(in_order(surplus), counts)
 
     def _evening_out(self, recipients: list[_Seat], surplus: Collection[TaskId]) -> tuple[_Seat, _Seat] | None:
-        """From the fullest to the emptiest, as long as that leaves them more even."""
+        """The most and the least loaded instance, if a move between them evens out their loads."""
         donors = [seat for seat in self._staying if self._movable(seat, surplus)]
         if not donors:
             return None
@@ -317,10 +322,11 @@ class _Round:
     def _into_bands(
         self, recipients: list[_Seat], surplus: Collection[TaskId], limits: Mapping[ClientId, tuple[int, int]]
     ) -> tuple[_Seat, _Seat] | None:
-        """Nothing evens loads out any more, and somebody is outside its band: with weights both may be.
+        """For loads that no move evens out further while an instance is outside its range, as weights may cause.
 
-        From who is above its band, or else has the most that it may give, to who is below its band, or else has the
-        most room: so nobody leaves its band for it, one at least gets nearer, and bands always hold all tasks.
+        The donor is above its range, or else has most to give; the taker is below its range, or else has most room. So
+        no instance leaves its range by the move, and at least one gets nearer to its own. The ranges always allow all
+        tasks.
         """
         loads = self._projected_loads()
 
@@ -339,7 +345,7 @@ class _Round:
         return (donor, taker) if is_above(donor) or is_below(taker) else None
 
     def _is_learned(self, task: TaskId) -> bool:
-        """Whether somebody goes on learning it: not who has just become its owner."""
+        """Whether another instance continues to learn it, which excludes its new owner."""
         return task in self._kept and self._kept[task] is not self._owner.get(task)
 
     def _movable(self, seat: _Seat, surplus: Collection[TaskId]) -> list[TaskId]:
@@ -348,7 +354,7 @@ class _Round:
         return [task for task in seat.active if not self._is_learned(task) and task not in surplus]
 
     def _bands(self) -> dict[ClientId, tuple[int, int]] | None:
-        """Stage 4 with a tolerance: between what loads everybody that stays is to be."""
+        """Stage 4 with a tolerance: least and most load of every staying instance."""
         if self._config.stage < BALANCE or self._config.imbalance is None:
             return None
         weights = {seat.name: seat.member.weight for seat in self._staying}
@@ -358,7 +364,7 @@ class _Round:
         return {seat.name: self._projected(seat) for seat in self._staying}
 
     def _place(self, surplus: list[TaskId], counts: dict[ClientId, int]) -> None:
-        """First where a standby is, which becomes the learner; the rest in order. Nobody learns what it owns."""
+        """First make standbys learners; then the rest in order. No instance learns its own tasks."""
         rest: list[TaskId] = []
         for task in surplus:
             copies = [
@@ -376,7 +382,7 @@ class _Round:
                 if others:
                     rest.remove(others[0])
                     self._learn(others[0], name, counts)
-                else:  # its own alone are left, and those it gives away: to give one less and get one less is even
+                else:  # only its own tasks are left: it gives one less and gets one less
                     rest.pop(0)
                     counts[name] -= 1
 
@@ -387,7 +393,7 @@ class _Round:
     # --- standbys ----------------------------------------------------------------------------------------------
 
     def give_standbys(self) -> None:
-        """As many as are asked for, on whom has no copy: where they were, else on the least loaded."""
+        """The configured number, on instances without a copy: the previous ones, else the least loaded."""
         for _ in range(self._config.num_standby):
             for task in self._stateful:
                 free = [
@@ -406,7 +412,7 @@ class _Round:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def result(self) -> dict[ClientId, StreamsAssignment]:
-        """What everybody gets."""
+        """The assignment of all instances."""
         learned = {task: seat for seat in self._seats.values() for task in seat.learning}
         found: dict[ClientId, StreamsAssignment] = {}
         for name, seat in self._seats.items():

@@ -1,7 +1,7 @@
-"""What Streams members tell their leader and what it answers: the assignor's bytes inside the consumer protocol.
+"""The metadata of Streams members and their leader: the assignor's bytes inside the consumer protocol.
 
-All integers are big-endian. ``task`` is (int32 subtopology, int32 partition), ``partitions`` an array of
-(string topic, int32 partition), ``host`` (string, int32 port). Three layouts::
+All integers are big-endian. ``task`` is (int32 subtopology, int32 partition), ``partitions`` an array of (string topic,
+int32 partition), ``host`` (string, int32 port). Three layouts::
 
     v4 (2.3)      subscription  int32 version  int32 highest  16 bytes process id  [task] previous active
                                 [task] standbys  bytes endpoint
@@ -10,15 +10,15 @@ All integers are big-endian. ``task`` is (int32 subtopology, int32 partition), `
     v5 (KIP-429's page, the learner version)
                   subscription  as v4, then [(task, int64 lag, int8 ready)] learners  [task] paused for this join
                                 [int64 lag] of the standbys, in their order  int32 weight  int8 leaving
-                                int64 ms since when it is leaving (-1: not)  int8 nonce
+                                int64 ms since the request to leave (-1: none)  int8 nonce
                   assignment    as v4, then [(task, partitions)] learners  [task] active ones that others learn
                                 int8 shut down
     v8 (2.6)      subscription  int32 version  int32 highest  16 bytes process id  bytes endpoint
                                 [(int32 subtopology, [(int32 partition, int64 offset sum)])]  int8 nonce
-                  assignment    as v4, then int64 ms of the leader's clock when to rebalance (2**63 - 1: never)
+                  assignment    as v4, then int64 ms of the leader's clock for the next rebalance (2**63 - 1: never)
 
-The page announces its metadata and does not print it; v5 has what its algorithm reads. Versions 5 to 7 of Kafka are
-other things (a dictionary of topics, offset sums) and are not spoken here. Kafka encodes v7 and later by its generated
+The page announces its metadata and does not print it; v5 has the input of its algorithm. Kafka's own versions 5 to 7
+differ (a dictionary of topics, offset sums) and are not supported here. Kafka encodes v7 and later by generated
 classes; the fields and their order are those of ``SubscriptionInfoData``.
 
 Source: KIP-429 (page version 99), Kafka 2.3 ``SubscriptionInfo`` and ``AssignmentInfo``, Kafka 2.6
@@ -36,13 +36,13 @@ from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import UnsupportedVersion
 
 NO_FOLLOW_UP = 2**63 - 1
-"""``nextScheduledRebalanceMs`` when no other rebalance is wanted."""
+"""``nextScheduledRebalanceMs`` without another rebalance."""
 NOT_LEAVING = -1
 PROCESS_ID_BYTES = 16
 
 
 class Layout(IntEnum):
-    """The version numbers that are spoken, each by the releases named in the module's text."""
+    """The supported version numbers; the module's table names their releases."""
 
     STICKY = 4
     LEARNER = 5
@@ -51,7 +51,7 @@ class Layout(IntEnum):
 
 @frozen
 class Learning:
-    """A task that is being learned: how many records its copy is behind, and whether it has caught up."""
+    """A task that is being learned: its lag in records, and whether it has caught up."""
 
     lag: int
     ready: bool
@@ -59,14 +59,13 @@ class Learning:
 
 @frozen
 class StreamsSubscription:
-    """What one thread says when it joins; a field that its layout lacks is as if nothing were said.
+    """One thread's subscription; a field that its layout lacks has its default.
 
     ``active``: tasks it owns and keeps running. ``standby``: task -> lag in records. ``revoked``: tasks that others
-    learn and that it paused for this rebalance. ``offset_sums``: task -> end of its copy's state, ``LATEST_OFFSET``
-    for a running active task (v8 says nothing else of tasks). ``weight``: its instance's capacity, 0 = its number
-    of threads (what v4 and v8 mean, which do not say). ``leaving_ms``: since when it was told to leave.
-    ``nonce`` makes the bytes differ where nothing else does, without which a follower's join is answered with the
-    present generation (KAFKA-10455).
+    learn and that it paused for this rebalance. ``offset_sums``: task -> end of its copy's state, ``LATEST_OFFSET`` for
+    a running active task (the only information about tasks in v8). ``weight``: its instance's capacity, 0 = its number
+    of threads (implied by v4 and v8). ``leaving_ms``: time since the request to leave. ``nonce`` makes the bytes differ
+    if nothing else does; otherwise a follower's join is answered with the current generation (KAFKA-10455).
     """
 
     process_id: bytes
@@ -83,21 +82,21 @@ class StreamsSubscription:
 
     @property
     def leaving(self) -> bool:
-        """Whether it was told to go."""
+        """Whether the instance is leaving."""
         return self.leaving_ms != NOT_LEAVING
 
 
 Host = tuple[str, int]
-"""A host and a port: where a thread answers interactive queries."""
+"""A host and a port for interactive queries of a thread."""
 
 
 @frozen
 class StreamsGiven:
-    """What one thread is told; a field that its layout lacks is empty.
+    """One thread's assignment; a field that its layout lacks is empty.
 
     ``active``: a task for each of the member's partitions, in their order. ``standby``, ``learning``: task -> its
-    source partitions. ``hosts``: every member's endpoint and its partitions, told to everybody (v4's burden).
-    ``next_rebalance_ms``: v8, when this member is to ask for a rebalance.
+    source partitions. ``hosts``: every member's endpoint and its partitions, sent to all members.
+    ``next_rebalance_ms``: v8, the time at which this member must request a rebalance.
     """
 
     active: tuple[TaskId, ...] = ()
@@ -118,7 +117,7 @@ def encode_streams_subscription(said: StreamsSubscription) -> bytes:
     """A thread's subscription in its own layout; tasks are written in order.
 
     Raises:
-        CodecError: a number or text that has no form in bytes.
+        CodecError: a number or text that cannot be encoded.
     """
     out = Writer(f"SubscriptionInfo v{said.layout}")
     out.int32(said.layout)
@@ -152,11 +151,11 @@ def encode_streams_subscription(said: StreamsSubscription) -> bytes:
 
 
 def decode_streams_subscription(data: bytes) -> StreamsSubscription:
-    """Read a subscription in any layout that is spoken. A standby of v4 has an unknown lag, 0 here.
+    """Read a subscription in any supported layout. The unknown lag of a standby of v4 is 0 here.
 
     Raises:
         UnsupportedVersion: another version.
-        Malformed: bytes that end inside a field, or text that is none.
+        Malformed: bytes that end inside a field, or invalid text.
     """
     source = Reader(data, "SubscriptionInfo")
     layout = _read_layout(source)
@@ -198,10 +197,10 @@ def decode_streams_subscription(data: bytes) -> StreamsSubscription:
 
 
 def encode_streams_assignment(given: StreamsGiven) -> bytes:
-    """What a thread is told, in its layout.
+    """A thread's assignment in its layout.
 
     Raises:
-        CodecError: a number or text that has no form in bytes.
+        CodecError: a number or text that cannot be encoded.
     """
     out = Writer(f"AssignmentInfo v{given.layout}")
     out.int32(given.layout)
@@ -224,11 +223,11 @@ def encode_streams_assignment(given: StreamsGiven) -> bytes:
 
 
 def decode_streams_assignment(data: bytes) -> StreamsGiven:
-    """Read an assignment in any layout that is spoken.
+    """Read an assignment in any supported layout.
 
     Raises:
         UnsupportedVersion: another version.
-        Malformed: bytes that end inside a field, or text that is none.
+        Malformed: bytes that end inside a field, or invalid text.
     """
     source = Reader(data, "AssignmentInfo")
     layout = _read_layout(source)
@@ -258,7 +257,7 @@ def _read_layout(source: Reader) -> Layout:
         return Layout(version)
     except ValueError:
         spoken = ", ".join(f"v{one.value}" for one in Layout)
-        raise UnsupportedVersion(f"{source.what} v{version}: spoken are {spoken}") from None
+        raise UnsupportedVersion(f"{source.what} v{version}: supported are {spoken}") from None
 
 
 def _text(source: Reader, name: str) -> str:

@@ -1,11 +1,11 @@
-"""Words that settings of a Streams application may be: how it rebalances, and what a thread's death means.
+"""Values of a Streams application's settings: its rebalancing mode, and its reaction to a thread's failure.
 
-``stream.rebalancing.mode`` (KIP-429, page version 99): members of the mode "incremental" join as protocol type
-"stream", those of the mode "upgrading" as "consumer", which is what applications of before were. A coordinator refuses
-a member whose type is not that of its group: there is no way from one to the other while the group has members.
+``stream.rebalancing.mode`` (KIP-429, page version 99): members of the mode "incremental" join with protocol type
+"stream", those of the mode "upgrading" with "consumer", as older applications do. A coordinator refuses a member with
+another type than its group's, so the mode cannot change while the group has members.
 
-What a stream thread does when its consumer raises: the thread dies and the others go on (before 2.8), the instance
-closes, or the thread is replaced by a new one (KIP-671, 2.8).
+When the consumer of a stream thread raises, the thread dies and the others continue (before 2.8), the instance closes,
+or a new thread replaces it (KIP-671, 2.8).
 """
 
 INCREMENTAL, UPGRADING = "incremental", "upgrading"

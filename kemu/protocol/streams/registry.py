@@ -1,4 +1,4 @@
-"""Task assignors by name, behind one question; and what is wrong with an answer (KIP-924's errors)."""
+"""Task assignors by name, with one interface; and the checks of their results (KIP-924's errors)."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -29,7 +29,9 @@ from kemu.protocol.streams.tasks import (
 
 
 class TaskAssignor(Protocol):
-    """What gives tasks to clients. A user's own implements this; see ``problems`` for what must hold of its answer."""
+    """Assigns tasks to clients. A user's own class implements this; ``problems`` lists the requirements of its
+    result.
+    """
 
     def assign(
         self,
@@ -49,9 +51,9 @@ Rule: TypeAlias = Callable[
 
 @frozen
 class KafkasTaskAssignor:
-    """One of Kafka's own, which are functions: what they give depends on what they are asked alone.
+    """One of Kafka's own task assignors, which are functions without state.
 
-    ``prior``: who assigns in its place when the ends of changelogs cannot be read.
+    ``prior``: the assignor to use when the ends of changelogs cannot be read.
     """
 
     rule: Rule
@@ -64,7 +66,7 @@ class KafkasTaskAssignor:
         stateful: Collection[TaskId],
         config: TaskConfig,
     ) -> TaskAssignment:
-        """By the rule."""
+        """Apply the rule."""
         return self.rule(clients, tasks, stateful, config)
 
 
@@ -75,14 +77,14 @@ def assign_prior_tasks(
     config: TaskConfig,
     rules: StickyTaskRules = SINCE_2_6,
 ) -> TaskAssignment:
-    """Previous owners whatever the load, and a probing rebalance: when the lags cannot be fetched (2.6 and later)."""
+    """Previous owners regardless of load, and a probing rebalance, when the lags cannot be fetched (2.6 and later)."""
     given = assign_sticky(clients, tasks, stateful, config, rules, must_preserve_active=True)
     return TaskAssignment(given.active, given.standby, probing=True)
 
 
 @frozen
 class Learners:
-    """The row of KIP-429's learners. They are asked more than the others: see ``assign_learners``."""
+    """The row of KIP-429's learners. They need more arguments than the others: see ``assign_learners``."""
 
     def assign(
         self,
@@ -91,12 +93,12 @@ class Learners:
         stateful: Collection[TaskId],
         config: TaskConfig,
     ) -> TaskAssignment:
-        """Clients do not say what they learn, nor a task assignment which tasks are being learned."""
-        raise AssertionError("learners are asked with assign_learners")
+        """Not possible: clients do not report learned tasks, and a task assignment cannot name them."""
+        raise AssertionError("learners are assigned by assign_learners")
 
 
 def member_of(client: ClientState) -> StreamsMember:
-    """What a client would report to a leader that knows learners."""
+    """The report of a client to a leader that knows learners."""
     return StreamsMember(
         weight=client.capacity,
         assigned=client.prev_active,
@@ -105,7 +107,7 @@ def member_of(client: ClientState) -> StreamsMember:
 
 
 def client_of(member: StreamsMember) -> ClientState:
-    """What a member would report to one of Kafka's task assignors."""
+    """The report of a member to one of Kafka's task assignors."""
     active = (*member.assigned, *member.revoked)
     copies = {**member.standby, **{task: 0 if task in member.ready else lag for task, lag in member.learning.items()}}
     return ClientState(
@@ -132,39 +134,39 @@ def _task_assignors(
 
 
 TASK_ASSIGNORS = _task_assignors()
-"""Beside KIP-429's learners ``StickyTaskAssignor``, ``HighAvailabilityTaskAssignor``, ``FallbackPriorTaskAssignor``.
+"""KIP-429's learners and ``StickyTaskAssignor``, ``HighAvailabilityTaskAssignor``, ``FallbackPriorTaskAssignor``.
 
-These visit tasks and clients in order. Those of a release visit them as its hash sets do.
+These visit tasks and clients in order. Those of a release visit them in the order of its hash sets.
 """
 
 _BEFORE_3_0, _SINCE_3_0 = HashOrder(task_hash_before_3_0), HashOrder(task_hash)
 TASK_ASSIGNORS_2_3 = _task_assignors(StickyTaskRules(_BEFORE_3_0, standbys_without_state=True))
-"""2.3 to 2.5, which had the sticky one alone."""
+"""2.3 to 2.5, with the sticky one alone."""
 TASK_ASSIGNORS_2_6 = _task_assignors(StickyTaskRules(_BEFORE_3_0), evolve(BEFORE_3_2, visits=_BEFORE_3_0))
 """2.6 to 2.8."""
 TASK_ASSIGNORS_3_0 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(BEFORE_3_2, visits=_SINCE_3_0))
 """3.0 and 3.1."""
 TASK_ASSIGNORS_FROM_NOTHING = _task_assignors(
-    StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, to_the_furthest=False, visits=_SINCE_3_0)
+    StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, to_most_caught_up=False, visits=_SINCE_3_0)
 )
-"""A past bug: who is not caught up is not asked how far it is (KAFKA-13600)."""
+"""A past bug: the lags of clients that are not caught up are ignored (KAFKA-13600)."""
 TASK_ASSIGNORS_3_2 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, in_turn=False, visits=_SINCE_3_0))
 """3.2."""
 TASK_ASSIGNORS_3_4 = _task_assignors(StickyTaskRules(_SINCE_3_0), evolve(SINCE_3_3, visits=_SINCE_3_0))
-"""3.3 to 3.5; later ones as long as racks play no part."""
+"""3.3 to 3.5; also later releases without racks."""
 
 LAYOUTS: Mapping[str, Layout] = {LEARNER: Layout.LEARNER, "sticky": Layout.STICKY}
-"""The metadata that members of a running application write for a task assignor; others want offset sums."""
+"""Metadata layout of a running application's members by task assignor; all others need offset sums."""
 
 
 class AssignmentError(Enum):
-    """What KIP-924 finds wrong with an assignment."""
+    """KIP-924's errors of an assignment."""
 
     ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "is active on more than one client"
-    INVALID_STANDBY_TASK = "is a standby of a task without state, or stands beside its active copy"
-    MISSING_PROCESS_ID = "is left out"
-    UNKNOWN_PROCESS_ID = "is no client"
-    UNKNOWN_TASK_ID = "is no task"
+    INVALID_STANDBY_TASK = "is a standby of a task without state, or on the same client as its active copy"
+    MISSING_PROCESS_ID = "is missing"
+    UNKNOWN_PROCESS_ID = "is not a client"
+    UNKNOWN_TASK_ID = "is not a task"
 
 
 def problems(
@@ -173,7 +175,7 @@ def problems(
     tasks: Collection[TaskId],
     stateful: Collection[TaskId],
 ) -> list[tuple[AssignmentError, str]]:
-    """(error, the client or task it is about) of all that is wrong. Source: KIP-924, ``TaskAssignmentUtils``."""
+    """All problems as (error, client or task). Source: KIP-924, ``TaskAssignmentUtils``."""
     found: list[tuple[AssignmentError, str]] = []
     named = dict.fromkeys((*given.active, *given.standby))
     found += [(AssignmentError.UNKNOWN_PROCESS_ID, name) for name in named if name not in clients]

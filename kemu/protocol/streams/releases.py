@@ -1,4 +1,4 @@
-"""What each release of Kafka Streams does by itself: its task assignor, its metadata, how it rebalances.
+"""The defaults of each release of Kafka Streams: task assignor, metadata, rebalance protocol.
 
 =========  ===========  =============  ======================================================================
 release    task assignor  rebalances   source
@@ -9,9 +9,10 @@ release    task assignor  rebalances   source
                                        ``max.warmup.replicas`` 2, ``probing.rebalance.interval.ms`` 600000
 =========  ===========  =============  ======================================================================
 
-A stream thread whose consumer fails dies alone before 2.8; from then on its instance closes (KIP-671).
-``num.standby.replicas`` is 0 and ``commit.interval.ms`` 30000 in all of them, 100 under exactly once, and their clients
-have defaults of their own: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``StreamsConfig``).
+Before 2.8, a stream thread whose consumer fails dies alone; from 2.8 on its instance closes (KIP-671).
+``num.standby.replicas`` is 0 and ``commit.interval.ms`` 30000 in all of them, 100 under exactly once. Their clients
+have
+other defaults: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``StreamsConfig``).
 """
 
 from collections.abc import Mapping
@@ -40,17 +41,19 @@ BOTH = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
 @frozen
 class TaskRules:
-    """What a thread does with its tasks.
+    """A thread's handling of its tasks.
 
-    ``forgets_when_resumed``: under exactly once state that is opened again has no checkpoint, as any that is open
-    (KAFKA-10362). ``tries_copies_again``: a copy whose directory another thread holds is tried again also while all
-    active tasks run (KAFKA-8187). ``restores_after_missed_generations``: a suspended task asks again where its
-    changelog ends, unless the next generation gives it back: another owner may have written since. Kafka resumes it as
-    it is (eager only: ``StreamTask.resume`` of 3.4, ``AssignedTasks.maybeResumeSuspendedTask`` of 2.3).
+    ``forgets_when_resumed``: under exactly once, a resumed state store has no checkpoint, like any open one
+    (KAFKA-10362).
+    ``retries_copies``: while all active tasks run, a copy whose directory another thread holds is retried, too
+    (KAFKA-8187).
+    ``restores_after_missed_generations``: a suspended task reads its changelog's end again, unless the next generation
+    returns it: another owner may have written since. Kafka resumes it unchanged (eager only: ``StreamTask.resume`` of
+    3.4, ``AssignedTasks.maybeResumeSuspendedTask`` of 2.3).
     """
 
     forgets_when_resumed: bool = True
-    tries_copies_again: bool = True
+    retries_copies: bool = True
     restores_after_missed_generations: bool = False
 
 
@@ -59,11 +62,12 @@ TASK_RULES = TaskRules()
 
 @frozen
 class StreamsRelease:
-    """What instances of a release are like, unless they are told otherwise.
+    """The defaults of a release's instances.
 
-    ``layout``: the metadata that members write, but for learners, which have their own; None: what the task assignor
-    needs. ``process_id_on_disk``: whether an instance that comes back is the same process (KAFKA-10716).
-    ``tells_anew``: whether metadata differs each time a thread asks for a rebalance (KAFKA-10455).
+    ``layout``: the metadata that members write (learners have their own); None: the layout that the task assignor
+    needs.
+    ``process_id_on_disk``: whether a restarted instance keeps its process id (KAFKA-10716). ``uses_nonce``: whether
+    metadata differs each time a thread requests a rebalance (KAFKA-10455).
     """
 
     config: StreamsConfig = field(factory=StreamsConfig)
@@ -72,15 +76,15 @@ class StreamsRelease:
     layout: Layout | None = None
     process_id_on_disk: bool = True
     placement: ThreadPlacement = ThreadPlacement.TOGETHER
-    tells_anew: bool = True
+    uses_nonce: bool = True
     task_rules: TaskRules = TASK_RULES
 
     def placement_for(self, task_assignor: str) -> ThreadPlacement:
-        """How an instance's tasks are spread over its threads."""
+        """The rule that spreads an instance's tasks over its threads."""
         return ThreadPlacement.KEEPING if task_assignor == LEARNER else self.placement
 
     def layout_of(self, task_assignor: str) -> Layout:
-        """The metadata that members write for a task assignor."""
+        """The metadata layout that members write for a task assignor."""
         if self.layout is None or task_assignor == LEARNER:
             return LAYOUTS.get(task_assignor, Layout.HIGH_AVAILABILITY)
         return self.layout

@@ -1,8 +1,8 @@
 """Kafka's sticky task assignor (Kafka Streams up to 2.5; since 2.6 only behind an internal setting).
 
-It visits hash sets: whom it favours among equals follows from hashes of tasks and of process ids. ``StickyTaskRules``
-says in which order sets are visited; by itself that is by number and by name. Source: ``StickyTaskAssignor``, 2.3 to
-3.5.
+It visits hash sets, so that its choice among equals depends on hashes of tasks and of process ids. ``StickyTaskRules``
+defines the order in which sets are visited; by default it is by number and by name. Source: ``StickyTaskAssignor``, 2.3
+to 3.5.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +24,7 @@ from kemu.protocol.streams.tasks import (
 
 
 class _Pairs:
-    """Pairs of tasks that stand together on some client: a new pair spreads what fails together."""
+    """Pairs of tasks on the same client; preferring new pairs spreads tasks that would fail together."""
 
     def __init__(self, tasks: int) -> None:
         self._most = tasks * (tasks - 1) // 2
@@ -45,7 +45,9 @@ class _Pairs:
 
 @frozen
 class StickyTaskRules:
-    """What releases do differently. ``standbys_without_state``: tasks without state get standbys, too (up to 2.5)."""
+    """The differences between releases. ``standbys_without_state``: tasks without state get standbys, too (up to
+    2.5).
+    """
 
     visits: Visits = IN_ORDER
     standbys_without_state: bool = False
@@ -124,7 +126,7 @@ class _Sticky:
         return full and any(other.has_more_room_than(load) for other in self.loads.values())
 
     def _least_loaded(self, task: TaskId, within: Collection[ClientId]) -> Load | None:
-        """With a new pair of tasks if there is such a client; an empty one always wins."""
+        """Prefer a client that forms a new pair of tasks; an empty client always wins."""
         for wants_new_pair in (True, False):
             least: Load | None = None
             for name in within:
@@ -149,7 +151,7 @@ def assign_sticky(
     *,
     must_preserve_active: bool = False,
 ) -> TaskAssignment:
-    """Keep tasks where they were below each client's quota, then where they were standbys, then on the least loaded.
+    """Keep tasks on their owners below each client's quota, then on their standbys, then on the least loaded client.
 
     Args:
         clients: by id; at least one.

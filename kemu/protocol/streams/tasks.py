@@ -1,4 +1,4 @@
-"""Tasks, and clients (Streams instances) as a task assignor sees them."""
+"""Tasks, and clients (Streams instances) from a task assignor's view."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeAlias
 from attrs import define, field, frozen
 
 MAX_LAG = 2**63 - 1
-"""Long.MAX_VALUE: nothing is known of the state."""
+"""Long.MAX_VALUE: unknown state."""
 LATEST_OFFSET = -2
 """The lag of a running active task. Source: ``Task.LATEST_OFFSET``."""
 UNKNOWN_LAG = -3
-"""A member that writes a version of metadata to come: nothing can be said. Source: ``UNKNOWN_OFFSET_SUM``."""
+"""The lag from a member with newer, unreadable metadata. Source: ``UNKNOWN_OFFSET_SUM``."""
 
 ClientId: TypeAlias = str
 """A process; ids are compared as text."""
@@ -44,7 +44,7 @@ def task_id(name: str) -> TaskId:
 
 @frozen
 class ClientState:
-    """What a client reports. ``lags``: records behind, by task; a task that is not there counts as ``MAX_LAG``."""
+    """The report of a client. ``lags``: records behind, by task; a missing task counts as ``MAX_LAG``."""
 
     capacity: int
     prev_active: tuple[TaskId, ...] = ()
@@ -52,7 +52,7 @@ class ClientState:
     lags: Mapping[TaskId, int] = field(factory=dict)
 
     def lag(self, task: TaskId) -> int:
-        """How far its state of a task is behind."""
+        """The lag of its copy of a task."""
         return self.lags.get(task, MAX_LAG)
 
 
@@ -67,7 +67,7 @@ class TaskConfig:
 
 @define
 class Load:
-    """What one client is given."""
+    """The tasks assigned to one client so far."""
 
     capacity: int
     active: set[TaskId] = field(factory=set)
@@ -90,7 +90,7 @@ class Load:
 
 @frozen
 class TaskAssignment:
-    """Tasks by client, sorted. ``probing``: a later rebalance is to look whether warm-ups have caught up."""
+    """Tasks by client, sorted. ``probing``: a later rebalance must check whether warm-ups have caught up."""
 
     active: Mapping[ClientId, tuple[TaskId, ...]]
     standby: Mapping[ClientId, tuple[TaskId, ...]]
@@ -98,7 +98,7 @@ class TaskAssignment:
 
 
 def assignment_of(loads: Mapping[ClientId, Load], probing: bool = False) -> TaskAssignment:
-    """Freeze what was given out."""
+    """Freeze the tasks assigned."""
     return TaskAssignment(
         {client: tuple(sorted(loads[client].active)) for client in sorted(loads)},
         {client: tuple(sorted(loads[client].standby)) for client in sorted(loads)},
@@ -107,7 +107,7 @@ def assignment_of(loads: Mapping[ClientId, Load], probing: bool = False) -> Task
 
 
 def loads_of(clients: Mapping[ClientId, ClientState]) -> dict[ClientId, Load]:
-    """Nothing given yet, clients in order.
+    """A load without tasks for each client, in order.
 
     Raises:
         ValueError: a client without threads.

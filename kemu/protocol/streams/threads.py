@@ -1,12 +1,12 @@
-"""Which of an instance's threads gets which of its tasks.
+"""The placement of an instance's tasks on its threads.
 
-Tasks come in buckets (with state, copies, without state) that are dealt one after the other and share the threads'
-loads. In a bucket a task first stays on the thread that has it while that has less than its share; the others go in
-turn to threads that have less than theirs; what is left makes up the shares that are larger by one, on the threads that
-have them first. ``ThreadPlacement`` says how releases differ from that.
+Tasks come in buckets (with state, copies, without state), which are dealt one after the other and share the threads'
+loads. In each bucket, tasks first stay on their threads while these have less than their share. Other tasks go in turn
+to threads below their share. The rest goes to the threads whose share is larger by one, preferably where it was.
+``ThreadPlacement`` lists the differences between releases.
 
 Source: Kafka's ``StreamsPartitionAssignor``: ``assignTasksToThreads`` and its predecessors, of 2.3.1, 2.4.1, 2.6.3 and
-3.4.1. What is left over in a bucket is in the order of a heap there; here it goes by number.
+3.4.1. There, a bucket's rest is in the order of a heap; here it is ordered by number.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,18 +23,23 @@ class ThreadPlacement(StrEnum):
     """How a release spreads an instance's tasks over its threads."""
 
     IN_TURN = "in turn"
-    """2.3: active tasks one by one to one thread after the other, whoever had them, and so are standbys. Threads are a
-    hash set there; here they go by name, as in 2.4."""
+    """2.3: active tasks go to the threads in turn regardless of their owners, and so do standbys. Threads are a hash
+    set there; here they are ordered by name, as in 2.4.
+    """
     STICKY_OR_IN_TURN = "sticky or in turn"
-    """2.4 and 2.5: active tasks stay where they are owned, if nobody has more than its share and none comes from
-    another instance; otherwise, and for all instances after one for which that is so, in turn. Standbys in turn."""
+    """2.4 and 2.5: active tasks stay with their owners if no thread exceeds its share and no task comes from another
+    instance. Otherwise they are dealt in turn, for this instance and all later ones. Standbys are dealt in turn.
+    """
     COPIES_APART = "copies apart"
-    """2.6 to 3.1: tasks with state stay where they can, tasks without even them out, in turn; copies are dealt as if
-    there was nothing else (KAFKA-12959)."""
+    """2.6 to 3.1: tasks with state stay where possible; tasks without state even out the loads, in turn; copies are
+    dealt without regard to other tasks (KAFKA-12959).
+    """
     TOGETHER = "together"
-    """3.2 and later: copies count for what threads have, and tasks without state come last, wherever they were."""
+    """3.2 and later: copies count for the threads' loads, and tasks without state come last, regardless of their
+    owners.
+    """
     KEEPING = "keeping"
-    """KIP-429's learners, of which the page says nothing: as in 3.2, and tasks without state stay where they can."""
+    """KIP-429's learners, on which the page is silent: as in 3.2, and tasks without state stay where possible."""
 
 
 class Bucketed(NamedTuple):
@@ -47,10 +52,10 @@ class Bucketed(NamedTuple):
 
 @frozen
 class InstanceThreads:
-    """What is known of an instance's threads before its tasks are placed.
+    """The state of an instance's threads before its tasks are placed.
 
-    ``held``: thread -> tasks that it has in any role, the least behind first; every thread is a key. ``owned``: task ->
-    threads that own partitions of it, "" for one of another instance. ``own_nothing``: whether none of them owns any.
+    ``held``: thread -> its tasks in any role, smallest lag first; every thread is a key. ``owned``: task -> threads
+    that own partitions of it, "" for one of another instance. ``own_nothing``: whether none of them owns any.
     """
 
     held: Mapping[MemberId, Sequence[TaskId]]
@@ -59,15 +64,15 @@ class InstanceThreads:
 
 
 class Placer:
-    """Places the tasks of one instance after the other, in one rebalance."""
+    """Places the tasks of all instances in one rebalance, one instance after the other."""
 
     def __init__(self, placement: ThreadPlacement) -> None:
         self._placement = placement
         self._another_follows = False
-        """A rebalance follows anyway: nobody needs to keep what it has."""
+        """Another rebalance follows in any case, so tasks need not stay with their owners."""
 
     def place(self, threads: InstanceThreads, tasks: Bucketed) -> dict[MemberId, Bucketed]:
-        """Who gets which; every thread is a key, its tasks are in order."""
+        """The tasks of each thread; every thread is a key, its tasks are in order."""
         names = sorted(threads.held)
         match self._placement:
             case ThreadPlacement.TOGETHER | ThreadPlacement.KEEPING:
@@ -90,7 +95,7 @@ class Placer:
     def _sticky(
         self, names: Sequence[MemberId], threads: InstanceThreads, tasks: Collection[TaskId]
     ) -> dict[MemberId, list[TaskId]] | None:
-        """``tryStickyAndBalancedTaskAssignmentWithinClient``; None: in turn."""
+        """``tryStickyAndBalancedTaskAssignmentWithinClient``; None: deal in turn."""
         if self._placement is ThreadPlacement.IN_TURN or self._another_follows or threads.own_nothing:
             return None
         most = -(-len(tasks) // len(names))
@@ -123,7 +128,7 @@ class Threads:
     """The threads of one instance while its tasks are dealt.
 
     Args:
-        held: thread -> tasks that it has in any role, the least behind first; every thread is a key.
+        held: thread -> its tasks in any role, smallest lag first; every thread is a key.
     """
 
     def __init__(self, held: Mapping[MemberId, Sequence[TaskId]]) -> None:
@@ -132,7 +137,7 @@ class Threads:
         self._load = dict.fromkeys(self._threads, 0)
 
     def deal(self, bucket: Collection[TaskId], *, keep: bool = True) -> dict[MemberId, list[TaskId]]:
-        """Who gets which of these; every thread is a key, its tasks are in order. ``keep``: they stay if they can."""
+        """The tasks of each thread; every thread is a key, its tasks are in order. ``keep``: tasks stay if possible."""
         share = (sum(self._load.values()) + len(bucket)) // len(self._threads)
         dealt: dict[MemberId, list[TaskId]] = {thread: [] for thread in self._threads}
         left = dict.fromkeys(in_order(bucket))
@@ -163,7 +168,7 @@ class Threads:
         return {thread: sorted(tasks) for thread, tasks in dealt.items()}
 
     def fill_up(self, bucket: Collection[TaskId]) -> dict[MemberId, list[TaskId]]:
-        """First to those that have less than others, then in turn, wherever they were. Source: 2.6.3."""
+        """First to threads with less than others, then in turn, regardless of owners. Source: 2.6.3."""
         most = max(self._load.values())
         turns = [thread for thread in self._threads if self._load[thread] < most]
         dealt: dict[MemberId, list[TaskId]] = {thread: [] for thread in self._threads}

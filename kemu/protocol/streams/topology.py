@@ -1,4 +1,4 @@
-"""What a Streams application computes: its sub-topologies, and the tasks that follow from their topics' partitions."""
+"""The topology of a Streams application: its sub-topologies, and the tasks for their topics' partitions."""
 
 from collections.abc import Mapping
 
@@ -10,9 +10,9 @@ from kemu.protocol.streams.tasks import TaskId
 
 @frozen
 class Subtopology:
-    """Nodes that are connected: one task for each partition of its topics.
+    """Connected nodes, with one task for each partition of their topics.
 
-    ``changelog``: the topic its state can be rebuilt from, "" without state.
+    ``changelog``: the topic for restoring the state, "" without state.
     """
 
     topics: tuple[str, ...]
@@ -21,7 +21,7 @@ class Subtopology:
 
 @frozen
 class Topology:
-    """All of an application, in order: the numbers of tasks are those of the sub-topologies.
+    """All sub-topologies of an application, in order; their indices are part of the tasks' names.
 
     Source: Kafka's ``InternalTopologyBuilder.subtopologyToTopicsInfo``, ``PartitionGrouper.partitionGroups``.
     """
@@ -30,13 +30,13 @@ class Topology:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What its consumers subscribe to, each once, in order."""
+        """The topics that its consumers subscribe to, each once, in order."""
         return tuple(sorted({topic for each in self.subtopologies for topic in each.topics}))
 
     def tasks(self, partitions: Mapping[str, int]) -> dict[TaskId, tuple[TopicPartition, ...]]:
-        """Every task with its source partitions, in order; ``partitions``: topic -> how many it has.
+        """Every task with its source partitions, in order; ``partitions``: topic -> number of partitions.
 
-        A sub-topology of which a topic is not there has no task: Kafka's leader waits for its topics.
+        A sub-topology with a missing topic has no task: Kafka's leader waits for its topics.
         """
         found: dict[TaskId, tuple[TopicPartition, ...]] = {}
         for number, each in enumerate(self.subtopologies):
@@ -60,5 +60,5 @@ class Topology:
         return (changelog, task.partition) if changelog else None
 
     def is_stateful(self, task: TaskId) -> bool:
-        """Whether it has state."""
+        """Whether the task has state."""
         return bool(self.subtopologies[task.subtopology].changelog)

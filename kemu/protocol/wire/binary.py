@@ -1,4 +1,4 @@
-"""Kafka's primitive types as bytes: what the layouts of member metadata and of log records are built from.
+"""Kafka's primitive types as bytes, for the layouts of member metadata and of log records.
 
 Integers are big-endian and signed. Each length has two forms, chosen by ``flexible`` (KIP-482):
 
@@ -12,7 +12,7 @@ null       length -1 (read: any below 0)   varint 0
 struct     its fields                      its fields, then its tagged fields
 =========  ==============================  ====================================
 
-A reader names what it reads, so that bytes that end too early say which field they end in.
+A reader gets the name of each field, for the error about bytes that end too early.
 """
 
 import struct
@@ -23,7 +23,7 @@ from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.codec import Malformed, TooLarge
 
 MAX_STRING_BYTES = 32_767
-"""The plain length of a string is an int16; the flexible form is held to the same limit, as in Kafka."""
+"""The plain length of a string is an int16; the flexible form has the same limit, as in Kafka."""
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -36,7 +36,7 @@ class Reader:
     """Reads one value after the other; every method takes the name of the field, for the error.
 
     Raises:
-        Malformed: (every method) the bytes end inside the field, or are not what its type allows.
+        Malformed: (every method) the bytes end inside the field, or do not fit its type.
     """
 
     __slots__ = ("at", "data", "flexible", "what")
@@ -49,7 +49,7 @@ class Reader:
         self.flexible = False
 
     def int8(self, field: str) -> int:
-        """A byte. Source: Kafka's protocol guide, "protocol types"; so for all below."""
+        """A byte. Source (for all types): Kafka's protocol guide, "protocol types"."""
         return self._number(_INT8, field)
 
     def int16(self, field: str) -> int:
@@ -80,7 +80,7 @@ class Reader:
         raise Malformed(f"{self.what}.{field}: a varint of more than 32 bits")
 
     def string(self, field: str) -> str:
-        """A string that may not be null."""
+        """A string; null is refused."""
         value = self.nullable_string(field)
         if value is None:
             self._null(field)
@@ -98,7 +98,7 @@ class Reader:
             raise Malformed(f"{self.what}.{field}: not UTF-8: {data!r:.80}") from None
 
     def blob(self, field: str) -> bytes:
-        """Bytes that may not be null."""
+        """Bytes; null is refused."""
         value = self.nullable_blob(field)
         if value is None:
             self._null(field)
@@ -110,7 +110,7 @@ class Reader:
         return self._take(size, field, len(self.data))
 
     def count(self, field: str) -> int:
-        """How many items an array has. Every item has at least a byte, so a count over what is left is refused."""
+        """The length of an array. Every item has at least one byte, so a count above the remaining bytes is refused."""
         count = self.unsigned_varint(field) - 1 if self.flexible else self._number(_INT32, field)
         if count < 0:
             self._null(field)
@@ -144,7 +144,7 @@ class Reader:
         return tuple(found)
 
     def end_struct(self, field: str) -> None:
-        """Skip the tagged fields that end a struct in a flexible schema; we know none of them."""
+        """Skip the tagged fields that end a struct in a flexible schema; none of them is known here."""
         if not self.flexible:
             return
         for _ in range(self.unsigned_varint(f"{field} tags")):
@@ -181,11 +181,11 @@ class Reader:
 
 
 class Writer:
-    """Appends one value after the other; ``data()`` gives the bytes.
+    """Appends one value after the other; ``data()`` returns the bytes.
 
     Raises:
         TooLarge: a string of more than 32767 bytes.
-        Malformed: a string with a lone surrogate, or a number its width cannot hold.
+        Malformed: a string with a lone surrogate, or a number that does not fit its width.
     """
 
     __slots__ = ("_out", "_what", "flexible")
@@ -217,7 +217,7 @@ class Writer:
 
     def unsigned_varint(self, value: int) -> None:
         """Seven bits a byte, lowest first."""
-        assert 0 <= value <= 0xFFFF_FFFF, f"{value} is no unsigned 32-bit number"
+        assert 0 <= value <= 0xFFFF_FFFF, f"{value} is not an unsigned 32-bit number"
         while value > 0x7F:
             self._out.append(value & 0x7F | 0x80)
             value >>= 7
@@ -246,11 +246,11 @@ class Writer:
         self._out += value
 
     def raw(self, value: bytes) -> None:
-        """Bytes as they are, without a length before them."""
+        """Raw bytes, without a length before them."""
         self._out += value
 
     def count(self, value: int) -> None:
-        """How many items follow."""
+        """The number of items that follow."""
         self._length(_INT32, value)
 
     def int32_array(self, values: Sequence[int]) -> None:
@@ -273,7 +273,7 @@ class Writer:
             self.end_struct()
 
     def end_struct(self) -> None:
-        """No tagged fields: what ends a struct in a flexible schema."""
+        """End a struct in a flexible schema, without tagged fields."""
         if self.flexible:
             self._out.append(0)
 

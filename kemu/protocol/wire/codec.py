@@ -1,8 +1,9 @@
 """Messages to bytes and back: msgpack rows, by functions compiled once per class and version.
 
 A sealed message is one msgpack array ``[api key, kind, version, row]``. Decoding checks the type of every value, the
-length of every row and that nothing follows; it either gives a whole message or raises, never a part of one.
-The functions are written by ``protocol.wire.compile``.
+length of every row and the absence of further bytes. It returns a complete message or raises.
+
+``protocol.wire.compile`` generates the functions.
 """
 
 import re
@@ -38,14 +39,15 @@ MAX_MESSAGE_BYTES = 104_857_600
 """Source: broker config ``socket.request.max.bytes``."""
 
 HEADER_BYTES = 4
-"""So many of a sealed message's first bytes tell its class and version."""
+"""Number of leading bytes of a sealed message that determine its class and version."""
 _OVER_INT64 = re.compile(rb"\xcf[\x80-\xff]").search
-"""How an int over int64 begins in msgpack (the same bytes may also stand inside a string)."""
+"""First bytes of an int above int64 in msgpack (the same bytes may also occur inside a string)."""
 
 _pack = msgpack.Packer(use_bin_type=True).pack
 _unpack: Callable[[bytes], Any] = partial(
-    # Maps and extension types are nowhere part of a message; refusing them here keeps keys that cannot be hashed,
-    # and timestamps that turn into other objects, out of everything below.
+    # Messages contain no maps and no extension types. Refusing them here avoids unhashable keys, and timestamps that
+    # become
+    # other objects.
     msgpack.unpackb,
     use_list=False,
     max_map_len=0,
@@ -53,7 +55,7 @@ _unpack: Callable[[bytes], Any] = partial(
 )
 
 _SEALERS: dict[tuple[type, int], Callable[[Any], tuple[Any, ...]]] = {}
-"""(class, version) -> the whole envelope of a message."""
+"""(class, version) -> the encoder of a message with its envelope."""
 _OPENERS: dict[bytes, tuple[Callable[[Any], Any], int]] = {}
 """First four bytes, as ``seal`` writes them -> (decoder of the row, version). Exact bytes pin the exact types."""
 
@@ -64,18 +66,19 @@ def seal(message: object, version: int, *, max_bytes: int = MAX_MESSAGE_BYTES) -
     Raises:
         UnsupportedVersion: the version is not declared, or lacks a field that is set and not ignorable.
         TooLarge: the result is longer than ``max_bytes``.
-        Malformed: no message, or a value with no form in bytes (an int over int64, a string with a lone surrogate).
+        Malformed: not a message, or a value that cannot be encoded (an int above int64, a string with a lone
+            surrogate).
     """
     sealer = _SEALERS.get((type(message), version)) or _sealer(type(message), version)
     envelope = sealer(message)
     try:
         data: bytes = _pack(envelope)
     except (ValueError, TypeError, OverflowError) as error:
-        raise Malformed(f"{type(message).__name__} v{version} has no form in bytes: {error}") from None
+        raise Malformed(f"{type(message).__name__} v{version} cannot be encoded: {error}") from None
     if len(data) > max_bytes:
         raise TooLarge(f"{type(message).__name__} v{version} is {len(data)} bytes long, the limit is {max_bytes}")
     if _OVER_INT64(data):
-        unseal(data, max_bytes=max_bytes)  # rare; says which field it is
+        unseal(data, max_bytes=max_bytes)  # rare; raises an error that names the field
     return data
 
 
@@ -83,7 +86,7 @@ def unseal(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Any, int
     """The message and its version.
 
     Raises:
-        Malformed: truncated, trailing bytes, wrong types, an api key nobody declared.
+        Malformed: truncated, trailing bytes, wrong types, an undeclared api key.
         UnsupportedVersion: a version outside the declared range.
         TooLarge: longer than ``max_bytes``; nothing of it is read.
     """

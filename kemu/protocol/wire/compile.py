@@ -1,9 +1,9 @@
-"""Turns declarations into the source of their encoders and decoders, and that into functions.
+"""Generates the source of encoders and decoders from declarations, and compiles it to functions.
 
-Why compiled: a heartbeat costs well under 1 us either way; a generic walk over the declarations costs ten times that.
-The source is made of our own declarations only; what was received is never part of it.
+Why compiled: a heartbeat costs well under 1 us either way; a generic walk over the declarations takes ten times as
+long. The source comes from kemu's own declarations only; received data is never part of it.
 
-Encoding trusts its caller's types (mypy has seen them). Decoding trusts nothing.
+Encoding trusts its caller's types (mypy has checked them). Decoding trusts nothing.
 """
 
 import types
@@ -17,7 +17,7 @@ from kemu.protocol.wire.schema import STRUCTS, WHOLE, Field
 
 
 class CodecError(ValueError):
-    """Bytes that are no message, or a message that cannot be said in the version asked for."""
+    """Bytes that are not a message, or a message that cannot be encoded in the requested version."""
 
 
 class Malformed(CodecError):
@@ -25,7 +25,7 @@ class Malformed(CodecError):
 
 
 class UnsupportedVersion(CodecError):
-    """The message exists, this version of it does not, or cannot carry a value that is set."""
+    """An unknown version of a known message, or a version that cannot carry a value that is set."""
 
 
 class TooLarge(CodecError):
@@ -55,8 +55,8 @@ def compile_encoder(
     lines = ["def encode(m):"]
     for index, field in enumerate(_refused(fields, version)):
         scope[f"d{index}"] = field.default
-        said = f"{cls.__name__} v{version} cannot carry {field.name}"
-        lines.append(f"    if m.{field.name} != d{index}: raise UnsupportedVersion({said!r})")
+        shown = f"{cls.__name__} v{version} cannot carry {field.name}"
+        lines.append(f"    if m.{field.name} != d{index}: raise UnsupportedVersion({shown!r})")
     row = _row_expression("m", fields, version, scope)
     if name:
         row = f"({name!r}, {row[1:]}"
@@ -70,7 +70,7 @@ def compile_decoder(cls: type, fields: tuple[Field, ...], version: int) -> Decod
     """A function from a row to the value.
 
     Raises:
-        Malformed: (the function) the row has not exactly the fields of this version, or one has not its type.
+        Malformed: (the function) the row does not have exactly the fields of this version, or a field has a wrong type.
     """
     known = _DECODERS.get((cls, version))
     if known is not None:
@@ -98,9 +98,9 @@ def compile_decoder(cls: type, fields: tuple[Field, ...], version: int) -> Decod
 
 
 def maker(cls: Callable[P, T]) -> Callable[P, T]:
-    """A function that makes values of a declared class, called as the class itself is.
+    """A function that creates values of a declared class, with the class's own signature.
 
-    For what is made with every batch of records. Calling the class takes three times as long: a call of a class packs
+    For values created with every batch of records. Calling the class takes three times as long: a call of a class packs
     its keywords into a dictionary, and a frozen class sets each field through ``object.__setattr__``.
     """
     made_of: Any = cls
@@ -120,14 +120,14 @@ def maker(cls: Callable[P, T]) -> Callable[P, T]:
 
 
 def _blank(cls: type) -> type:
-    """A class with the slots of ``cls`` that lets them be set; an instance then becomes one of ``cls``.
+    """A class with the slots of ``cls`` that can be set; an instance is then turned into one of ``cls``.
 
-    A frozen class sets each field through ``object.__setattr__``, which is three times as slow as all of this.
-    No value class does anything in its ``__init__`` but set its fields.
+    A frozen class sets each field through ``object.__setattr__``, which is three times as slow as this. No value class
+    does anything in its ``__init__`` but set its fields.
     """
     names = tuple(attribute.name for attribute in attrs.fields(cls))
-    assert cls.__slots__ == names, f"{cls.__name__} has slots of its own"  # type: ignore[attr-defined]
-    assert not hasattr(cls, "__attrs_post_init__"), f"{cls.__name__} does something when it is made"
+    assert cls.__slots__ == names, f"{cls.__name__} must have exactly the slots of its fields"  # type: ignore[attr-defined]
+    assert not hasattr(cls, "__attrs_post_init__"), f"{cls.__name__} must not have __attrs_post_init__"
     return type(f"Blank{cls.__name__}", (), {"__slots__": names})
 
 
@@ -140,7 +140,7 @@ def _row_expression(value: str, fields: tuple[Field, ...], version: int, scope: 
 
 
 def _encode_expression(value: str, annotation: Any, version: int, scope: dict[str, Any]) -> str:
-    """Python source for the packable form of ``value``; plain values and tuples of them are packed as they are."""
+    """Python source for the packable form of ``value``; plain values and tuples of them need no conversion."""
     inner, nullable = _without_none(annotation)
     if not _holds(inner, _is_struct):
         return value
@@ -192,7 +192,7 @@ def _check(name: str, annotation: Any, bad: str, version: int, scope: dict[str, 
 
 
 def _check_each(name: str, item: Any, bad: str, version: int, scope: dict[str, Any]) -> list[str]:
-    """As ``_check``, for a tuple of any length."""
+    """Like ``_check``, for a tuple of any length."""
     lines = [f"if type({name}) is not tuple: {bad}"]
     if _is_struct(item):
         made = f"s{len(scope)}"
@@ -215,7 +215,7 @@ def _carried(fields: tuple[Field, ...], version: int) -> list[Field]:
 
 
 def _refused(fields: tuple[Field, ...], version: int) -> list[Field]:
-    """Fields that must have their default for the value to be said in this version."""
+    """Fields that must have their default for the value to be encoded in this version."""
     return [field for field in fields if not (_is_carried(field, version) or field.ignorable)]
 
 
@@ -232,7 +232,7 @@ def _becomes_another(annotation: Any) -> bool:
 
 
 def _holds(annotation: Any, what: Callable[[Any], bool]) -> bool:
-    """Whether the annotation, or a part of it, is such a type."""
+    """Whether ``what`` is true of the annotation or of a part of it."""
     inner, _ = _without_none(annotation)
     return what(inner) or (get_origin(inner) is tuple and any(_holds(part, what) for part in get_args(inner)))
 
@@ -249,7 +249,7 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def said(value: object) -> str:
+def shown(value: object) -> str:
     """A received value for an error message: short, however long or deep it is."""
     if isinstance(value, str | bytes):
         return repr(value[:40]) + ("..." if len(value) > 40 else "")
@@ -259,11 +259,11 @@ def said(value: object) -> str:
 
 
 def _bad(cls: type, field: str, value: object) -> NoReturn:
-    raise Malformed(f"{cls.__name__}.{field} cannot be {said(value)}")
+    raise Malformed(f"{cls.__name__}.{field} cannot be {shown(value)}")
 
 
 def _bad_row(cls: type, version: int, wanted: int, row: object) -> NoReturn:
-    got = len(row) if type(row) is tuple else said(row)
+    got = len(row) if type(row) is tuple else shown(row)
     said_in = "" if version == WHOLE else f" v{version}"
     raise Malformed(f"{cls.__name__}{said_in} has {wanted} fields, got {got}")
 

@@ -1,8 +1,8 @@
-"""Messages are declared once, each field with the versions that carry it.
+"""Declarations of messages, each field with the versions that carry it.
 
-A declaration is an ordinary class body under ``@message`` (something that travels) or ``@struct`` (a part of one).
-From it come the frozen value class, the registry row, and the codec's functions. The row of a message at version v is
-exactly the fields with ``since <= v <= until``, in declaration order.
+A declaration is an ordinary class body under ``@message`` (a complete message) or ``@struct`` (a part of one). It
+yields the frozen value class, the registry row, and the codec's functions. The row of a message at version v is exactly
+the fields with ``since <= v <= until``, in declaration order.
 
 Source of the idea: Kafka's message schemas (``versions``, ``nullableVersions``, ``ignorable``).
 """
@@ -18,11 +18,11 @@ T = TypeVar("T")
 _VERSIONS = "kemu.versions"
 LAST = 1 << 15
 WHOLE = LAST
-"""In place of a version: outside any message a struct carries every field it has."""
+"""Used in place of a version: outside a message, a struct is encoded with all its fields."""
 
 
 class Kind(Enum):
-    """Which way a message goes."""
+    """The direction of a message."""
 
     REQUEST = 0
     REPLY = 1
@@ -32,8 +32,8 @@ class Kind(Enum):
 class Field:
     """One field of a message: its name, annotation, default and the versions that carry it.
 
-    ``ignorable``: a value other than the default may be dropped at a version that lacks the field; otherwise
-    encoding it there is refused (``UnsupportedVersion``), as in Kafka.
+    ``ignorable``: a version without the field drops a value other than the default; otherwise encoding such a value is
+    refused (``UnsupportedVersion``), as in Kafka.
     """
 
     name: str
@@ -64,7 +64,7 @@ STRUCTS: dict[type, tuple[Field, ...]] = {}
 
 
 def since(version: int, *, default: Any, until: int = LAST, ignorable: bool = False) -> Any:
-    """A field that versions ``version..until`` carry; elsewhere it reads as ``default``."""
+    """A field of versions ``version..until``; in other versions it reads as ``default``."""
     return attrs.field(default=default, metadata={_VERSIONS: (version, until, ignorable)})
 
 
@@ -80,7 +80,7 @@ def _declare(cls: type[T]) -> tuple[type[T], tuple[Field, ...]]:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(since,))
 def struct(cls: type[T]) -> type[T]:
-    """A part of messages; it has the version of the message it travels in."""
+    """Declare a part of messages; it has the version of its message."""
     made, fields = _declare(cls)
     STRUCTS[made] = fields
     return made
@@ -88,15 +88,22 @@ def struct(cls: type[T]) -> type[T]:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(since,))
 def message(*, api_key: int, kind: Kind, versions: range) -> Callable[[type[T]], type[T]]:
-    """Declare a request or a reply of the API with this key (Kafka's number) and these supported versions."""
+    """Declare a request or a reply of the API with this key (Kafka's number) and these supported versions.
+
+    A field of a later version adds that version to the API, to its request and to its reply.
+    """
 
     def declare(cls: type[T]) -> type[T]:
         made, fields = _declare(cls)
         name = made.__name__.removesuffix("Reply")
-        spec = MessageSpec(made, name, api_key, kind, versions, fields)
         assert (api_key, kind) not in MESSAGES, f"api key {api_key} {kind} is declared twice"
-        MESSAGES[api_key, kind] = spec
-        SPECS[made] = spec
+        specs = [spec for spec in MESSAGES.values() if spec.api_key == api_key]
+        specs.append(MessageSpec(made, name, api_key, kind, versions, fields))
+        newest = max(field.since for spec in specs for field in spec.fields) if fields else 0
+        stop = max(newest + 1, *(spec.versions.stop for spec in specs))
+        for spec in specs:
+            all_versions = attrs.evolve(spec, versions=range(spec.versions.start, stop))
+            MESSAGES[api_key, spec.kind] = SPECS[spec.cls] = all_versions
         return made
 
     return declare

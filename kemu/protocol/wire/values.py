@@ -1,7 +1,7 @@
-"""Typed values that are recorded but never sent: notes (what a machine reports) and commands (what it is told).
+"""Typed values that are recorded but never sent: notes (reports of machines) and commands (orders to machines).
 
-They use the messages' declarations and compiled rows, named by their class instead of an api key. They have no
-versions: a row has all fields, and a field that may be left out when a value is made has a plain default.
+They use the messages' declarations and compiled rows, identified by class name instead of an api key. They have no
+versions: a row has all fields, and optional fields have plain defaults.
 """
 
 from typing import Any, TypeVar, cast, dataclass_transform
@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 import attrs
 
 from kemu.protocol.wire.codec import Malformed, decode_struct
-from kemu.protocol.wire.compile import Encoder, compile_encoder, said
+from kemu.protocol.wire.compile import Encoder, compile_encoder, shown
 from kemu.protocol.wire.schema import STRUCTS, WHOLE, struct
 
 T = TypeVar("T")
@@ -17,22 +17,22 @@ T = TypeVar("T")
 VALUES: dict[str, type] = {}
 
 _TO_ROW: dict[type, Encoder] = {}
-"""Filled as values of a class are written."""
+"""Filled when the first value of a class is written."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Declare a note or command; its name must be unique among both."""
+    """Declare a note or command with a name that is unique among both."""
     made = struct(cls)
     assert made.__name__ not in VALUES, f"{made.__name__} is declared twice"
     versioned = any(field.metadata for field in attrs.fields(cast(Any, made)))
-    assert not versioned, f"{made.__name__}: a value has no versions"
+    assert not versioned, f"{made.__name__}: a value cannot have versions"
     VALUES[made.__name__] = made
     return made
 
 
 def to_row(item: object) -> tuple[Any, ...]:
-    """``(name, fields...)``: packable as it is."""
+    """A row ``(name, fields...)`` that can be packed."""
     cls = type(item)
     encode = _TO_ROW.get(cls)
     if encode is None:
@@ -44,11 +44,11 @@ def from_row(row: Any) -> Any:
     """The value of a row.
 
     Raises:
-        Malformed: no such value, or not its fields.
+        Malformed: an unknown name, or wrong fields.
     """
     if type(row) not in (tuple, list) or not row or type(row[0]) is not str:
-        raise Malformed(f"not a row of a value (name, fields...): {said(row)}")
+        raise Malformed(f"not a row of a value (name, fields...): {shown(row)}")
     cls = VALUES.get(row[0])
     if cls is None:
-        raise Malformed(f"unknown value {said(row[0])}")
+        raise Malformed(f"unknown value {shown(row[0])}")
     return decode_struct(cls, tuple(row[1:]))

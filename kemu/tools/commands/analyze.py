@@ -1,4 +1,4 @@
-"""``kemu analyze`` and ``kemu query``: recorded runs as tables, and questions to them."""
+"""``kemu analyze`` and ``kemu query``: recorded runs as tables, and SQL over these tables."""
 
 import csv
 import json
@@ -11,22 +11,24 @@ import click
 
 from kemu.tools.commands.campaign import clear_errors, spark_settings
 from kemu.tools.exits import BROKEN
+from kemu.tools.progress import busy
+from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
 
 if TYPE_CHECKING:
     from kemu.tools.pipeline.run import Analysis
 
 OUT = "analysis"
-"""Where tables and summaries lie within the folder that was analyzed."""
+"""Name of the folder of tables and summaries, inside the analyzed folder."""
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True), metavar="DIR")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help=f"Default: DIR/{OUT}.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
-@click.option("--memory", default="2g", show_default=True, help="Of the driver's Java.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; repeatable.")
+@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--verbose", is_flag=True, help="Say how long each table took.")
+@click.option("--verbose", is_flag=True, help="Print the time that each table took.")
 def analyze(
     folder: Path,
     out: Path | None,
@@ -36,9 +38,9 @@ def analyze(
     form: str,
     verbose: bool,
 ) -> None:
-    """Turn what DIR holds (a campaign, or campaigns and traces) into tables and print the comparison of cells.
+    """Turn the campaigns and traces in DIR into tables, and print the comparison of cells.
 
-    Run again, it reads only what is new. Exit codes: 0, 2 bad input, 127 a table breaks a constraint.
+    A second call reads only new runs. Exit codes: 0, 2 bad input, 127 a table breaks a constraint.
     """
     with clear_errors():
         from kemu.tools.pipeline.run import analyze as analyze_folder
@@ -49,8 +51,9 @@ def analyze(
         settings = spark_settings(conf)
         spark = start_spark("kemu analyze", master=master, memory=memory, log=place / "spark.log", settings=settings)
         try:
-            say = (lambda text: click.echo(text, err=True)) if verbose else (lambda text: None)
-            done = analyze_folder(spark, folder, place, say=say)
+            with busy("analyze") as tell:
+                say = (lambda text: click.echo(text, err=True)) if verbose else tell
+                done = analyze_folder(spark, folder, place, say=say)
         finally:
             spark.stop()
     if form == "json":
@@ -63,7 +66,7 @@ def analyze(
 
 
 def make_folder(place: Path) -> None:
-    """Make it, or say why not."""
+    """Make the folder, or raise the reason as ``CampaignError``."""
     from kemu.tools.pipeline.campaign import CampaignError
 
     try:
@@ -85,34 +88,32 @@ def as_dict(done: "Analysis") -> dict[str, Any]:
 
 
 def print_analysis(done: "Analysis", place: Path) -> None:
-    """The headline table, what could not be read, and where the rest lies."""
-    for line in as_table(done.headline):
-        click.echo(line)
-    click.echo("")
+    """Print the headline table, the unreadable records, and the places of the other tables."""
     counts = ", ".join(f"{rows:,} {name}" for name, rows in done.rows.items() if rows)
-    click.echo(f"{done.new_units} new; {counts}")
+    print_lines([*as_table(done.headline), "", f"{done.new_units} new; {counts}"])
     for bad in done.bad_records:
-        click.echo(f"{click.style('not read', fg='yellow')}: {bad['path']}: byte {bad['at_byte']}: {bad['why']}")
-    click.echo(f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)")
-    click.echo(f"ask:   kemu query {place} \"select * from differences where differs and figure = 'downtime_us'\"")
+        print_lines([f"{click.style('not read', fg='yellow')}: {bad['path']}: byte {bad['at_byte']}: {bad['why']}"])
+    example = "select * from differences where differs and figure = 'downtime_us'"
+    print_lines([f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)", f'ask with: kemu query {place} "{example}"'])
 
 
 def as_table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Rows as text in columns; numbers to the right."""
+    """Rows as a table that fits the terminal; long cells are cut and end with "…", and a last line says so."""
     if not rows:
         return ["no rows"]
     names = list(rows[0])
-    said = [[_said(row[name]) for name in names] for row in rows]
-    widths = [max(len(name), *(len(line[index]) for line in said)) for index, name in enumerate(names)]
-    right = [all(row[name] is None or isinstance(row[name], int | float) for row in rows) for name in names]
-    lines = [names, *said]
-    return [
-        "  ".join(
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, number in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    ]
+    cells = [[_said(row[name]) for name in names] for row in rows]
+    most = max(MOST_CELL, terminal_width() // 3)
+    cut = [[text if len(text) <= most else text[: most - 1] + "…" for text in line] for line in cells]
+    numbers = [all(row[name] is None or isinstance(row[name], int | float) for row in rows) for name in names]
+    columns = [TableColumn(name, right=number) for name, number in zip(names, numbers, strict=True)]
+    lines = table(columns, cut, indent=0, keys=2 if len(names) > 2 else 1)
+    note = f"cells longer than {most} characters are cut; --format csv or json has them whole"
+    return [*lines, *([note] if cut != cells else [])]
+
+
+MOST_CELL = 24
+"""Characters of a cell that are always printed."""
 
 
 def _said(value: Any) -> str:
@@ -131,11 +132,11 @@ def _said(value: Any) -> str:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR")
 @click.argument("sql", required=False)
 @click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
-@click.option("--limit", default=1_000, show_default=True, help="Rows at most; 0 = all.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
-@click.option("--memory", default="2g", show_default=True, help="Of the driver's Java.")
+@click.option("--limit", default=1_000, show_default=True, help="Maximum number of rows; 0 = all.")
+@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM.")
 def query(folder: Path, sql: str | None, form: str, limit: int, master: str, memory: str) -> None:
-    """Ask the tables that "kemu analyze" made of DIR, in Spark's SQL; without SQL, list tables and columns."""
+    """Query the tables that "kemu analyze" made of DIR in Spark SQL; without SQL, list tables and columns."""
     with clear_errors():
         from kemu.tools.pipeline.campaign import CampaignError
         from kemu.tools.pipeline.run import ask
@@ -146,7 +147,8 @@ def query(folder: Path, sql: str | None, form: str, limit: int, master: str, mem
             raise CampaignError(f"{folder} has not been analyzed: kemu analyze {folder}")
         spark = start_spark("kemu query", master=master, memory=memory, log=place / "spark.log")
         try:
-            columns, rows, more = ask(spark, place, sql, limit)
+            with busy("query"):
+                columns, rows, more = ask(spark, place, sql, limit)
         finally:
             spark.stop()
     if form == "json":
@@ -156,7 +158,6 @@ def query(folder: Path, sql: str | None, form: str, limit: int, master: str, mem
         writer.writeheader()
         writer.writerows(rows)
     else:
-        for line in as_table(rows):
-            click.echo(line)
+        print_lines(as_table(rows))
     if more:
         click.echo(f"only the first {limit:,} rows; --limit 0 shows all", err=True)

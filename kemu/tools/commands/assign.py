@@ -1,4 +1,4 @@
-"""``kemu assign`` and ``kemu compare-assignors``: what assignors do with a group."""
+"""``kemu assign`` and ``kemu compare-assignors``: the assignments that assignors compute for a group."""
 
 import json
 import statistics
@@ -23,25 +23,29 @@ from kemu.protocol.assign.search.score import balance_score, is_balanced, moved,
 from kemu.protocol.names import MemberId, consumer_host
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.group_lines import BadLine, GroupLine, read_group
+from kemu.tools.report.layout import TableColumn, print_lines, table
+from kemu.tools.report.transcript import partitions_text
 
 REPEATS = 3
-"""How often an assignor is timed for a comparison; the median counts."""
+"""Timed calls of an assignor in a comparison; the median counts."""
 
 
 class AssignorFailed(Exception):
-    """An assignor gave no usable assignment; the message says why."""
+    """An assignor returned no usable assignment; the message has the reason."""
 
 
 @click.command()
-@click.option("--assignor", "name", required=True, metavar="NAME", help="A name of the table, or module:Class.")
+@click.option("--assignor", "name", required=True, metavar="NAME", help="An assignor's name, or module:Class.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
-def assign(name: str, file: TextIO) -> None:
+def assign(name: str, form: str | None, file: TextIO) -> None:
     """Compute the assignment of one group, as its leader would.
 
-    Reads FILE (or standard input), one group per line as JSON, and writes one line of JSON for each. With a cooperative
-    assignor "assignment" is what the follow-up rebalances settle on, and "first_pass" what the first one gives.
-    A bad line gives {"line": its number, "error": why}; the rest goes on, and the exit code is 2.
+    FILE (or standard input) holds one group per line, as JSON. Each answer is one line of JSON, or a table.
+    With a cooperative assignor, "assignment" is the result of all follow-up rebalances, "first_pass" that of the first.
+    A bad line gives {"line": its number, "error": the reason}; the other lines are answered, and the exit code is 2.
     """
+    form = form or form_for_stdout()
     assignor = find_assignor(name)
     failed = False
     for number, text in enumerate(file, start=1):
@@ -52,24 +56,50 @@ def assign(name: str, file: TextIO) -> None:
         except (BadLine, AssignorFailed) as error:
             failed = True
             answer = {"line": number, "error": str(error)}
-        click.echo(json.dumps(answer))
+        if form == "json":
+            click.echo(json.dumps(answer))
+        else:
+            print_lines(_answer_text(number, answer))
     if failed:
         sys.exit(BAD_INPUT)
 
 
+def form_for_stdout() -> str:
+    """The format without --format: text for a person at a terminal, JSON for a program."""
+    return "text" if sys.stdout.isatty() else "json"
+
+
+def _answer_text(number: int, answer: Mapping[str, Any]) -> Iterator[str]:
+    """An answer for people: a row per member, then the figures."""
+    if "error" in answer:
+        yield f"line {number}: {click.style('error', fg='red')}: {answer['error']}"
+        return
+    owned = answer["assignment"]
+    rows = [(member, f"{len(parts)}", partitions_text(sorted(parts))) for member, parts in owned.items()]
+    yield f"line {number}"
+    yield from table(
+        (TableColumn("member"), TableColumn("count", right=True), TableColumn("partitions", wraps=True)), rows
+    )
+    rounds = f", {answer['rounds']} rebalances" if "rounds" in answer else ""
+    balanced = "balanced" if answer["balanced"] else "not balanced"
+    yield f"  {balanced}, score {answer['balance_score']}, {answer['moved']} moved{rounds}, {answer['micros']} us"
+
+
 @click.command("compare-assignors")
 @click.argument("source")
-@click.option("--assignor", "names", multiple=True, metavar="NAME", help="Only these (repeatable); also module:Class.")
+@click.option(
+    "--assignor", "names", multiple=True, metavar="NAME", help="Only this assignor, or module:Class; repeatable."
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def compare_assignors(source: str, names: tuple[str, ...], form: str) -> None:
-    """Compare what assignors do with the same group.
+    """Compare the assignments of several assignors for the same group.
 
-    SOURCE is a file of groups as "kemu assign" reads them (- for standard input), or a scenario: its groups when they
-    start, when then one member leaves, and when one joins.
+    SOURCE is a file of groups as for "kemu assign" (- for standard input), or a scenario. The groups of a scenario
+    are compared at the start, after one member left, and after one joined.
 
-    score: KIP-54's balance score. max-min: largest size less smallest. moved: partitions that go from one member of the
-    group to another. least: the fewest moves at the lowest score there is (a less balanced assignment may move less).
-    time: of one assignment.
+    The score is KIP-54's balance score. Max-min is the largest number of partitions of a member less the smallest.
+    Moved counts partitions that change their member. Least is the smallest number of moves at the lowest score; a
+    less balanced assignment may move less. Time is that of one assignment.
     """
     assignors = {name: find_assignor(name) for name in names or ASSIGNORS}
     failed = False
@@ -91,10 +121,10 @@ def compare_assignors(source: str, names: tuple[str, ...], form: str) -> None:
 
 
 def find_assignor(name: str) -> Assignor:
-    """An assignor of the table by name, or a class of the user's own by ``module:Class``.
+    """Find an assignor by its name in ``ASSIGNORS``, or a user's class by ``module:Class``.
 
     Raises:
-        ScenarioError: there is none, or it is no assignor.
+        ScenarioError: no assignor has this name, or the class is no assignor.
     """
     if name in ASSIGNORS:
         return ASSIGNORS[name]
@@ -108,9 +138,7 @@ def find_assignor(name: str) -> Assignor:
 
 @contextmanager
 def blaming(assignor: Assignor) -> Iterator[None]:
-    """Turn what a custom assignor does wrong into ``AssignorFailed``; our own assignors' mistakes stay what they
-    are.
-    """
+    """Turn errors of a custom assignor into ``AssignorFailed``; errors of built-in assignors pass unchanged."""
     try:
         yield
     except (InvalidAssignment, NotAnAssignor, NeverSettles) as error:
@@ -140,7 +168,7 @@ def _answer(group: GroupLine, assignor: Assignor) -> dict[str, Any]:
 
 
 Situation = Callable[[Assignor], GroupLine]
-"""A group before a rebalance; what members own may depend on the assignor that gave it to them."""
+"""A group before a rebalance; its members' partitions may depend on the assignor that assigned them."""
 
 
 def _situations(source: str) -> Iterator[tuple[str, Situation | BadLine]]:
@@ -198,7 +226,7 @@ def _joined_by(
 
 
 def _after(start: GroupLine, change: Callable[[dict[MemberId, Subscriber]], dict[MemberId, Subscriber]]) -> Situation:
-    """The group a while after its start, when every member owns what the assignor gave it."""
+    """The group after its start, with the assigned partitions owned by their members."""
 
     def situation(assignor: Assignor) -> GroupLine:
         assignment = settle(assignor, start.topics, start.members_for(assignor)).assignment
@@ -211,7 +239,7 @@ def _after(start: GroupLine, change: Callable[[dict[MemberId, Subscriber]], dict
 
 
 def compare(name: str, assignor: Assignor, situation: Situation) -> dict[str, Any]:
-    """One assignor's row: its figures, or its error."""
+    """The row of one assignor: its figures, or its error."""
     micros: list[float] = []
     try:
         with blaming(assignor):
@@ -244,15 +272,15 @@ COLUMNS: Mapping[str, str] = {
 
 
 def _print_comparison(shown: Mapping[str, Any]) -> None:
-    click.echo(click.style(shown["group"], bold=True))
+    print_lines([click.style(shown["group"], bold=True)])
     if "error" in shown:
-        click.echo(f"  {click.style('error', fg='red')}: {shown['error']}")
+        print_lines([f"  {click.style('error', fg='red')}: {shown['error']}"])
         return
     rows: Sequence[Mapping[str, Any]] = shown["assignors"]
-    width = max(len("assignor"), *(len(row["assignor"]) for row in rows))
-    click.echo(f"  {'assignor':{width}}" + "".join(f"{title:>10}" for title in COLUMNS.values()))
-    for row in rows:
-        if "error" in row:
-            click.echo(f"  {row['assignor']:{width}}  {click.style('error', fg='red')}: {row['error']}")
-        else:
-            click.echo(f"  {row['assignor']:{width}}" + "".join(f"{row[key]:>10,}" for key in COLUMNS))
+    columns = [TableColumn("assignor"), *(TableColumn(title, right=True) for title in COLUMNS.values())]
+    cells = [[row["assignor"], *(f"{row[key]:,}" for key in COLUMNS)] for row in rows if "error" not in row]
+    if cells:
+        print_lines(table(columns, cells))
+    print_lines(
+        f"  {row['assignor']}  {click.style('error', fg='red')}: {row['error']}" for row in rows if "error" in row
+    )

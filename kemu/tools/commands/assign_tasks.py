@@ -1,4 +1,4 @@
-"""``kemu assign-tasks``: what task assignors of Kafka Streams do with a case, without running anything."""
+"""``kemu assign-tasks``: the assignments of Kafka Streams' task assignors, without running an application."""
 
 import json
 import sys
@@ -13,23 +13,28 @@ from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.streams.learner import StreamsAssignment, assign_learners
 from kemu.protocol.streams.registry import TASK_ASSIGNORS, KafkasTaskAssignor, Learners, TaskAssignor, problems
 from kemu.protocol.streams.tasks import TaskAssignment
+from kemu.tools.commands.assign import form_for_stdout
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.task_lines import BadCase, Case, RebalanceRound, read_case
+from kemu.tools.report.layout import print_lines
 
 
 @click.command("assign-tasks")
 @click.option("--assignor", "name", metavar="NAME", help=f"{', '.join(TASK_ASSIGNORS)}, or module:Class of your own.")
-@click.option("--profile", metavar="NAME", help="A release, whose task assignors are meant; else visits are in order.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="json", show_default=True)
+@click.option(
+    "--profile", metavar="NAME", help="Use the task assignors of this release; without it, tasks are visited in order."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
-def assign_tasks(name: str | None, profile: str | None, form: str, file: TextIO) -> None:
-    """Compute who gets which task of a Kafka Streams application.
+def assign_tasks(name: str | None, profile: str | None, form: str | None, file: TextIO) -> None:
+    """Compute the assignment of the tasks of a Kafka Streams application.
 
-    Reads FILE (or standard input), one case per line as JSON: clients with what they had and their lags, or rebalances
-    of members with what they join with (KIP-429's walk-throughs). Writes one line for each. Without --assignor a case
-    says which, else it is "learner". A bad line gives {"line": its number, "error": why}; the rest goes on, and the
-    exit code is 2.
+    FILE (or standard input) holds one case per line, as JSON: clients with their former tasks and lags, or rebalances
+    of members with their subscriptions (KIP-429's walk-throughs). Each answer is one line of JSON, or a table.
+    Without --assignor, the case names its assignor; the default is "learner". A bad line gives {"line": its number,
+    "error": the reason}; the other lines are answered, and the exit code is 2.
     """
+    form = form or form_for_stdout()
     known = TASK_ASSIGNORS if profile is None else _of_release(profile)
     chosen = None if name is None else known.get(name) or _found(name)
     failed = False
@@ -41,7 +46,10 @@ def assign_tasks(name: str | None, profile: str | None, form: str, file: TextIO)
         except BadCase as error:
             failed = True
             answer = {"line": number, "error": str(error)}
-        click.echo(json.dumps(answer) if form == "json" else _text(answer))
+        if form == "json":
+            click.echo(json.dumps(answer))
+        else:
+            print_lines(_text(answer).splitlines())
     if failed:
         sys.exit(BAD_INPUT)
 
@@ -103,9 +111,9 @@ def _row(given: StreamsAssignment) -> dict[str, Any]:
 def _given(case: Case, rebalance: RebalanceRound, assignor: TaskAssignor) -> TaskAssignment:
     try:
         given = assignor.assign(rebalance.clients, case.tasks, case.stateful, case.config)
-        own = isinstance(assignor, KafkasTaskAssignor)  # 2.3's gives standbys to tasks without state
+        own = isinstance(assignor, KafkasTaskAssignor)  # the assignor of 2.3 assigns standbys to tasks without state
         wrong = [] if own else problems(given, rebalance.clients, case.tasks, case.stateful)
-    except Exception as error:  # whatever a user's own assignor raises
+    except Exception as error:  # a user's assignor may raise any exception
         raise BadCase(f"the assignor raised {type(error).__name__}: {error}") from error
     if wrong:
         raise BadCase("; ".join(f"{error.name}: {what} {error.value}" for error, what in wrong[:5]))

@@ -1,4 +1,4 @@
-"""``kemu bugs``: the past bugs of Kafka's past bugs, each run once with its rule and once with today's."""
+"""``kemu bugs``: past bugs of Kafka; each is run with the past rule and with today's rule."""
 
 import json
 import sys
@@ -17,6 +17,7 @@ from kemu.tools.commands.run import writable
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
 from kemu.tools.progress import progress
+from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
 
 if TYPE_CHECKING:
     from kemu.emulator.findings import Violation
@@ -24,26 +25,33 @@ if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
     from kemu.tools.report.story import StoryLine
 
-WIDTH = 110
+WIDE = 110
+"""From this width on, the list has the component and the checker of each bug."""
 MOST_LINES = 60
-"""Of the story with the past rule; the middle of a longer one is left out."""
+"""Lines of the story with the past rule; a longer story lacks its middle."""
 MOST_VIOLATIONS = 6
 TAIL_US = 2_000_000
-"""How much of the story after the first violation is told."""
+"""Part of the story after the first violation that is printed, in us."""
 
 
 @click.command()
 @click.argument("bug", required=False, metavar="[ID]")
-@click.option("--seed", type=click.IntRange(min=0), help="Another seed than the one that is known to show it.")
-@click.option("--scenario", "show", is_flag=True, help="Print the scenario that shows it (TOML), and run nothing.")
-@click.option("--find", "finding", is_flag=True, help="Count the seeds that it takes to find it, or each of them.")
-@click.option("--seeds", metavar="A:B", help="With --find: these seeds, in five stretches (default: 1:100).")
+@click.option("--seed", type=click.IntRange(min=0), help="A seed other than the one that is known to show the bug.")
+@click.option("--scenario", "show", is_flag=True, help="Print the scenario that shows the bug (TOML), and run nothing.")
+@click.option(
+    "--find", "finding", is_flag=True, help="Count the seeds until the bug is found; without ID, for each bug."
+)
+@click.option("--seeds", metavar="A:B", help="With --find: these seeds, in five ranges (default: 1:100).")
 @click.option(
     "--plans",
     type=click.Choice(["own", "random", "swarm"]),
-    help="With --find: the plan of its scenario (own, the default), random faults in its place, or all drawn (swarm).",
+    help="With --find: the scenario's plan (own, the default), random faults instead, or a drawn scenario (swarm).",
 )
-@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the past run's trace here.")
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the trace of the run with the past rule to this file.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def bugs(
     bug: str | None,
@@ -55,15 +63,15 @@ def bugs(
     trace: Path | None,
     form: str,
 ) -> None:
-    """List the bugs that Kafka once had and that can be switched on here; with ID, show what one did.
+    """List past bugs of Kafka that can be switched on; with ID, show the effect of one bug.
 
-    ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). Its scenario is run with the past rule, which a
-    checker must catch, and again with today's, which must hold.
+    ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). Its scenario runs with the past rule, which a
+    checker must catch, and with today's rule, which must hold.
 
-    With --find, the seeds until it is caught are counted in each of five stretches of --seeds, and their median told.
+    With --find, count the seeds until the bug is caught in each of five ranges of --seeds, and print the median.
 
-    Exit codes: 0 it was caught, and today's rule holds; 1 it was not caught (another --seed may miss it); 2 bad input;
-    127, 128, 129 today's rule does not hold, as of "kemu run".
+    Exit codes: 0 caught, and today's rule holds; 1 not caught (another --seed may miss the bug); 2 bad input.
+    127, 128 and 129 say that today's rule does not hold, as for "kemu run".
     """
     if finding:
         if seed is not None or show or trace is not None:
@@ -86,8 +94,7 @@ def bugs(
     if form == "json":
         click.echo(json.dumps(_as_dict(shown), indent=2))
     else:
-        for line in _as_text(shown, trace):
-            click.echo(line)
+        print_lines(_as_text(shown, trace))
     sys.exit(shown.exit_code)
 
 
@@ -99,7 +106,7 @@ def _found(name: str) -> PastBug:
 
 
 def _hint(name: str) -> str:
-    """What was meant, perhaps: of issues the one with the most digits in their places."""
+    """A hint at the nearest name; for an issue, the number with the most digits in common."""
     digits = name.upper().removeprefix("KAFKA-")
     if not digits.isdigit():
         return nearest(name.lower(), names()) or "; kemu bugs lists them"
@@ -111,7 +118,7 @@ def _hint(name: str) -> str:
 
 @frozen
 class Shown:
-    """A bug's scenario, run with the past rule (``past``, and its story) and with today's."""
+    """The scenario of a bug, run with the past rule (``past``, and its story) and with today's rule."""
 
     bug: PastBug
     scenario: "Scenario"
@@ -121,7 +128,7 @@ class Shown:
 
     @property
     def caught(self) -> "tuple[Violation, ...]":
-        """What the checker that must catch it says, in the way in which it must."""
+        """The violations of the kind that the bug must cause."""
         return tuple(
             each for each in self.past.violations if (each.checker, each.kind) == (self.bug.caught_by, self.bug.kind)
         )
@@ -135,12 +142,12 @@ class Shown:
 
     @property
     def command(self) -> str:
-        """What repeats the run with the past rule."""
+        """The command that repeats the run with the past rule."""
         return f"kemu run {self.bug.issue} --seed {self.past.seed}"
 
 
 def show_bug(bug: PastBug, seed: int | None = None, trace: Path | None = None) -> Shown:
-    """Run its scenario with the past rule and with today's, under the same seed."""
+    """Run the scenario of a bug with the past rule and with today's rule, under the same seed."""
     from kemu.emulator.runner import run
     from kemu.emulator.scenario.files import load_scenario
     from kemu.tools.report.story import Story
@@ -154,7 +161,7 @@ def show_bug(bug: PastBug, seed: int | None = None, trace: Path | None = None) -
 
 
 def without(scenario: "Scenario", issue: str) -> "Scenario":
-    """The scenario with this bug off; others that it is about stay."""
+    """The scenario with this bug off; its other bugs stay on."""
     return evolve(scenario, bugs=tuple(each for each in scenario.bugs if each != issue))
 
 
@@ -165,18 +172,18 @@ def _list(form: str) -> None:
     if form == "json":
         click.echo(json.dumps([_described(bug) for bug in PAST_BUGS.values()], indent=2))
         return
-    rows = [(bug.issue, bug.where.value, bug.fixed_in, f"{bug.caught_by} ({bug.kind})") for bug in PAST_BUGS.values()]
-    heads = ("issue", "whose", "fixed in", "caught by")
-    widths = [max(len(head), *(len(row[at]) for row in rows)) for at, head in enumerate(heads)]
-
-    def line(cells: Sequence[str], rest: str) -> str:
-        return "  ".join([*(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)), rest])
-
-    click.echo(click.style(line(heads, "what went wrong"), bold=True))
-    for row, bug in zip(rows, PAST_BUGS.values(), strict=True):
-        click.echo(line(row, bug.summary))
-    click.echo()
-    click.echo(f'{len(rows)} past bugs; "kemu bugs ID" shows what one did, and that today\'s rule holds')
+    rows = [
+        (bug.issue, bug.where.value, bug.fixed_in, f"{bug.caught_by} ({bug.kind})", bug.summary)
+        for bug in PAST_BUGS.values()
+    ]
+    heads = ("issue", "whose", "fixed in", "caught by", "what went wrong")
+    if terminal_width() >= WIDE:
+        columns = [TableColumn(head, wraps=head == heads[-1]) for head in heads]
+        print_lines(table(columns, rows, indent=0))
+    else:
+        columns = [TableColumn(heads[0]), TableColumn(heads[2]), TableColumn(heads[-1], wraps=True)]
+        print_lines(table(columns, [(row[0], row[2], row[-1]) for row in rows], indent=0))
+    print_lines(["", f'{len(rows)} past bugs; "kemu bugs ID" shows the effect of one, and that today\'s rule holds'])
 
 
 def _described(bug: PastBug) -> dict[str, Any]:
@@ -200,7 +207,7 @@ def _described(bug: PastBug) -> dict[str, Any]:
 
 
 def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str) -> None:
-    """Count, and print each bug's line as soon as it is known (JSON: all at the end)."""
+    """Count the seeds, and print each bug's line as soon as its count is known (JSON: all at the end)."""
     from kemu.tools.finding import SOURCES, STRETCHES, find
 
     given = seed_range(seeds)
@@ -215,7 +222,9 @@ def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str) -> None:
             if form == "text":
                 each = ", ".join("-" if seed is None else str(seed) for seed in found.seeds)
                 middle = f"more than {found.stretch}" if found.median is None else str(found.median)
-                click.echo(f"{bug.issue:12} median {middle:14} of {each} (stretches of {found.stretch} seeds, {plans})")
+                print_lines(
+                    [f"{bug.issue:12} median {middle:14} of {each} (stretches of {found.stretch} seeds, {plans})"]
+                )
             advance("", found.median is None)
     if form == "json":
         click.echo(json.dumps(rows, indent=2))
@@ -241,12 +250,12 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
     bug, past = shown.bug, shown.past
     yield f"{click.style(bug.issue, bold=True)} ({bug.rule}), fixed in Kafka {bug.fixed_in}: {bug.summary}"
     yield ""
-    yield from textwrap.wrap(bug.story, WIDTH)
+    yield from textwrap.wrap(bug.story, terminal_width())
     yield f"  was:   {bug.was}"
     yield f"  today: {bug.today}"
     yield ""
     yield click.style("With the past rule", bold=True) + f": {shown.scenario.summary}  (seed {past.seed})"
-    yield from _told(shown)
+    yield from _marked_story(shown)
     yield ""
     if shown.caught:
         others = len(past.violations) - len(shown.caught)
@@ -256,7 +265,8 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
         yield click.style(f"  not caught by {bug.caught_by} as {bug.kind} under seed {past.seed}", fg="yellow")
     yield f"  repeat with: {shown.command}"
     if trace is not None:
-        yield f"  trace: {trace}   (kemu explain {trace})"
+        yield f"  trace: {trace}"
+        yield f"  read it with: kemu explain {trace}"
     yield ""
     yield f"{click.style('With the rule of today', bold=True)}, the same scenario and seed"
     if shown.today.verdict == "holds":
@@ -267,16 +277,16 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
     yield f"  repeat with: {shown.command} --set 'bugs={still_on}'"
 
 
-def _told(shown: Shown) -> Iterable[str]:
-    """The story until shortly after it was first caught, violations among its lines; the run's faults stand in it."""
+def _marked_story(shown: Shown) -> Iterable[str]:
+    """The story until shortly after the bug was first caught, with the violations among its lines."""
     from kemu.tools.report.story import clock_text
 
-    told = sorted(shown.past.violations, key=lambda each: (each.at_us, each.seq))
-    first = [each for each in told if each in shown.caught][:1]
+    violations = sorted(shown.past.violations, key=lambda each: (each.at_us, each.seq))
+    first = [each for each in violations if each in shown.caught][:1]
     until_us = first[0].at_us + TAIL_US if first else shown.past.virtual_us
     marked = [(line.at_us, line.text(), False) for line in shown.lines if line.at_us <= until_us]
-    shown_too = [each for each in told if each not in first and each.at_us <= until_us]
-    for each in (*first, *shown_too[: MOST_VIOLATIONS - 1]):
+    others = [each for each in violations if each not in first and each.at_us <= until_us]
+    for each in (*first, *others[: MOST_VIOLATIONS - 1]):
         marked.append((each.at_us, f"{each.checker} ({each.kind}): {each.text}", True))
     marked.sort(key=lambda row: row[0])
     half = MOST_LINES // 2
@@ -284,4 +294,4 @@ def _told(shown: Shown) -> Iterable[str]:
         if len(marked) <= MOST_LINES or number < half or number >= len(marked) - half:
             yield f"  {clock_text(at_us)}  {click.style(text, fg='red') if wrong else text}"
         elif number == half:
-            yield f"  ... {len(marked) - 2 * half} lines left out; {shown.command} tells all"
+            yield f"  ... {len(marked) - 2 * half} lines left out; {shown.command} prints all"

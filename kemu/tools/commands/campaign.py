@@ -4,7 +4,7 @@ import csv
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,33 +14,34 @@ import click
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP
-from kemu.tools.determinism.sweep import tell as say_differs
+from kemu.tools.determinism.sweep import print_difference as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
 from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
+from kemu.tools.report.layout import TableColumn, print_lines, table
 
 if TYPE_CHECKING:
     from kemu.tools.pipeline.campaign import Campaign, RunLine
 
 LISTED = 20
-"""Failing seeds that are printed; all of them are in failures.csv."""
+"""Failed seeds that are printed; failures.csv has all of them."""
 SAY_EVERY_S = 10.0
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--seeds", required=True, metavar="A:B", help="The seeds A to B, both included.")
-@click.option("--profiles", metavar="P,P", help="Releases or KIP pages; without it each scenario's own.")
-@click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values; repeatable.")
+@click.option("--profiles", metavar="P,P", help="Releases or KIP pages (default: each scenario's own).")
+@click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values of KEY; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
-@click.option("--resume", "again", is_flag=True, help="Go on with the campaign in --out.")
+@click.option("--resume", "resumed", is_flag=True, help="Continue the campaign in --out.")
 @click.option(
     "--keep-traces", type=click.Choice(["failing", "all", "none"]), default="failing", show_default=True,
-    help="Whose traces are written.",
+    help="The runs whose traces are written.",
 )  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master, as spark-submit takes it.")
-@click.option("--memory", default="1g", show_default=True, help="Of the driver's Java.")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; repeatable.")
+@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--memory", default="1g", show_default=True, help="Heap of the driver's JVM.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def campaign(
     scenarios: tuple[str, ...],
@@ -49,17 +50,17 @@ def campaign(
     grid: tuple[str, ...],
     actions: tuple[str, ...],
     out: Path,
-    again: bool,
+    resumed: bool,
     keep_traces: str,
     master: str,
     memory: str,
     conf: tuple[str, ...],
     form: str,
 ) -> None:
-    """Run every SCENARIO under every profile, with every setting of the grid and every seed; list what fails.
+    """Run every SCENARIO under every profile, with every setting of the grid and every seed; list the failures.
 
-    A KEY of --grid and an ACTION are those of "kemu run", and so are the results, for every single run. Killed in the
-    middle, it goes on with --resume. With a master that is not local, --out must be a folder that driver and executors
+    KEY of --grid and ACTION are as for "kemu run", and every run has the result of "kemu run". A campaign that was
+    killed continues with --resume. With a master that is not local, --out must be a folder that driver and executors
     share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Then: "kemu analyze OUT".
 
     Exit codes: 0 all held, 2 bad input, 3 executors gave other digests than this machine, 127 a run broke,
@@ -75,7 +76,7 @@ def campaign(
         cells = make_cells(scenarios, _names(profiles), grid, actions)
         spec = Spec(cells, wanted[0], wanted[-1], keep_traces, fingerprint())
         settings = spark_settings(conf)
-        running = resume(out, spec) if again else None
+        running = resume(out, spec) if resumed else None
         samples = sample_runs(spec)
         if running is None:
             seconds = {cell: taken for (cell, _), (_, taken) in samples.items()}
@@ -98,14 +99,14 @@ def campaign(
             spark.stop()
         lines = running.lines()
         report(running, lines, time.perf_counter() - began_s, form)
-        odd = differing(lines, samples)
-        for number, seed, here, there in odd:
+        different = differing(lines, samples)
+        for number, seed, here, there in different:
             cell = cells[number]
             asked = SweptRun(cell.build(), seed, cell.profile, cell.command(seed))
             say_differs(Differs(asked, here, there, first_difference(asked)))
         if not awake:
             click.echo(f"on the executors {ASLEEP}", err=True)
-    sys.exit(NONDETERMINISM if odd else worst(line.verdict for line in lines) if awake else BROKEN)
+    sys.exit(NONDETERMINISM if different else worst(line.verdict for line in lines) if awake else BROKEN)
 
 
 def _names(profiles: str | None) -> list[str]:
@@ -113,7 +114,7 @@ def _names(profiles: str | None) -> list[str]:
 
 
 def spark_settings(conf: Sequence[str]) -> dict[str, str]:
-    """``--conf`` as a mapping."""
+    """The settings of ``--conf`` as a mapping."""
     for text in conf:
         if "=" not in text or not text.startswith("spark."):
             raise click.UsageError(f'--conf "{text}" must be spark.SOMETHING=VALUE')
@@ -121,7 +122,7 @@ def spark_settings(conf: Sequence[str]) -> dict[str, str]:
 
 
 def cores_of(master: str) -> int:
-    """How many tasks run at a time: exact for local masters, a guess that errs to small tasks for others."""
+    """Number of tasks that run at a time: exact for local masters, a guess for others (16, for small tasks)."""
     import os
     import re
 
@@ -133,7 +134,7 @@ def cores_of(master: str) -> int:
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """What the user can mend is one clear message; a campaign whose runs break is the program's fault."""
+    """Print an error that the user can correct as one message; runs that broke are an error of kemu."""
     try:
         from kemu.tools.pipeline.campaign import CampaignError
         from kemu.tools.pipeline.session import SparkTrouble
@@ -151,9 +152,13 @@ def clear_errors() -> Iterator[None]:
 
 @contextmanager
 def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
-    """Progress on stderr: one line that changes on a terminal, else a line now and then."""
+    """Progress on standard error: one changing line on a terminal, else a line every 10 s."""
     from kemu.tools.pipeline.campaign import Rate
+    from kemu.tools.progress import is_quiet
 
+    if is_quiet():
+        yield lambda lines, done: None
+        return
     rate = Rate(total)
     live = sys.stderr.isatty()
     said_s = time.monotonic()
@@ -175,7 +180,7 @@ def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
 
 
 def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form: str) -> None:
-    """What came of all runs; failing ones with the commands that repeat them."""
+    """Print the results of all runs, and failed runs with the commands that repeat them."""
     from kemu.tools.pipeline.campaign import table_of_cells
 
     cells = running.spec.cells
@@ -185,28 +190,50 @@ def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form:
         writer = csv.writer(file)
         writer.writerow(("cell", "seed", "verdict", "reason", "command"))
         writer.writerows((cells[line.cell].name, line.seed, line.verdict, line.reason, said) for line, said in commands)
-    table = table_of_cells(cells, lines)
+    cells_table = table_of_cells(cells, lines)
     if form == "json":
         failures = [{"cell": cells[line.cell].name, "seed": line.seed, "verdict": line.verdict, "command": said}
                     for line, said in commands]  # fmt: skip
-        told: dict[str, Any] = {"campaign": running.id, "runs": len(lines), "wall_s": round(wall_s, 3), "cells": table}
-        click.echo(json.dumps({**told, "failures": failures}, indent=2))
+        summary: dict[str, Any] = {
+            "campaign": running.id,
+            "runs": len(lines),
+            "wall_s": round(wall_s, 3),
+            "cells": cells_table,
+        }
+        click.echo(json.dumps({**summary, "failures": failures}, indent=2))
         return
-    width = max(len(row["cell"]) for row in table)
-    click.echo(f"{'cell':<{width}}  {'runs':>6} {'failed':>7} {'first failing seed':>19} {'s per run':>10}")
-    for row in table:
-        first = "" if row["first_failing_seed"] is None else row["first_failing_seed"]
-        click.echo(
-            f"{row['cell']:<{width}}  {row['runs']:>6} {row['failed']:>7} {first:>19} {row['mean_wall_s']:>10.3f}"
-        )
-    click.echo("")
-    click.echo(f"{len(lines) - len(failed):,} of {len(lines):,} hold; {wall_s:.1f} s")
-    for row in table:
+    print_lines(_report_text(running, lines, wall_s, cells_table, commands))
+
+
+def _report_text(
+    running: "Campaign",
+    lines: "Sequence[RunLine]",
+    wall_s: float,
+    cells_table: Sequence[Mapping[str, Any]],
+    commands: "Sequence[tuple[RunLine, str]]",
+) -> Iterator[str]:
+    """The table of cells, then each failed run with its command."""
+    cells = running.spec.cells
+    rows = [
+        [
+            row["cell"],
+            f"{row['runs']}",
+            f"{row['failed']}",
+            "" if row["first_failing_seed"] is None else f"{row['first_failing_seed']}",
+            f"{row['mean_wall_s']:.3f}",
+        ]
+        for row in cells_table
+    ]
+    heads = ("runs", "failed", "first failing seed", "s per run")
+    yield from table([TableColumn("cell"), *(TableColumn(head, right=True) for head in heads)], rows, indent=0)
+    yield ""
+    yield f"{len(lines) - len(commands):,} of {len(lines):,} hold; {wall_s:.1f} s"
+    for row in cells_table:
         if "never_fired" in row:
-            click.echo(f"{row['cell']}: lines of the plan that took effect in no run: {row['never_fired']}")
-    for line, said in commands[:LISTED]:
-        click.echo(f"{cells[line.cell].name}, seed {line.seed} {line.verdict}: {line.reason}")
-        click.echo(f"  {said}")
-    if len(failed) > LISTED:
-        click.echo(f"... and {len(failed) - LISTED} more in {running.out / 'failures.csv'}")
-    click.echo(f"next: kemu analyze {running.out}")
+            yield f"{row['cell']}: lines of the plan that took effect in no run: {row['never_fired']}"
+    for line, command in commands[:LISTED]:
+        yield f"{cells[line.cell].name}, seed {line.seed} {line.verdict}: {line.reason}"
+        yield f"  {command}"
+    if len(commands) > LISTED:
+        yield f"... and {len(commands) - LISTED} more in {running.out / 'failures.csv'}"
+    yield f"next: kemu analyze {running.out}"

@@ -1,16 +1,16 @@
-"""``kemu compare``: one scenario and its faults under several protocols and assignors, and what each costs."""
+"""``kemu compare``: the cost of one scenario under several profiles, assignors and settings."""
 
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 from attrs import frozen
 
-from kemu.emulator.metrics.costs import FIGURES, OF_SOME, TIMES, Unit
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
@@ -18,17 +18,19 @@ from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst
-from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95, ScipyMissing, Spread, spread
+from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95, spread
 from kemu.tools.progress import progress
+from kemu.tools.report.compare_report import as_text, differences
+from kemu.tools.report.layout import print_lines
 
 if TYPE_CHECKING:
-    from kemu.emulator.metrics.costs import Bill
+    from kemu.emulator.metrics.figure import Value
     from kemu.emulator.runner import RunResult
 
 
 @frozen
 class Variant:
-    """One row of the table: a release or page, assignors ("" = the scenario's), and settings on top."""
+    """A profile, assignors ("" = the scenario's) and settings that change the scenario."""
 
     profile: str
     assignors: str = ""
@@ -36,7 +38,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """As it is written on the command line."""
+        """The name as written on the command line."""
         return "+".join((self.profile, *self.settings)) + (f" {self.assignors}" if self.assignors else "")
 
     def of(self, scenario: Scenario) -> Scenario:
@@ -45,8 +47,6 @@ class Variant:
         return with_values(scenario, settings)
 
 
-WIDEST = 60
-"""A longer name of a variant is no head of a column."""
 DEFAULT_VARIANTS = (
     Variant("kafka-2.4", "range"),
     Variant("kafka-2.4", "sticky"),
@@ -54,38 +54,42 @@ DEFAULT_VARIANTS = (
     Variant("kafka-2.4", "cooperative-sticky"),
     Variant("kafka-3.4", "cooperative-sticky"),
 )
-"""Eager, the page's protocol, and what shipped."""
+"""Eager rebalancing, the protocol of KIP-429's page, and the released protocol."""
 
-_DEFINITIONS = "\n".join(f"  {name:16} {kind.unit or 'count':11} {kind.meaning}" for name, kind in FIGURES.items())
+_FIRST = next(iter(FIGURES))
+_DEFINITIONS = "\n".join(f"  {name:20} {kind.unit or 'count':11} {kind.meaning}" for name, kind in FIGURES.items())
 
 
 @click.command(
-    epilog="See kemu/emulator/metrics/costs.py for the definitions to the letter.",
-    help=f"""Run SCENARIO under each variant with the same seeds and faults; print what it costs.
+    epilog='"kemu describe FIGURE" says how a figure is computed.',
+    help=f"""Run SCENARIO under each variant with the same seeds and faults, and compare the costs.
 
 A variant is a profile of --profiles with each of --assignors (default: the scenario's own). A profile may carry
 consumer settings: kip-429-v99+rebalance.protocol=cooperative. With neither option: range and sticky (eager), the page
 of KIP-429, and cooperative-sticky as it shipped in 2.4 and 3.4.
 
+Every variant is compared with the first one, seed by seed. A figure is called better or worse if the exact 95 %
+interval of the median of these paired differences does not hold 0; else no difference is shown. {FEWEST} seeds are
+needed. The table has the median of each figure that differs, from {FEWEST} seeds on with its exact 95 % interval; with
+--all, every figure with its largest value (from {FEWEST_FOR_P95} seeds on, the 95th percentile).
+
 \b
 {_DEFINITIONS}
 
-A variant of which a run did not work (a member failed for good, a group did nothing of what there was to do) has no
-figures: what does not work costs nothing. It is shown as "did not work", with the reason.
-
-Each cell is the median over the seeds; from {FEWEST} seeds on, and with the extra "stats" (scipy), the exact interval
-that holds the distribution's median with 95 %; then the 95th percentile from {FEWEST_FOR_P95} seeds on, the largest
-value below. A sum over partitions is in partition-seconds. The same seed gives every variant the same plan, drawn
-from streams of its own.
+A sum over partitions is in partition-seconds. A variant that did not work in one of its runs has no figures: a member
+failed permanently, or a group processed nothing. The same seed gives every variant the same plan, load and faults.
 """,
 )
 @click.argument("scenario")
-@click.option("--profiles", metavar="P,P", help="Releases or KIP pages, each perhaps with +KEY=VALUE.")
-@click.option("--assignors", metavar="A,A", help="Assignors to try with each profile.")
+@click.option("--profiles", metavar="P,P", help="Releases or KIP pages, optionally with +KEY=VALUE.")
+@click.option("--assignors", metavar="A,A", help="Assignors for each profile.")
 @click.option("--seeds", metavar="A:B", default="1:20", show_default=True, help="The seeds A to B, both included.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
-@click.option("--faults", "random_faults", type=click.IntRange(min=0), default=0, help="So many random faults a run.")
+@click.option(
+    "--faults", "random_faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run."
+)
+@click.option("--all", "show_all", is_flag=True, help="Show every figure, and its largest value.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def compare(
     scenario: str,
@@ -95,9 +99,10 @@ def compare(
     settings: tuple[str, ...],
     actions: tuple[str, ...],
     random_faults: int,
+    show_all: bool,
     form: str,
 ) -> None:
-    """See ``help`` above."""
+    """Run the comparison; ``help`` above describes the command."""
     loaded = with_values(load_scenario(scenario), settings)
     if actions:
         loaded = with_actions(loaded, actions)
@@ -112,7 +117,13 @@ def compare(
                 advance(variant.name, result.verdict != "holds")
 
             rows = [compared(loaded, variant, chosen, random_faults, made) for variant in variants]
-        _told_to(form, loaded, chosen, rows, random_faults)
+        with_differences(rows)
+        if form == "json":
+            head = {"scenario": loaded.name, "seeds": list(chosen), "random_faults": random_faults}
+            click.echo(json.dumps({**head, "variants": rows}, indent=2))
+        else:
+            title = f"{click.style(loaded.name, bold=True)}: {loaded.summary}"
+            print_lines(as_text(title, chosen, rows, show_all))
     sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
 
 
@@ -124,7 +135,7 @@ def _command(
     actions: Sequence[str],
     random_faults: int,
 ) -> str:
-    """The comparison of one variant with one seed."""
+    """The command that runs one variant with one seed."""
     words = ["kemu", "compare", source, "--profiles", "+".join((variant.profile, *variant.settings))]
     words += ["--assignors", variant.assignors] if variant.assignors else []
     words += ["--seeds", f"{seed}:{seed}"]
@@ -134,26 +145,11 @@ def _command(
     return shlex.join(words)
 
 
-def _told_to(
-    form: str, loaded: Scenario, chosen: Sequence[int], rows: Sequence[dict[str, Any]], random_faults: int
-) -> None:
-    if len(chosen) >= FEWEST and any(
-        each["median"] is not None and each["low"] is None for row in rows for each in row["figures"].values()
-    ):
-        click.echo(str(ScipyMissing()), err=True)
-    if form == "json":
-        head = {"scenario": loaded.name, "seeds": list(chosen), "random_faults": random_faults}
-        click.echo(json.dumps({**head, "variants": rows}, indent=2))
-    else:
-        for line in table(loaded, chosen, rows):
-            click.echo(line)
-
-
 def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Variant, ...]:
     """The variants of ``--profiles`` and ``--assignors``; ``own``: the scenario's profile, if it names one.
 
     Raises:
-        click.UsageError: a profile nobody knows.
+        click.UsageError: an unknown profile.
     """
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
@@ -178,10 +174,10 @@ def compared(
     random_faults: int = 0,
     made: Callable[[Variant, Scenario, "RunResult"], None] = lambda variant, drawn, result: None,
 ) -> dict[str, Any]:
-    """What one variant costs: every figure over the seeds (``tools.intervals``), and its verdicts.
+    """The cost of one variant: every figure over the seeds (``tools.intervals``), and the verdicts.
 
-    ``made`` is told each run, with the scenario as it ran.
-    ``figures`` is empty, and ``did_not_work`` says why, when any of its runs did not work (``emulator.judging``).
+    ``made`` is called after each run, with the scenario as it ran.
+    If one of its runs did not work (``emulator.judging``), ``figures`` is empty and ``did_not_work`` has the reason.
 
     Raises:
         ScenarioError: the variant's settings or assignors do not fit the scenario.
@@ -192,7 +188,7 @@ def compared(
     from kemu.emulator.watching.panel import Panel
 
     mine = variant.of(scenario)
-    bills: list[Bill] = []
+    bills: list[dict[str, Value]] = []
     verdicts: dict[str, int] = {}
     idle: list[str] = []
     faults: list[tuple[FaultFired, ...]] = []
@@ -208,78 +204,30 @@ def compared(
         if result.did_not_work:
             idle.append(f"seed {seed}: {result.did_not_work}")
         made(variant, drawn, result)
-    figures = {} if idle else {name: _told([getattr(bill, name) for bill in bills]) for name in FIGURES}
+    by_seed = {} if idle else {name: [bill[name] for bill in bills] for name in FIGURES}
     return {
         "variant": variant.name,
         **attrs.asdict(variant),
         "runs": len(bills),
         "verdicts": verdicts,
-        "figures": figures,
+        "figures": {name: summary_of(values) for name, values in by_seed.items()},
+        "by_seed": by_seed,
         "did_not_work": f"in {len(idle)} of {len(bills)} runs; {idle[0]}" if idle else "",
         "never_fired": [fault.text for fault in unfired_in_all(faults)],
     }
 
 
-def _told(values: Sequence[float | None]) -> dict[str, float | None]:
-    """A figure over the seeds: median, low and high, p95, max; None where too few runs have a value to say."""
+def summary_of(values: Sequence[float | None]) -> dict[str, float | None]:
+    """A figure over the seeds: median, low and high, p95, max; None where too few runs have a value."""
     known = [value for value in values if value is not None]
     if not known:
         return dict.fromkeys(("median", "low", "high", "p95", "max"))
-    try:
-        told = spread(known)
-    except ScipyMissing:  # the rest of it needs none
-        told = Spread.without_interval(known)
-    return {"median": told.median, "low": told.low, "high": told.high, "p95": told.p95, "max": told.largest}
+    found = spread(known)
+    return {"median": found.median, "low": found.low, "high": found.high, "p95": found.p95, "max": found.largest}
 
 
-def table(scenario: Scenario, seeds: Sequence[int], rows: Sequence[dict[str, Any]]) -> Iterable[str]:
-    """The comparison for people: one line per figure, one column per variant."""
-    high = "p95" if len(seeds) >= FEWEST_FOR_P95 else "largest"
-    interval = " [95 % interval of the median]" if len(seeds) >= FEWEST else ""
-    yield f"{scenario.name}: {scenario.summary}"
-    yield f"seeds {seeds[0]} to {seeds[-1]}; median{interval} / {high} over the runs"
-    yield ""
-    names = [row["variant"] for row in rows]
-    if max(map(len, names)) > WIDEST:  # long ones stand above the table
-        yield from (f"({number}) {name}" for number, name in enumerate(names, start=1))
-        yield ""
-        names = [f"({number})" for number in range(1, len(names) + 1)]
-    lines = [["", "", *names]]
-    lines += [[name.replace("_", " "), kind.unit.value, *(_cell(row, name) for row in rows)]
-              for name, kind in FIGURES.items() if name not in OF_SOME or _is_known(rows, name)]  # fmt: skip
-    lines.append(["verdicts", "", *(_verdicts(row) for row in rows)])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    for line in lines:
-        cells = (f"{cell:>{width}}" for cell, width in zip(line[2:], widths[2:], strict=True))
-        yield f"{line[0]:{widths[0]}}  {line[1]:{widths[1]}}  {'  '.join(cells)}".rstrip()
+def with_differences(rows: Sequence[dict[str, Any]]) -> None:
+    """Add to each variant its paired differences to the first variant that worked."""
+    worked = [row for row in rows if row["figures"]]
     for row in rows:
-        if row["did_not_work"]:
-            yield f"{row['variant']} did not work {row['did_not_work']}"
-        yield from (f"{row['variant']}: a fault never fired in any run: {text}" for text in row["never_fired"])
-
-
-def _is_known(rows: Sequence[dict[str, Any]], name: str) -> bool:
-    return any(row["figures"] and row["figures"][name]["median"] is not None for row in rows)
-
-
-def _cell(row: dict[str, Any], name: str) -> str:
-    if not row["figures"]:
-        return "did not work" if name == next(iter(FIGURES)) else "-"
-    told = row["figures"][name]
-    if told["median"] is None:
-        return "-"
-
-    def said(value: float) -> str:
-        if name in TIMES:
-            return f"{value / 1e6:.3f}" if name.startswith("delay") else f"{value / 1e6:.2f}"
-        unit = FIGURES[name].unit
-        if unit in (Unit.MEGABYTES, Unit.MEGABYTES_PER_S):
-            return f"{value / 1e6:.1f}"
-        return f"{value:.1f}" if unit is Unit.PERCENT else f"{value:g}"
-
-    interval = "" if told["low"] is None else f" [{said(told['low'])}, {said(told['high'])}]"
-    return f"{said(told['median'])}{interval} / {said(told['max'] if told['p95'] is None else told['p95'])}"
-
-
-def _verdicts(row: dict[str, Any]) -> str:
-    return ", ".join(f"{count} {verdict}" for verdict, count in row["verdicts"].items())
+        row["differences"] = differences(worked[0], row) if row in worked[1:] else {}

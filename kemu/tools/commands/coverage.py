@@ -1,4 +1,4 @@
-"""``kemu coverage``: where runs have been, and where not."""
+"""``kemu coverage``: the states, messages, transitions and rare events that runs reached."""
 
 import json
 import sys
@@ -20,8 +20,8 @@ from kemu.tools.progress import progress
 @click.option("--profile", metavar="P", help="A release or KIP page (default: each scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenarios; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to their plans; repeatable.")
-@click.option("--faults", type=click.IntRange(min=0), default=0, help="So many random faults a run.")
-@click.option("--role", metavar="R", help="Only this role's table: member, coordinator, broker, controller, ...")
+@click.option("--faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run.")
+@click.option("--role", metavar="R", help="Only the table of this role: member, coordinator, broker, controller, ...")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def coverage(
     scenarios: tuple[str, ...],
@@ -33,11 +33,11 @@ def coverage(
     role: str | None,
     form: str,
 ) -> None:
-    """Run each SCENARIO with each seed; show what the runs came to, and what none of them did.
+    """Run each SCENARIO with each seed; show the states, messages and events that the runs reached, and those missed.
 
-    A table per role: which messages met it, with which outcome, in which of its states (darker: more often). Then the
-    transitions of groups, members, partitions and replicas that were never taken, and the probes (rare events, by
-    name) with how often they were hit. What was not hit was not tried: a sweep that holds says nothing about it.
+    Each role has a table: the messages it received, their outcomes, and its state then (darker: more often). Then
+    follow the transitions of groups, members, partitions and replicas that were never taken, and the probes (rare
+    events) with their counts. A sweep that holds says nothing about events that it did not reach.
 
     Exit codes: those of "kemu run" with --seeds.
     """
@@ -47,6 +47,7 @@ def coverage(
     from kemu.emulator.text.tables import nearest
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
     from kemu.tools.report.coverage_report import as_dict, as_text
+    from kemu.tools.report.layout import print_lines
 
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
@@ -71,12 +72,11 @@ def coverage(
                     if result.verdict != "holds" and not first:
                         first = f"{name}, seed {seed}: {result.verdict}: {result.reason}"
                     advance(name, result.verdict != "holds")
-        told: dict[str, Any] = {"scenarios": list(scenarios), "seeds": list(chosen), "random_faults": faults}
+        head: dict[str, Any] = {"scenarios": list(scenarios), "seeds": list(chosen), "random_faults": faults}
         if form == "json":
-            click.echo(json.dumps({**told, **as_dict(covered, role)}, indent=2))
+            click.echo(json.dumps({**head, **as_dict(covered, role)}, indent=2))
         else:
-            for line in as_text(covered, role):
-                click.echo(line)
+            print_lines(as_text(covered, role))
             if first:
-                click.echo(f"not every run holds: {first}")
+                print_lines([f"not every run holds: {first}"])
     sys.exit(worst(verdicts))

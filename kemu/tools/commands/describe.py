@@ -1,21 +1,23 @@
-"""``kemu describe`` and ``kemu scenarios``: what there is, from the tables themselves."""
+"""``kemu describe`` and ``kemu scenarios``: reference texts, printed from the declarations."""
 
 import difflib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 import click
 
 from kemu.emulator.findings import KINDS
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.scenario.files import presets
+from kemu.emulator.scenario.groups import EARLIEST
 from kemu.emulator.scenario.keys import Declared, walk
 from kemu.emulator.scenario.kinds import CountKey, PlanKey, SettingsKey, TablesKey
-from kemu.emulator.scenario.scenario import EARLIEST, Scenario
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, fields_of
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.units import duration_text
@@ -31,6 +33,7 @@ from kemu.protocol.config import (
 from kemu.protocol.draws import DRAWS, HOW, SETS
 from kemu.protocol.errors import ErrorCode
 from kemu.tools.exits import MEANING
+from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
 
 CONFIGS: Mapping[str, tuple[str, type]] = {
     "consumer": ("[groups.NAME.config]", ConsumerConfig),
@@ -43,7 +46,7 @@ CONFIGS: Mapping[str, tuple[str, type]] = {
 
 
 def _meaning(each: Declared) -> str:
-    """What a key of a scenario file is, and what it is without being given."""
+    """The meaning of a key of a scenario file, with its limits and its default."""
     doc = each.key.doc
     if isinstance(each.kind, SettingsKey | PlanKey | TablesKey) and not each.key.shown:
         return doc
@@ -56,13 +59,13 @@ def _meaning(each: Declared) -> str:
 
 
 def _written(each: Declared) -> str:
-    """A default as one writes it in a file."""
+    """A default as written in a file."""
     plain = each.kind.plain(each.default)
     return json.dumps(plain) if plain not in ([], "") else "none"
 
 
 SCENARIO_KEYS: Mapping[str, str] = {name: _meaning(each) for name, each in walk(Scenario)}
-"""Every key of a scenario file, and what it means."""
+"""Every key of a scenario file, with its meaning."""
 
 
 @click.command()
@@ -73,18 +76,17 @@ def scenarios(form: str) -> None:
     if form == "json":
         click.echo(json.dumps([{"name": preset.name, "summary": preset.summary} for preset in listed], indent=2))
         return
-    width = max(len(preset.name) for preset in listed)
-    for preset in listed:
-        click.echo(f"{click.style(f'{preset.name:{width}}', bold=True)}  {preset.summary}")
+    rows = [(click.style(preset.name, bold=True), preset.summary) for preset in listed]
+    print_lines(table((TableColumn(), TableColumn(wraps=True)), rows, indent=0))
 
 
 @click.command()
 @click.argument("key", required=False)
 def describe(key: str | None) -> None:
-    """Explain KEY: a config key, a fault or action, a checker, a past bug, or a topic.
+    """Explain KEY: a config key, a fault or action, a checker, a figure, a past bug, or a topic.
 
-    Topics: scenario (the keys of a scenario file), draws (what is left to chance), consumer, broker, producer, replica,
-    controller (config keys), faults, actions, checkers, profiles, bugs, errors, exits.
+    Topics: scenario (the keys of a scenario file), draws (random values), consumer, broker, producer, replica,
+    controller (config keys), faults, actions, checkers, figures, profiles, bugs, errors, exits.
     Without KEY, everything but errors is listed.
     """
     if key is None:
@@ -102,27 +104,29 @@ def describe(key: str | None) -> None:
             *DRAWS,
             *ACTIONS,
             *_checker_names(),
+            *FIGURES,
             *PAST_BUGS,
             *(name for _, cls in CONFIGS.values() for name in fields_of(cls)),
         ]
         like = [name for name in known if key.lower() in name.lower()] or difflib.get_close_matches(key, known, n=5)
         hint = "; did you mean " + ", ".join(like[:8]) + "?" if like else nearest(key, TOPICS)
         raise click.UsageError(f'nothing is called "{key}"{hint}')
-    for line in found:
-        click.echo(line)
+    print_lines(found)
 
 
 def _print(title: str, lines: Iterable[str]) -> None:
-    click.echo(click.style(title, bold=True))
-    for line in lines:
-        click.echo(f"  {line}")
-    click.echo()
+    print_lines([click.style(title, bold=True), *(f"  {line}" for line in lines), ""])
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    """Rows as text that fits; the last column wraps."""
+    last = len(rows[0]) - 1
+    columns = [TableColumn(wraps=at == last) for at in range(last + 1)]
+    return table(columns, rows, indent=0, width=terminal_width() - 2)
 
 
 def _scenario() -> Iterable[str]:
-    width = max(map(len, SCENARIO_KEYS))
-    for key, meaning in SCENARIO_KEYS.items():
-        yield f"{key:{width}}  {meaning}"
+    yield from _table(list(SCENARIO_KEYS.items()))
 
 
 def _scenario_lines(key: str) -> Iterable[str]:
@@ -133,18 +137,16 @@ def _scenario_lines(key: str) -> Iterable[str]:
 
 
 def _draws() -> Iterable[str]:
-    yield f"what a scenario leaves to chance: draws = one of {', '.join(SETS)}, or a table with single draws on top:"
+    yield f"random values of a scenario: draws = one of {', '.join(SETS)}, or a table with single draws on top:"
     yield "  [draws]"
     yield '  set = "calm"'
     yield '  poll.work = "lognormal median=500ms p99=5s"'
     yield HOW
-    width, widest = max(map(len, DRAWS)), max(len(row.life) for row in DRAWS.values())
-    for name, row in DRAWS.items():
-        yield f"{name:{width}}  {row.life:{widest}}  {row.what}"
+    yield from _table([(name, row.life, row.what) for name, row in DRAWS.items()])
 
 
 def _draw_lines(key: str) -> Iterable[str]:
-    """One draw with its source, and what it is in the other set."""
+    """One draw with its values in both sets and its source."""
     if key in DRAWS:
         row = DRAWS[key]
         yield f"{click.style(key, bold=True)}  {row.what}"
@@ -162,9 +164,7 @@ def _config_table(name: str) -> Callable[[], Iterable[str]]:
             for key, field in fields_of(cls).items()
             if key not in SET_BY_SCENARIO
         ]
-        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-        for key, default, source in rows:
-            yield f"{key:{widths[0]}}  {default:{widths[1]}}  {source}"
+        yield from _table(rows)
 
     return lines
 
@@ -196,10 +196,7 @@ def _config_lines(key: str) -> Iterable[str]:
 
 def _actions_table(workload: bool) -> Callable[[], Iterable[str]]:
     def lines() -> Iterable[str]:
-        width = max(map(len, ACTIONS))
-        for kind, row in ACTIONS.items():
-            if row.workload is workload:
-                yield f"{kind:{width}}  {row.summary}"
+        yield from _table([(kind, row.summary) for kind, row in ACTIONS.items() if row.workload is workload])
 
     return lines
 
@@ -228,7 +225,7 @@ def _action_lines(kind: str) -> Iterable[str]:
 
 
 def _field_line(field: Key) -> str:
-    """One field as a file would have it, with what it may be."""
+    """One field as written in a file, with its accepted values."""
     said = _accepted(field)
     if field.required:
         return f"{field.key} = ...   # {said}"
@@ -272,22 +269,37 @@ def _checker_lines(name: str) -> Iterable[str]:
 def _checkers() -> Iterable[str]:
     from kemu.emulator.checkers import CHECKERS
 
-    width = max(map(len, CHECKERS))
-    for name, cls in CHECKERS.items():
-        yield f"{name:{width}}  {_first_line(inspect.getmodule(cls))}"
+    yield from _table([(name, _first_line(inspect.getmodule(cls))) for name, cls in CHECKERS.items()])
+
+
+def _figures() -> Iterable[str]:
+    width, units = max(map(len, FIGURES)), max(len(each.unit) for each in FIGURES.values())
+    for name, each in FIGURES.items():
+        yield f"{name:{width}}  {each.unit:{units}}  {each.meaning}"
+
+
+def _figure_lines(key: str) -> Iterable[str]:
+    """A figure by its name or its column; "downtime" finds all whose names begin so."""
+    exact = [each for name, each in FIGURES.items() if key in (name, each.column)]
+    for each in exact or [each for name, each in FIGURES.items() if name.startswith(f"{key}_")]:
+        yield f"{click.style(each.name, bold=True)}  {each.meaning}"
+        if each.how:
+            yield f"  {each.how}"
+        yield f"  unit: {each.unit or 'a count'}; better: {each.better}"
+        if each.column:
+            headline = f', column "{each.headline}" of the summary headline' if each.headline else ""
+            yield f'  column "{each.column}" of the table runs{headline}'
 
 
 def _profiles() -> Iterable[str]:
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
-    width = max(map(len, PROFILES))
-    for name, profile in PROFILES.items():
-        yield f"{name:{width}}  {profile.summary}{' (the default)' if name == DEFAULT_PROFILE else ''}"
+    default = {DEFAULT_PROFILE: " (the default)"}
+    yield from _table([(name, f"{profile.summary}{default.get(name, '')}") for name, profile in PROFILES.items()])
 
 
 def _bugs() -> Iterable[str]:
-    for bug in PAST_BUGS.values():
-        yield f"{bug.issue:12} {bug.summary}"
+    yield from _table([(bug.issue, bug.summary) for bug in PAST_BUGS.values()])
 
 
 def _bug_lines(issue: str) -> Iterable[str]:
@@ -303,13 +315,11 @@ def _bug_lines(issue: str) -> Iterable[str]:
 
 
 def _errors() -> Iterable[str]:
-    for code in ErrorCode:
-        yield f"{code.value:>4}  {code.name}"
+    yield from _table([(f"{code.value}", code.name) for code in ErrorCode])
 
 
 def _exits() -> Iterable[str]:
-    for code, meaning in MEANING.items():
-        yield f"{code:>3}  {meaning}"
+    yield from _table([(f"{code}", meaning) for code, meaning in MEANING.items()])
 
 
 def _first_line(cls: object) -> str:
@@ -327,12 +337,13 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
     "faults": _actions_table(workload=False),
     "actions": _actions_table(workload=True),
     "checkers": _checkers,
+    "figures": _figures,
     "profiles": _profiles,
     "bugs": _bugs,
     "errors": _errors,
     "exits": _exits,
 }
-"""What can be listed as a whole."""
+"""Topics, each with the lines of its list."""
 
-EXPLAINED = (_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _bug_lines)
-"""What a single key may be; each gives no lines for a key that is none of its own."""
+EXPLAINED = (_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _figure_lines, _bug_lines)
+"""Explanations of a single key; each function yields no lines for an unknown key."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-import sys
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +14,15 @@ from kemu.emulator.trace.traces import read_runs
 from kemu.protocol.names import host_of
 from kemu.protocol.wire.codec import CodecError
 from kemu.tools.exits import BAD_INPUT
+from kemu.tools.report.layout import fold, terminal_width
 from kemu.tools.report.transcript import LEGEND, Entry, entries_of
 
 FRAME = ("header", "footer", "torn")
-"""Kinds of entries that no filter takes away."""
+"""Kinds of entries that pass every filter."""
+CONTEXT = 10
+"""Entries before and after a place."""
+HANG = 24
+"""Indentation of continued lines."""
 
 
 class _BadTrace(click.ClickException):
@@ -28,7 +33,7 @@ class _Time(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Microseconds of "12.5s"."""
+        """Convert "12.5s" to microseconds."""
         if isinstance(value, int):
             return value
         try:
@@ -41,7 +46,7 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     name = "regex"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> "re.Pattern[str]":
-        """A compiled regular expression."""
+        """Compile a regular expression."""
         try:
             return re.compile(str(value))
         except re.error as error:
@@ -51,9 +56,15 @@ class _Pattern(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--actor", "actors", multiple=True, help="Only this actor or host (c1, b0/coordinator); repeatable.")
-@click.option("--from", "from_us", type=_Time(), help='Only from this time of the run on ("12.5s").')
+@click.option("--from", "from_us", type=_Time(), help='Only from this time of the run ("12.5s").')
 @click.option("--to", "to_us", type=_Time(), help="Only up to this time of the run.")
-@click.option("--grep", "pattern", type=_Pattern(), help="Only what matches this regular expression.")
+@click.option("--grep", "pattern", type=_Pattern(), help="Only entries that match this regular expression.")
+@click.option("--step", type=click.IntRange(min=0), metavar="N", help="The step with this number and its neighbours.")
+@click.option("--around", type=click.Choice(["violation"]), help="Each violation and its neighbours.")
+@click.option(
+    "--context", type=click.IntRange(min=0), default=CONTEXT, show_default=True, metavar="N",
+    help="With --step or --around: this many entries before and after.",
+)  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def explain(
     trace: Path,
@@ -61,24 +72,39 @@ def explain(
     from_us: int | None,
     to_us: int | None,
     pattern: "re.Pattern[str] | None",
+    step: int | None,
+    around: str | None,
+    context: int,
     form: str,
 ) -> None:
-    """Print TRACE as a transcript: one line per step, its notes below it (json: one object per line).
+    """Print TRACE as a transcript: a line per step, its effects and notes below it (JSON: one object per line).
 
-    Exit code 2: the file is no trace, is damaged, or is torn (then all that is whole is printed first).
+    --step and --around print the neighbours of a step or of each violation, at most --context of them on each side.
+
+    Exit code 2: the file is no trace, or is damaged or torn; of a torn file, the whole records are printed first.
     """
+    if from_us is not None and to_us is not None and from_us > to_us:
+        raise click.UsageError("--from is later than --to: no time lies between them")
+    if step is not None and around is not None:
+        raise click.UsageError("--step and --around exclude each other: give one")
     torn = ""
     known: set[str] = set()
+    entries = explained(trace, actors, from_us, to_us, pattern, known)
+    place = _Place(step, around) if step is not None or around is not None else None
+    if place is not None:
+        entries = place.near(entries, context)
+    shown = False
     try:
-        if form == "text":
-            click.echo(LEGEND)
-        for entry in explained(trace, actors, from_us, to_us, pattern, known):
+        for entry in entries:
+            if form == "text" and not shown:
+                click.echo(LEGEND)
+            shown = True
             if entry.data["kind"] == "torn":
                 torn = entry.lines[0]
             if form == "json":
                 click.echo(json.dumps(entry.data))
             elif entry.data["kind"] != "torn":
-                click.echo("\n".join(entry.lines))
+                _print(entry)
     except (TraceError, CodecError) as error:
         raise _BadTrace(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
     except OSError as error:
@@ -89,8 +115,57 @@ def explain(
         raise _BadTrace(f"{trace}: {torn}")
     missing = [actor for actor in actors if actor not in known]
     if missing:
-        click.echo(f"{trace}: nothing in it of {', '.join(missing)}", err=True)
-        sys.exit(BAD_INPUT)
+        hosts = sorted({host_of(actor) for actor in known}, key=_by_number)
+        raise _BadTrace(f"{trace}: it has no actor {', '.join(missing)}; its hosts are {', '.join(hosts)}")
+    if place is not None and not place.found:
+        raise _BadTrace(f"{trace}: {place.missing}")
+
+
+def _print(entry: Entry) -> None:
+    width = terminal_width()
+    for line in entry.lines:
+        for part in fold(line, width, HANG):
+            click.echo(part)
+
+
+def _by_number(host: str) -> tuple[str, int]:
+    """The order of hosts: c2 before c10."""
+    letters = host.rstrip("0123456789")
+    return letters, int(host[len(letters) :] or 0)
+
+
+class _Place:
+    """A step, or all violations, whose neighbours are printed."""
+
+    def __init__(self, step: int | None, around: str | None) -> None:
+        self._step = step
+        self.found = False
+        self.missing = f"it has no step {step}" if around is None else "it has no violation"
+
+    def near(self, entries: Iterator[Entry], context: int) -> Iterator[Entry]:
+        """The entries at the place, up to ``context`` entries before it and after it, and the frame of the run."""
+        before: deque[Entry] = deque(maxlen=context)
+        after = 0
+        for entry in entries:
+            if entry.data["kind"] in FRAME:
+                before.clear()
+                yield entry
+            elif self._is_here(entry):
+                self.found = True
+                yield from before
+                before.clear()
+                after = context
+                yield entry
+            elif after:
+                after -= 1
+                yield entry
+            else:
+                before.append(entry)
+
+    def _is_here(self, entry: Entry) -> bool:
+        if self._step is None:
+            return entry.data["kind"] in ("violation", "broken")
+        return entry.data["kind"] in ("step", "broken") and entry.data["seq"] == self._step
 
 
 def explained(
@@ -101,19 +176,14 @@ def explained(
     pattern: "re.Pattern[str] | None" = None,
     known: set[str] | None = None,
 ) -> Iterator[Entry]:
-    """The entries of all runs of a file that pass the filters; header and footer always do.
+    """Yield the entries of all runs of a file that pass the filters; header and footer always pass.
 
-    Args:
-        path: the trace file.
-        actors: actors or hosts ("b0" is also its "b0/coordinator"); empty for all.
-        from_us: earliest time of the world.
-        to_us: latest.
-        pattern: must be found in one of the entry's lines.
-        known: filled with the names of the actors and hosts the file speaks of.
+    ``actors``: actors or hosts ("b0" includes "b0/coordinator"); empty for all. ``from_us`` and ``to_us`` are virtual
+    times. ``pattern`` must match one of the entry's lines. ``known`` receives the names of all actors and hosts.
 
     Raises:
-        TraceError: no trace, or damaged.
-        CodecError: something in it cannot be read.
+        TraceError: the file is no trace, or is damaged.
+        CodecError: a message in the file cannot be read.
         OSError: the file cannot be read.
     """
     wanted = frozenset(actors)

@@ -1,4 +1,4 @@
-"""``kemu explore``: one scenario in many orders of what happens, until one of them breaks a rule."""
+"""``kemu explore``: one scenario under many orders of its messages, until a checker finds a violation."""
 
 import json
 import shlex
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kemu.emulator.exploring.explorer import DEFAULT_EXPLORATION, Explored, ExploredRun, Explorer
-from kemu.emulator.exploring.pasteable import said
+from kemu.emulator.exploring.pasteable import violation_line
 from kemu.emulator.exploring.schedules import STRATEGIES, StrategyOptions, as_do
 from kemu.emulator.exploring.trial import BROKEN, Trials
 from kemu.emulator.plan.entries import plan_to_dicts
@@ -23,13 +23,14 @@ from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.progress import progress
+from kemu.tools.report.layout import print_lines
 from kemu.tools.request import Request
 
 _PLAIN = StrategyOptions()
 
 
 def _span(ctx: click.Context, param: click.Parameter, value: str) -> int:
-    """A duration that is more than nothing, in microseconds."""
+    """A duration above zero, in microseconds."""
     try:
         found = duration_us(value)
     except ValueError as error:
@@ -50,19 +51,25 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     type=click.Choice(list(STRATEGIES)),
     default="delays",
     show_default=True,
-    help="How orders are chosen.",
+    help="The way to choose orders.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="The seed whose orders are changed (default: the scenario's).")
-@click.option("--seeds", metavar="A:B", help="Several seeds; they take turns.")
+@click.option("--seeds", metavar="A:B", help="Several seeds, in turns.")
 @click.option("--runs", type=click.IntRange(min=1), default=DEFAULT_EXPLORATION, show_default=True, help="At most.")
-@click.option("--bound", type=click.IntRange(1, 10), default=_PLAIN.bound, show_default=True, help="delays: at most.")
+@click.option(
+    "--bound",
+    type=click.IntRange(1, 10),
+    default=_PLAIN.bound,
+    show_default=True,
+    help="delays: messages delayed at most.",
+)
 @click.option(
     "--by",
     "spans",
     callback=_spans,
     multiple=True,
     metavar="T",
-    help="delays: by how much; repeatable (default: 1s, 10s).",
+    help="delays: the delay; repeatable (default: 1s, 10s).",
 )
 @click.option("--message", "messages", metavar="API", multiple=True, help="delays: only these messages; repeatable.")
 @click.option("--depth", type=click.IntRange(1, 20), default=_PLAIN.depth, show_default=True, help="pct: of the bug.")
@@ -72,7 +79,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     metavar="T",
     default="1s",
     show_default=True,
-    help="pct: how much later links come at most.",
+    help="pct: the largest delay of a link.",
 )
 @click.option(
     "--grain",
@@ -80,15 +87,15 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     metavar="T",
     default="10ms",
     show_default=True,
-    help="ties: arrivals come at its multiples.",
+    help="ties: arrivals are at multiples of it.",
 )
 @click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--keep", metavar="CHECKER[:KIND]", default="", help="Look for this violation (default: any).")
-@click.option("--draws", "tell_draws", is_flag=True, help="Print every schedule, not only those that came to news.")
+@click.option("--draws", "tell_draws", is_flag=True, help="Print every schedule, not only those with new coverage.")
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write what was found as a scenario (TOML)."
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the violating run as a scenario (TOML)."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def explore(
@@ -111,22 +118,22 @@ def explore(
     out: Path | None,
     form: str,
 ) -> None:
-    r"""Run SCENARIO in many orders of what happens, until one of them breaks a rule.
+    r"""Run SCENARIO under many orders of its messages, until a checker finds a violation.
 
-    A seed decides everything, also what comes first. A schedule changes the order and nothing else; it is a few lines
-    at the end of the plan, so what is found is repeated by "kemu run" and made small by "kemu shrink", both printed.
+    A seed decides everything, the order of messages included. A schedule changes that order and nothing else. It is a
+    few lines at the end of the plan, so "kemu run" repeats a find and "kemu shrink" reduces it; both commands are
+    printed.
 
     \b
-    ties    what arrives within a --grain arrives at one instant, in another order each run
-    pct     links have priorities: the lower, the later, up to --within; --depth less 1 change points
-    delays  up to --bound single messages come later by --by: each one, each two, ... rare messages first;
-            schedules under which machines come to something new are varied first
-    plain   the seeds' own orders, to compare
+    * ties: arrivals within a --grain are at one instant, in another order each run.
+    * pct: links have priorities; a low one delays messages more, up to --within. They change at --depth less 1 points.
+    * delays: up to --bound messages are delayed by --by, rare messages first. Schedules with new coverage come first.
+    * plain: the seeds' own orders, for comparison.
 
-    Every connection keeps its order, as TCP's do. Runs that came to something new (a message in a role and state with
-    an outcome, a transition, a probe; "kemu coverage") are listed.
+    Every connection keeps its order, as with TCP. The list has the runs with new coverage: a message in a role and
+    state with an outcome, a transition, or a probe ("kemu coverage").
 
-    Exit codes: 0 nothing was found; 127, 128, 129 something was, as of "kemu run".
+    Exit codes: 0 no violation; 127, 128, 129 a violation, as for "kemu run".
     """
     names = message_names()
     for name in messages:
@@ -143,13 +150,13 @@ def explore(
         grain_us=grain, within_us=within, depth=depth, bound=bound, spans_us=spans_us, messages=messages
     )
     printed = "none" if form == "json" else "all" if tell_draws else "news"
-    explored, told = _explore(request, strategy, chosen, given, runs, keep, printed)
+    explored, explored_runs = _explore(request, strategy, chosen, given, runs, keep, printed)
     if out is not None and explored.found is not None:
         _write(out, explored.found)
     if form == "json":
-        click.echo(json.dumps(_as_dict(request, strategy, explored, told), indent=2))
+        click.echo(json.dumps(_as_dict(request, strategy, explored, explored_runs), indent=2))
     else:
-        click.echo("\n".join(_as_text(request, explored, out)))
+        print_lines(_as_text(request, explored, out))
     sys.exit(_exit_code(explored))
 
 
@@ -162,25 +169,25 @@ def _explore(
     keep: str,
     printed: str,
 ) -> tuple[Explored, list[ExploredRun]]:
-    """Do it; runs are printed as they are made: "all", "news" or "none"."""
-    told: list[ExploredRun] = []
+    """Explore, and print runs at once; ``printed``: "all", "news" (new coverage) or "none"."""
+    explored_runs: list[ExploredRun] = []
     with watched_sweep() as watch, progress("runs", runs) as advance:
 
         def tell(ran: ExploredRun) -> None:
-            told.append(ran)
+            explored_runs.append(ran)
             command = command_of(request, ran)
             watch.saw(SweptRun(ran.scenario, ran.seed, request.profile, command), ran.digest)
             advance(strategy, ran.found is not None)
             if printed == "all" or (printed == "news" and (ran.new or ran.found)):
-                click.echo(_line(ran))
+                print_lines([_line(ran)])
 
         trials = Trials(profile=request.profile)
         explorer = Explorer(request.scenario, strategy, seeds, trials, options=options, keep=keep, tell=tell)
-        return explorer.explore(runs), told
+        return explorer.explore(runs), explored_runs
 
 
 def command_of(request: Request, ran: ExploredRun, command: str = "run") -> str:
-    """The one command that repeats a run, or (``command``: "shrink") makes it small."""
+    """The command that repeats a run, or reduces it (``command``: "shrink")."""
     words = shlex.split(request.command_for(ran.seed))
     words[1] = command
     for entry in ran.schedule:
@@ -217,7 +224,8 @@ def _as_text(request: Request, explored: Explored, out: Path | None) -> list[str
         lines.append("nothing was violated" + (": every schedule was tried" if explored.exhausted else ""))
         return lines
     assert found.violation is not None
-    lines.append(click.style("found", fg="red", bold=True) + f" in run {found.number}: {said(found.violation)}")
+    which = f" in run {found.number}: {violation_line(found.violation)}"
+    lines.append(click.style("found", fg="red", bold=True) + which)
     lines += [f"  {entry.action.words()}" for entry in found.schedule] or ["  in the seed's own order"]
     if out is not None:
         lines.append(f"written: {out}")
@@ -226,7 +234,7 @@ def _as_text(request: Request, explored: Explored, out: Path | None) -> list[str
     return lines
 
 
-def _as_dict(request: Request, strategy: str, explored: Explored, told: list[ExploredRun]) -> dict[str, Any]:
+def _as_dict(request: Request, strategy: str, explored: Explored, explored_runs: list[ExploredRun]) -> dict[str, Any]:
     found = explored.found
     return {
         "scenario": request.source,
@@ -243,7 +251,7 @@ def _as_dict(request: Request, strategy: str, explored: Explored, told: list[Exp
                 "new": ran.new,
                 "digest": ran.digest,
             }
-            for ran in told
+            for ran in explored_runs
         ],
         "found": None
         if found is None or found.violation is None

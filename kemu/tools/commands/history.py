@@ -10,9 +10,10 @@ import click
 
 from kemu.emulator.trace.blocks import TraceError
 from kemu.protocol.wire.codec import CodecError
-from kemu.tools.commands.run_options import RunOptions, request_of
+from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, request_of
 from kemu.tools.exits import BAD_INPUT, BROKEN, CORRECTNESS, HOLDS
 from kemu.tools.report.history_report import RunHistory, as_dict, as_text
+from kemu.tools.report.layout import print_lines
 
 if TYPE_CHECKING:
     from kemu.emulator.trace.traces import Trace
@@ -37,32 +38,33 @@ def history(
     actions: tuple[str, ...],
     form: str,
 ) -> None:
-    """Judge a run by what was acknowledged and what polls returned: lost write, unseen, poll skip, nonmonotonic poll
-    (both also "internal", inside one poll), duplicate; the names are those of Jepsen's Kafka tests.
+    """Find Jepsen's Kafka anomalies in the acknowledged writes and the polled records of a run: lost write, unseen,
+    poll skip, nonmonotonic poll (both also "internal", inside one poll), duplicate.
 
-    A file that does not end with .toml is a trace, of one run or many; anything else is a preset, a past bug
-    (KAFKA-1211) or a .toml file, and is run. Of each anomaly it says how often it occurred and what explains it, such
-    as a rebalance or an expected loss; what nothing explains, with partition, offsets, member and time.
+    A file that does not end with .toml is a trace of one run or many. A preset, a past bug (KAFKA-1211) or a .toml
+    file is run. The table counts each anomaly by its explanation, such as a rebalance or an expected loss.
+    Unexplained anomalies are listed with partition, offsets, member and time.
 
-    Exit codes: 0 nothing unexplained, 2 bad input, 127 the program broke, 129 something unexplained.
+    Exit codes: 0 all anomalies are explained, 2 bad input, 127 the program broke, 129 an unexplained anomaly.
     """
     path = Path(source)
+    refuse_missing_trace(source)
     if path.is_file() and path.suffix != ".toml":
         given = [name for name, value in (("--seed", seed), ("--profile", profile)) if value is not None]
         given += [name for name, value in (("--set", settings), ("--do", actions)) if value]
         if given:
             raise click.UsageError(f"{given[0]} goes with a scenario; {source} is a trace, whose run is over")
-        told = _of_file(path)
+        histories = _of_file(path)
     else:
-        told = [_of_run(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))]
+        histories = [_of_run(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))]
     if form == "json":
-        click.echo(json.dumps({"runs": [as_dict(each) for each in told]}, indent=2))
+        click.echo(json.dumps({"runs": [as_dict(each) for each in histories]}, indent=2))
     else:
-        for each in told:
-            click.echo("\n".join(as_text(each)))
-    if any(each.broke for each in told):
+        for each in histories:
+            print_lines(as_text(each))
+    if any(each.broke for each in histories):
         sys.exit(BROKEN)
-    sys.exit(CORRECTNESS if any(each.unexplained for each in told) else HOLDS)
+    sys.exit(CORRECTNESS if any(each.unexplained for each in histories) else HOLDS)
 
 
 def _of_run(source: str, options: RunOptions) -> RunHistory:
@@ -89,14 +91,14 @@ def _of_file(path: Path) -> list[RunHistory]:
     from kemu.emulator.trace.traces import read_runs
 
     try:
-        told = [_of_trace(trace) for trace in read_runs(path)]
+        histories = [_of_trace(trace) for trace in read_runs(path)]
     except (TraceError, CodecError) as error:
         raise _BadInput(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     except OSError as error:
         raise _BadInput(f"{path}: {error.strerror}") from None
-    if not told:
+    if not histories:
         raise _BadInput(f"{path}: the file holds no run")
-    return told
+    return histories
 
 
 def _of_trace(trace: "Trace") -> RunHistory:

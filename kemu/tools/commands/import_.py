@@ -1,4 +1,4 @@
-"""``kemu import``: what operators have at hand becomes a scenario."""
+"""``kemu import``: a scenario from the output of Kafka's tools."""
 
 import sys
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _SHOWN = 100
 @click.option("--name", help="The scenario's name (default: that of the file of --out, or of the first group).")
 @click.option("--apart", metavar="TIME", help="Time between the first and last describe of a group: measures rates.")
 def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: str | None) -> None:
-    """Turn what Kafka's own tools print into a scenario; FILE may be - (standard input).
+    """Turn the output of Kafka's tools into a scenario; FILE may be - (standard input).
 
     \b
     kafka-topics.sh --describe > topics.txt
@@ -55,10 +55,10 @@ def import_(files: tuple[str, ...], out: Path | None, name: str | None, apart: s
 
 
 def import_files(files: Sequence[str], name: str | None, apart_s: float | None = None) -> tuple[Imported, list[str]]:
-    """The scenario of these files, and ``file:line: text`` of every line with no effect.
+    """The scenario of these files, and ``file:line: text`` of every line without effect.
 
     Raises:
-        ScenarioError: a file that cannot be read or in which nothing was recognised; settings that make no scenario.
+        ScenarioError: a file is unreadable or holds no known output, or the settings make no valid scenario.
     """
     found, properties, unread = Found(), [], list[str]()
     for source in files:
@@ -76,7 +76,7 @@ def import_files(files: Sequence[str], name: str | None, apart_s: float | None =
             [Problem((), "needs the offsets of a group described twice, the earlier one first")], "--apart"
         )
     imported = compose(found, properties, files, name, apart_s)
-    scenario_from_toml(imported.toml, source="the imported scenario")  # never hand out what does not load
+    scenario_from_toml(imported.toml, source="the imported scenario")  # never return a scenario that does not load
     return imported, unread
 
 

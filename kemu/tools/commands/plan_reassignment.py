@@ -1,9 +1,9 @@
-"""``kemu plan-reassignment``: the batches of a partition reassignment, on paper."""
+"""``kemu plan-reassignment``: the batches of a partition reassignment, without a cluster."""
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from kemu.protocol.reassign.plans import Plan, plan_reassignment
 from kemu.protocol.reassign.readings import DEFAULT_POLICY, POLICIES
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.reassignment import BadReassignment, read_reassignment, reassignment_json
+from kemu.tools.report.layout import print_lines
 
 _LIMIT = click.IntRange(min=1, max=UNLIMITED)
 
@@ -33,15 +34,15 @@ def _policies() -> str:
 
 
 @click.command("plan-reassignment", epilog=f"Policies. {_policies()}")
-@click.option("--current", required=True, metavar="FILE", help="What is assigned now, as the tool's --generate prints.")
-@click.option("--target", required=True, metavar="FILE", help="What shall be, as the tool's --execute takes it.")
+@click.option("--current", required=True, metavar="FILE", help="The current assignment, as --generate prints it.")
+@click.option("--target", required=True, metavar="FILE", help="The target assignment, as --execute takes it.")
 @click.option(
     "--replica-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Replicas added per partition and step."
 )
-@click.option("--partition-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Partitions under way at once.")
+@click.option("--partition-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Partitions reassigned at once.")
 @click.option("--leader-limit", type=_LIMIT, default=UNLIMITED, metavar="N", help="Steps that move a leader at once.")
 @click.option("--min-isr", type=click.IntRange(1, 32767), default=1, show_default=True, help="min.insync.replicas.")
-@click.option("--online", callback=_brokers, metavar="0,1,2", help="Brokers that are up; all, if not given.")
+@click.option("--online", callback=_brokers, metavar="0,1,2", help="Brokers that are up (default: all).")
 @click.option("--policy", type=click.Choice(list(POLICIES)), default=DEFAULT_POLICY, show_default=True)
 @click.option("--format", "form", type=click.Choice(["text", "json", "kafka"]), default="text", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default="reassignment", show_default=True, metavar="DIR",
@@ -60,9 +61,9 @@ def plan_reassignment_command(
 ) -> None:
     """Plan a partition reassignment in batches (KIP-435), without running anything.
 
-    CURRENT and TARGET are files of kafka-reassign-partitions.sh. A batch begins when every replica that the one before
-    added is in sync. Without limits it is one KIP-455 reassignment. "--format kafka" writes one file per batch that the
-    tool executes as it is; run them one after the other, each to its end (--verify).
+    CURRENT and TARGET are files of kafka-reassign-partitions.sh. A batch begins when all replicas that the previous
+    batch added are in sync. Without limits, the plan is one KIP-455 reassignment. "--format kafka" writes one file
+    per batch for that tool. Execute one batch after the other, each to its end (--verify).
     """
     try:
         before, wanted = read_reassignment(current), read_reassignment(target)
@@ -80,11 +81,11 @@ def plan_reassignment_command(
     if form == "json":
         click.echo(json.dumps(as_json(plan, limits, min_isr, policy)))
     elif form == "text":
-        _print(plan, before)
+        print_lines(_as_text(plan, before))
 
 
 def as_json(plan: Plan, limits: Limits, min_isr: int, policy: str) -> dict[str, Any]:
-    """The plan as plain values: steps with their partitions, how it ends, what waits and why."""
+    """The plan as plain values: steps with their partitions, the end, and waiting partitions with the reason."""
     return {
         "policy": policy,
         "limits": {
@@ -118,7 +119,7 @@ def as_json(plan: Plan, limits: Limits, min_isr: int, policy: str) -> dict[str, 
 
 
 def _write_batches(plan: Plan, folder: Path) -> None:
-    """One file a batch; a folder that holds anything is left alone.
+    """Write one file per batch into an empty folder.
 
     Raises:
         BadReassignment: the folder cannot be used.
@@ -137,7 +138,8 @@ def _write_batches(plan: Plan, folder: Path) -> None:
         click.echo(f"waits: {each.at[0]}-{each.at[1]}: {each.why}", err=True)
 
 
-def _print(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+def _as_text(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> Iterator[str]:
+    """The batches of a plan, a line per partition, and how the plan ends."""
     now = dict(before)
     copies = 0
     for number, batch in enumerate(plan.batches, 1):
@@ -145,7 +147,7 @@ def _print(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None
         moved = sum(each.step.moves_leader for each in batch)
         load = ", ".join(f"{broker}: {count}" for broker, count in sorted(receives.items()))
         copies += receives.total()
-        click.echo(
+        yield (
             f"batch {number}: {_count(len(batch), 'partition')}, {_count(receives.total(), 'replica')} copied"
             + (f" (to broker {load})" if load else "")
             + f", {_count(moved, 'leader')} moved"
@@ -154,18 +156,18 @@ def _print(plan: Plan, before: Mapping[TopicPartition, tuple[int, ...]]) -> None
             changes = [f"+{broker}" for broker in each.step.add] + [f"-{broker}" for broker in each.step.drop]
             leader = f"leader {each.leader}" if each.leader >= 0 else "no leader"
             what = " ".join(changes) or "order"
-            click.echo(
+            yield (
                 f"  {each.at[0]}-{each.at[1]}  {_list(now[each.at])} -> {_list(each.step.replicas)}  {what}  {leader}"
             )
             now[each.at] = each.step.replicas
     for waiting in plan.waiting:
-        click.echo(f"waits: {waiting.at[0]}-{waiting.at[1]} stays at {_list(waiting.replicas)}: {waiting.why}")
+        yield f"waits: {waiting.at[0]}-{waiting.at[1]} stays at {_list(waiting.replicas)}: {waiting.why}"
     ends = f"{_count(len(plan.waiting), 'partition')} waiting" if plan.waiting else "complete"
     batches = _count(len(plan.batches), "batch", "batches")
     if plan.batches:
-        click.echo(f"{ends} after {batches}, {_count(copies, 'replica')} copied")
+        yield f"{ends} after {batches}, {_count(copies, 'replica')} copied"
     else:
-        click.echo(ends if plan.waiting else "nothing to do")
+        yield ends if plan.waiting else "nothing to do"
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -1,4 +1,4 @@
-"""``kemu replay``: recorded events to fresh machines, or the whole plan again."""
+"""``kemu replay``: feed recorded events to new machines, or run the plan again."""
 
 import json
 import sys
@@ -20,18 +20,20 @@ DIFFERENT = 1
 
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--rerun", "again", is_flag=True, help="Run the plan again and compare the digests.")
-@click.option("--actor", help="Only this actor's machine (c1, b0/coordinator).")
+@click.option("--rerun", "rerun", is_flag=True, help="Run the plan again and compare the digests.")
+@click.option("--actor", help="Only the machine of this actor (c1, b0/coordinator).")
 @click.option("--until", help='Stop at this time ("12.5s") and, with --actor, print that actor\'s state.')
 @click.option("--profile", type=click.Choice(list(PROFILES)), help="Replay under another profile.")
-@click.option("--loop", type=click.Choice(["trio", "bare"]), help="With --rerun: another loop than the recorded one.")
+@click.option(
+    "--loop", type=click.Choice(["trio", "bare"]), help="With --rerun: the event loop (default: the recorded one)."
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def replay(
-    trace: Path, again: bool, actor: str | None, until: str | None, profile: str | None, loop: str | None, form: str
+    trace: Path, rerun: bool, actor: str | None, until: str | None, profile: str | None, loop: str | None, form: str
 ) -> None:
-    """Feed a TRACE's events to fresh machines; stop at the first difference.
+    """Feed the events of TRACE to new machines; stop at the first difference.
 
-    Exit code 0: the same. 1: a machine answers differently now. 3: with --rerun, another digest. 2: bad input.
+    Exit codes: 0 no difference, 1 a machine answers differently, 2 bad input, 3 another digest with --rerun.
     """
     try:
         until_us = duration_us(until) if until is not None else None
@@ -39,7 +41,7 @@ def replay(
         raise _BadInput(f"--until {until}: {error}") from None
     try:
         recorded = read_trace(trace)
-        if again:
+        if rerun:
             _rerun(recorded, loop, form)
         else:
             _replay(recorded, profile, actor, until_us, form)
@@ -121,9 +123,9 @@ def _rerun(trace: Trace, loop: str | None, form: str) -> None:
     if form == "json":
         click.echo(json.dumps({"same": same, "recorded": recorded, "digest": result.digest, "loop": result.loop}))
     elif recorded is None:
-        click.echo(f"run again: digest {result.digest}; the record is torn and has none to compare with")
+        click.echo(f"plan run: digest {result.digest}; the record is torn and has none to compare with")
     elif same:
-        click.echo(f"run again, the same digest: {result.digest}")
+        click.echo(f"plan run, the same digest: {result.digest}")
     else:
         click.echo(f"the digest differs: recorded {recorded}, now {result.digest}")
     if recorded is not None and not same:

@@ -1,7 +1,7 @@
-"""``kemu run``: one scenario, one seed or many, and what came of it."""
+"""``kemu run``: run one scenario with one seed or many, and report the results."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,31 +11,34 @@ import click
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.commands.run_options import RunOptions, request_of, run_options
 from kemu.tools.exits import NONDETERMINISM, worst
-from kemu.tools.progress import progress
+from kemu.tools.progress import progress, virtual_progress
 from kemu.tools.request import Request
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
 
+    Accept = Callable[[list[RunResult], Sequence[str]], None]
+    """Raises an exception if the results are not to be printed, because an action had no effect."""
+
 
 @click.command()
 @click.argument("scenario")
 @run_options
-@click.option("--live", is_flag=True, help="Run under the wall clock and print as it happens.")
+@click.option("--live", is_flag=True, help="Run in real time, and print each event at once.")
 @click.option(
-    "--control", type=click.Path(path_type=Path, dir_okay=False), help="With --live: take orders at this socket."
+    "--control", type=click.Path(path_type=Path, dir_okay=False), help="With --live: accept orders at this socket."
 )
-@click.option("--twice", is_flag=True, help="Run again and compare the digests (exit code 3 if they differ).")
+@click.option("--twice", is_flag=True, help="Run twice and compare the digests (exit code 3 if they differ).")
 def run(scenario: str, options: RunOptions, live: bool, control: Path | None, twice: bool) -> None:
-    """Run SCENARIO (a preset's name or a .toml file) and say what happened, what it cost and what was violated.
+    """Run SCENARIO (a preset's name or a .toml file) and report the verdict, the cost and the events.
 
-    A KEY of --set is a full one (groups.g.members, plan.0.for) or a short one that means every group or topic
-    (members, session.timeout.ms, rate, partitions), a broker's key, or duration.
+    A KEY of --set is a full key (groups.g.members, plan.0.for) or a short one: a key of every group or topic
+    (members, session.timeout.ms, rate, partitions), a key of brokers, or duration.
 
     An ACTION of --do is a line of a plan, such as "rolling-restart every=20s down=8s" or "crash host=c2 at=40s";
     see "kemu describe actions" and "kemu describe faults".
 
-    With --live --control PATH, "kemu scale --live PATH" scales the run's Streams instances while it goes on.
+    With --live --control PATH, "kemu scale --live PATH" scales the Streams instances during the run.
 
     Exit codes: 0 all held, 2 bad input, 3 nondeterminism, 127 the program broke, 128 liveness, 129 correctness.
     """
@@ -45,14 +48,14 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
     if live and (options.loop != "trio" or len(request.seeds) > 1 or twice):
         raise click.UsageError("--live goes with one seed, the trio loop, and without --twice")
     with writable(request.trace), _listening(control):
-        results = run_all(request, options.form)
-        differs = twice and not _same_again(request, results)
+        results = run_all(request, options.form, options.verbose)
+        differs = twice and not _same_twice(request, results)
     sys.exit(NONDETERMINISM if differs else worst(result.verdict for result in results))
 
 
 @contextmanager
 def _listening(control: Path | None) -> Iterator[None]:
-    """A socket that cannot be there is the user's mistake, not ours."""
+    """Report a socket that cannot be made as bad input."""
     try:
         yield
     except OSError as error:
@@ -63,7 +66,7 @@ def _listening(control: Path | None) -> Iterator[None]:
 
 @contextmanager
 def writable(trace: Path | None) -> Iterator[None]:
-    """A trace that cannot be written is the user's mistake, not ours."""
+    """Report a trace that cannot be written as bad input."""
     try:
         yield
     except OSError as error:
@@ -72,55 +75,75 @@ def writable(trace: Path | None) -> Iterator[None]:
         raise ScenarioError([Problem((), f"--trace: cannot be written: {error.strerror}")], str(trace)) from None
 
 
-def run_all(request: Request, form: str) -> "list[RunResult]":
-    """Run it with each of its seeds and print what came of it."""
-    return run_one(request, form) if len(request.seeds) == 1 else run_many(request, form)
+def run_all(request: Request, form: str, verbose: bool = False, accept: "Accept | None" = None) -> "list[RunResult]":
+    """Run a scenario with each of its seeds and print the results.
+
+    ``accept`` is called before the results are printed, with the results and the story of a single run; it may raise.
+    """
+    if len(request.seeds) == 1:
+        return run_one(request, form, verbose, accept)
+    return run_many(request, form, accept)
 
 
-def run_one(request: Request, form: str) -> "list[RunResult]":
-    """Run it with its first seed and print the report; the result, alone in a list."""
+def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept | None" = None) -> "list[RunResult]":
+    """Run a scenario with its first seed and print the report; return a list of this result."""
     from kemu.emulator.runner import run as run_scenario
     from kemu.emulator.watching.panel import Panel
+    from kemu.tools.report.layout import print_lines
     from kemu.tools.report.ownership import Ownership
     from kemu.tools.report.run_report import as_json, as_text
     from kemu.tools.report.story import Story
 
     seed = request.seeds[0]
-    story = Story(click.echo if request.live and form == "text" else None)
+    story = Story((lambda line: print_lines([line])) if request.live and form == "text" else None)
     panel = Panel()
     ownership = Ownership(panel)
-    result = run_scenario(
-        request.scenario,
-        seed=seed,
-        profile=request.profile,
-        loop=request.loop,
-        trace=request.trace,
-        live=request.live,
-        observers=(story, ownership) if form == "text" else (),
-        panel=panel,
-        control=request.control,
-    )
+    with virtual_progress(request.scenario.runs_us, lambda: panel.now.at_us if panel.now else 0, quiet=request.live):
+        result = run_scenario(
+            request.scenario,
+            seed=seed,
+            profile=request.profile,
+            loop=request.loop,
+            trace=request.trace,
+            live=request.live,
+            observers=(story, ownership) if form == "text" else (),
+            panel=panel,
+            control=request.control,
+        )
+    if accept is not None:
+        accept([result], [line.text() for line in story.lines])
     if form == "json":
         click.echo(as_json(result))
     else:
         ownership.finish()
         command = request.command_for(seed)
-        for line in as_text(result, request.scenario, story, ownership, command, request.trace, told=request.live):
-            click.echo(line)
+        print_lines(
+            as_text(
+                result,
+                request.scenario,
+                story,
+                ownership,
+                command,
+                request.trace,
+                told=request.live,
+                verbose=verbose,
+            )
+        )
     return [result]
 
 
-def run_many(request: Request, form: str) -> "list[RunResult]":
-    """Run it with each of its seeds and print a table; a sample is made again in another process meanwhile.
+def run_many(request: Request, form: str, accept: "Accept | None" = None) -> "list[RunResult]":
+    """Run a scenario with each of its seeds and print a table; another process repeats a sample of the runs.
 
     Raises:
-        SystemExit: runs there were other ones (``tools.determinism``).
+        SystemExit: a repeated run had another digest (``tools.determinism``).
     """
     import json
 
     from kemu.emulator.runner import run as run_scenario
     from kemu.tools.determinism.sweep import watched_sweep
     from kemu.tools.determinism.watch import SweptRun
+    from kemu.tools.report.layout import print_lines
     from kemu.tools.report.run_report import as_dict, table_of_seeds
 
     results = []
@@ -137,23 +160,24 @@ def run_many(request: Request, form: str) -> "list[RunResult]":
                 results.append(result)
                 watch.saw(SweptRun(request.scenario, seed, request.profile, request.command_for(seed)), result.digest)
                 advance("", result.verdict != "holds")
+        if accept is not None:
+            accept(results, [])
         if form == "json":
             click.echo(json.dumps({"runs": [as_dict(result) for result in results]}, indent=2))
         else:
-            for line in table_of_seeds(results, request.command_for):
-                click.echo(line)
+            print_lines(table_of_seeds(results, request.command_for))
     return results
 
 
-def _same_again(request: Request, results: "list[RunResult]") -> bool:
-    """Run everything once more and compare the digests; what differs is said on stderr."""
+def _same_twice(request: Request, results: "list[RunResult]") -> bool:
+    """Run all seeds a second time and compare the digests; report a difference on standard error."""
     from kemu.emulator.runner import run as run_scenario
 
     for first in results:
-        again = run_scenario(request.scenario, seed=first.seed, profile=request.profile, loop=request.loop)
-        if again.digest != first.digest:
-            click.echo(f"nondeterminism: seed {first.seed} gave {first.digest}, then {again.digest}", err=True)
+        second = run_scenario(request.scenario, seed=first.seed, profile=request.profile, loop=request.loop)
+        if second.digest != first.digest:
+            click.echo(f"nondeterminism: seed {first.seed} gave {first.digest}, then {second.digest}", err=True)
             click.echo(f"repeat with: {request.command_for(first.seed)} --twice", err=True)
             return False
-    click.echo(f"the same digest again for {len(results)} seed(s)", err=True)
+    click.echo(f"the same digest twice for {len(results)} seed(s)", err=True)
     return True

@@ -1,4 +1,4 @@
-"""The options of commands that run scenarios, and what they ask for."""
+"""The options of commands that run scenarios, and the request they make."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,11 +11,11 @@ from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import LARGEST_SEED
-from kemu.emulator.text.tables import nearest
+from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.tools.request import Request
 
 MOST_SEEDS = 1_000_000
-"""Of one ``--seeds``: a slip of the keyboard is told, not run."""
+"""Seeds of one ``--seeds`` at most, to catch typing errors."""
 _OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's)."),
     click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),
@@ -25,12 +25,13 @@ _OPTIONS = (
     click.option("--loop", type=click.Choice(["trio", "bare"]), default="trio", show_default=True),
     click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace to this file."),
     click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
+    click.option("--verbose", is_flag=True, help="Print every event, with Kafka's own words at full length."),
 )
 
 
 @frozen(kw_only=True)
 class RunOptions:
-    """What was given of them."""
+    """The values of the options."""
 
     seed: int | None = None
     seeds: str | None = None
@@ -40,6 +41,7 @@ class RunOptions:
     loop: str = "trio"
     trace: Path | None = None
     form: str = "text"
+    verbose: bool = False
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -57,17 +59,17 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def request_of(source: str, options: RunOptions, live: bool = False, control: Path | None = None) -> Request:
-    """What the options of a command that runs scenarios ask for.
+    """The request that the options of a command make.
 
     Raises:
-        UsageError: they contradict each other.
-        ScenarioError: everything that is wrong with the scenario.
+        UsageError: the options contradict each other.
+        ScenarioError: lists all errors of the scenario.
     """
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
     seed, seeds, profile, trace = options.seed, options.seeds, options.profile, options.trace
     if seed is not None and seeds is not None:
-        raise click.UsageError("--seed and --seeds are two ways to say it: give one")
+        raise click.UsageError("--seed and --seeds exclude each other: give one")
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     if trace is not None and Path(source).is_file() and trace.exists() and trace.samefile(source):
@@ -82,8 +84,19 @@ def request_of(source: str, options: RunOptions, live: bool = False, control: Pa
     )
 
 
+def refuse_missing_trace(source: str) -> None:
+    """Refuse a name that is written like a trace's file where there is no such file.
+
+    Raises:
+        ScenarioError: the file does not exist.
+    """
+    path = Path(source)
+    if path.suffix not in ("", ".toml") and not path.exists():
+        raise ScenarioError([Problem((), "no such file")], source)
+
+
 def seed_range(text: str) -> range:
-    """Read "1:50" as a range that holds both ends."""
+    """Read "1:50" as a range that includes both ends."""
     first, colon, last = text.partition(":")
     if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')

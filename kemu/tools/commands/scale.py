@@ -1,8 +1,9 @@
-"""``kemu scale``: KIP-429's scaling tool, inside a scenario or against a run that is under way."""
+"""``kemu scale``: KIP-429's scaling tool, in a scenario or in a live run."""
 
 import json
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from kemu.emulator.text.units import duration_us
 from kemu.tools.commands.run import run_all, writable
 from kemu.tools.commands.run_options import RunOptions, request_of, run_options
 from kemu.tools.exits import worst
+from kemu.tools.report.layout import print_lines
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
@@ -26,14 +28,14 @@ ANSWER_WITHIN_S = 60.0
 
 @click.command()
 @click.argument("words", metavar="[SCENARIO] [NAME]...", nargs=-1)
-@click.option("--down-to", "to", metavar="PERCENT", help='How many instances stay: "80%" of 40 lets 8 go.')
-@click.option("--leave", metavar="NAME...", multiple=True, help="These instances are to go; repeatable, or a list.")
-@click.option("--add", "count", type=click.IntRange(min=1), metavar="N", help="So many instances come.")
+@click.option("--down-to", "to", metavar="PERCENT", help='Share of instances that stay: "80%" of 40 lets 8 go.')
+@click.option("--leave", metavar="NAME...", multiple=True, help="Instances that leave; repeatable, or a list.")
+@click.option("--add", "count", type=click.IntRange(min=1), metavar="N", help="Number of instances to add.")
 @click.option(
     "--live", type=click.Path(path_type=Path), metavar="PATH", help="The socket of a run, in place of SCENARIO."
 )
 @click.option("--group", metavar="G", help="The application (default: the only one).")
-@click.option("--at", default="30s", show_default=True, metavar="TIME", help="When, in the scenario.")
+@click.option("--at", default="30s", show_default=True, metavar="TIME", help="Time of the action in the scenario.")
 @run_options
 def scale(
     words: tuple[str, ...],
@@ -45,20 +47,20 @@ def scale(
     at: str,
     options: RunOptions,
 ) -> None:
-    """Scale a Kafka Streams application: down to a PERCENT, by the NAMEs of those that leave, or up by N.
+    """Scale a Kafka Streams application: down to a PERCENT, down by the NAMEs of instances, or up by N.
 
-    Those that leave hand their tasks over to learners and close when they have none left. SCENARIO is run with this
-    done at a TIME, and reported as "kemu run" does; with --live PATH a run that was started with "kemu run SCENARIO
-    --live --control PATH" does it now. A NAME that no instance has refuses all of it, and nobody is told.
+    Instances that leave transfer their tasks to learners, and close without tasks. SCENARIO runs with this action at
+    a TIME, with the report of "kemu run". With --live PATH, the action is done at once in a run that was started by
+    "kemu run SCENARIO --live --control PATH". An unknown NAME refuses the whole action.
 
-    Exit codes: those of "kemu run"; 2 also when the tool was refused.
+    Exit codes: those of "kemu run"; 2 also for a refused action.
     """
     scenario, names = ("", words) if live is not None else ((words or ("",))[0], words[1:])
     leaving = tuple(name for text in (*leave, *names) for name in text.split(",") if name)
     if names and not leave:
         raise click.UsageError(f'"{names[0]}": names follow --leave')
     if sum((to is not None, bool(leave), count is not None)) != 1:
-        raise click.UsageError("say one of --down-to PERCENT, --leave NAME..., --add N")
+        raise click.UsageError("give one of --down-to PERCENT, --leave NAME..., --add N")
     if to is not None and percentage(to) is None:
         raise click.UsageError(f'--down-to "{to}" must be a percentage from 1% to 100%, such as 80%')
     row: dict[str, Any] = {"do": "add-members", "count": count} if count else {"do": "scale-down"}
@@ -67,7 +69,7 @@ def scale(
         _order(live, row, group, options.form)
         return
     if not scenario:
-        raise click.UsageError("say which SCENARIO, or --live PATH")
+        raise click.UsageError("name a SCENARIO, or give --live PATH")
     loaded = with_values(load_scenario(scenario), options.settings)
     row["group"] = _application(loaded, group)
     _known(loaded, row)
@@ -79,31 +81,30 @@ def scale(
         actions=(*request.actions, _as_action(at, row)),
     )
     with writable(request.trace):
-        results = run_all(request, options.form)
-    _refused(results)
+        results = run_all(request, options.form, options.verbose, accept=_refused)
     sys.exit(worst(result.verdict for result in results))
 
 
 def _application(scenario: Scenario, group: str | None) -> str:
-    """The group of Streams instances that is meant."""
+    """The group of Streams instances to scale."""
     found = [name for name, each in scenario.groups.items() if each.streams is not None]
     if group is not None and group not in found:
         raise _error(f'--group: "{group}" is no group of Streams instances{nearest(group, found)}')
     if group is None and len(found) != 1:
-        many = f"say which with --group: {', '.join(found)}" if found else "[groups.NAME.streams] makes one"
+        many = f"name one with --group: {', '.join(found)}" if found else "[groups.NAME.streams] makes one"
         raise _error(f"{len(found)} groups of Streams instances: {many}")
     return group or found[0]
 
 
 def _known(scenario: Scenario, row: dict[str, Any]) -> None:
-    """All names at once: a tool that told some of them would leave the rest to be found out."""
+    """Refuse unknown instances, all names in one error."""
     instances = known_names(scenario).members_of(row["group"])
     adds = any(entry.action.__class__.__name__ == "AddMembers" for entry in scenario.plan)
     unknown = [] if adds else [name for name in row.get("hosts", ()) if name not in instances]
     if unknown:
         said = ", ".join(f'"{name}"' for name in unknown)
         are = "is no instance" if len(unknown) == 1 else "are no instances"
-        raise _error(f"--leave: {said} {are} of {row['group']}{nearest(unknown[0], instances)}; nobody is told")
+        raise _error(f"--leave: {said} {are} of {row['group']}{nearest(unknown[0], instances)}")
 
 
 def _error(text: str) -> ScenarioError:
@@ -123,11 +124,16 @@ def _as_action(at: str, row: dict[str, Any]) -> str:
     return " ".join([row["do"], f"at={at}", *rest])
 
 
-def _refused(results: "list[RunResult]") -> None:
-    """It was carried out in no run: whom it was to tell did not run then, or it would have told nobody."""
+def _refused(results: "list[RunResult]", story: Sequence[str]) -> None:
+    """Refuse an action without effect in the last run: its target was not running.
+
+    Raises:
+        ScenarioError: the action had no effect.
+    """
     last = results[-1].faults[-1]
     if not last.fired:
-        raise _error(f"{last.text}: no effect at that time; the story says why")
+        why = [line.partition("no effect")[2] for line in story if "no effect" in line]
+        raise _error(f"{last.text}: no effect{why[-1] if why else ' at that time'}")
 
 
 # --- a run that is under way -----------------------------------------------------------------------------------------
@@ -141,7 +147,7 @@ def _order(path: Path, row: dict[str, Any], group: str | None, form: str) -> Non
         raise _error(f"{path}: refused: {answer['error']}")
     if form == "text":
         whom = f": {', '.join(answer['hosts'])}" if answer["hosts"] else ""
-        click.echo(f"{answer['at_us'] / 1e6:.3f} s  {answer['done']}{whom}")
+        print_lines([f"{answer['at_us'] / 1e6:.3f} s  {answer['done']}{whom}"])
 
 
 def _answer(path: Path, row: dict[str, Any]) -> dict[str, Any]:
@@ -155,7 +161,7 @@ def _answer(path: Path, row: dict[str, Any]) -> dict[str, Any]:
                 said += data
         except OSError as error:
             how = "kemu run SCENARIO --live --control PATH starts one"
-            raise _error(f"--live {path}: no run takes orders there ({error.strerror or error}); {how}") from None
+            raise _error(f"--live {path}: no run accepts orders there ({error.strerror or error}); {how}") from None
     if not said:
         raise _error(f"--live {path}: the run ended before it answered")
     answer: dict[str, Any] = json.loads(said)

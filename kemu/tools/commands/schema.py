@@ -11,7 +11,7 @@ import click
 def schema(out: Path | None) -> None:
     """Print the JSON Schema (draft 2020-12) of a scenario file, the plan's actions and Kafka's keys included.
 
-    An editor that knows it completes keys and marks mistakes. Taplo, for example, reads it from a comment in the first
+    An editor with this schema completes keys and marks errors. Taplo, for example, reads it from a comment in the first
     line of the file: "#:schema scenario.schema.json".
     """
     from kemu.emulator.scenario.json_schema import scenario_schema
@@ -24,4 +24,4 @@ def schema(out: Path | None) -> None:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise click.BadParameter(f"{out} cannot be written: {error.strerror}", param_hint="--out") from None
-    click.echo(f"the schema stands in {out}", err=True)
+    click.echo(f"schema written to {out}", err=True)

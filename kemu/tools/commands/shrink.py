@@ -1,4 +1,4 @@
-"""``kemu shrink``: from a failing run to a small scenario that fails in the same way, as TOML and as a Python test."""
+"""``kemu shrink``: reduce a failing run to a small scenario with the same failure, as TOML and as a Python test."""
 
 import json
 from collections.abc import Callable
@@ -24,19 +24,22 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import read_trace
-from kemu.tools.commands.run_options import RunOptions, request_of
+from kemu.tools.commands.run_options import RunOptions, refuse_missing_trace, request_of
 from kemu.tools.progress import progress
+from kemu.tools.report.layout import print_lines
 from kemu.tools.report.shrunk_report import shrunk_text
 
 
 @click.command()
 @click.argument("source", metavar="TRACE|SCENARIO")
-@click.option("--seed", type=click.IntRange(min=0), help="Of a scenario: the seed that fails (default: its own).")
+@click.option("--seed", type=click.IntRange(min=0), help="Of a scenario: the failing seed (default: its own).")
 @click.option("--profile", metavar="P", help="Of a scenario: a release or KIP page.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario first; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to its plan first; repeatable.")
 @click.option("--keep", metavar="CHECKER[:KIND]", default="", help="The violation to keep (default: the verdict's).")
-@click.option("--runs", type=click.IntRange(min=1), default=DEFAULT_RUNS, show_default=True, help="At most so many.")
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=DEFAULT_RUNS, show_default=True, help="Maximum number of runs."
+)
 @click.option("--tries", type=click.IntRange(1, 100), default=1, show_default=True, help="Seeds for each attempt.")
 @click.option("--out", metavar="NAME", help="Write NAME.toml and test_NAME.py (default: SCENARIO-shrunk).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -52,16 +55,16 @@ def shrink(
     out: str | None,
     form: str,
 ) -> None:
-    """Make a failing run small: TRACE is a file of "kemu run --trace", SCENARIO a preset or a .toml file.
+    """Reduce a failing run: TRACE is a file of "kemu run --trace", SCENARIO a preset or a .toml file.
 
-    Lines of the plan (random ones too), groups, members, topics, partitions, records, brokers, settings and time are
-    taken away while the same rule is broken: the same checker and kind, about the same group, a member of it, a
-    partition of the same topic, a broker. Numbers get rounder. Two files are written, both ready to be kept: a scenario
-    (kemu run NAME.toml shows it) and a test that fails until it is mended.
+    The command removes lines of the plan, groups, members, topics, partitions, records, brokers, settings and time,
+    and rounds numbers, as long as the violation stays. It is the same violation if checker, kind and group (or topic,
+    or broker) are the same. Two files are written: a scenario (kemu run NAME.toml shows the violation) and a test
+    that fails until the error is corrected.
 
-    The same input gives the same result. Ctrl-C ends it and writes the smallest so far.
+    The same input gives the same result. Ctrl-C ends the search and writes the smallest scenario so far.
     """
-    scenario, seed, profile = _what(source, seed, profile, settings, actions)
+    scenario, seed, profile = _source_of(source, seed, profile, settings, actions)
     path = Path(out if out is not None else f"{identifier(scenario.name).replace('_', '-')}-shrunk")
     toml, test = path.with_name(f"{path.name}.toml"), path.with_name(f"test_{identifier(path.name)}.py")
     if toml.exists() and Path(source).exists() and toml.samefile(source):
@@ -80,16 +83,14 @@ def shrink(
     if form == "json":
         click.echo(json.dumps(_as_dict(shrunk, toml, test), indent=2))
         return
-    for line in shrunk_text(shrunk):
-        click.echo(line)
-    click.echo(f"\nwritten: {toml}, {test}")
-    click.echo(f"repeat with: kemu run {toml}")
+    print_lines([*shrunk_text(shrunk), "", f"written: {toml}", f"written: {test}", f"repeat with: kemu run {toml}"])
 
 
-def _what(
+def _source_of(
     source: str, seed: int | None, profile: str | None, settings: tuple[str, ...], actions: tuple[str, ...]
 ) -> tuple[Scenario, int, str]:
-    """The scenario, seed and profile of a trace, or of what options say."""
+    """The scenario, seed and profile of a trace, or of the options."""
+    refuse_missing_trace(source)
     if source.endswith(".toml") or not Path(source).is_file():
         request = request_of(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))
         return request.scenario, request.seeds[0], request.profile
@@ -106,9 +107,9 @@ def _what(
 
 
 def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, tries: int) -> Shrunk:
-    """Do it; an interrupt ends it with what is there."""
+    """Shrink; an interrupt ends the search with the smallest scenario so far."""
     with progress("runs", runs) as advance:
-        told = _Told(size_of(scenario), advance)
+        reporter = _Reporter(size_of(scenario), advance)
         shrinker = Shrinker(
             attrs.evolve(scenario, profile=profile),
             seed,
@@ -116,9 +117,9 @@ def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, t
             keep=keep,
             runs=runs,
             tries=tries,
-            tell=told.tell,
+            tell=reporter.tell,
         )
-        click.echo(f"keeping {shrinker.signature.words()}", err=True)
+        print_lines([f"keeping {shrinker.signature.words()}"], err=True)
         try:
             return shrinker.shrink()
         except KeyboardInterrupt:
@@ -126,15 +127,15 @@ def _shrink(scenario: Scenario, seed: int, profile: str, keep: str, runs: int, t
             return shrinker.shrunk()
 
 
-class _Told:
-    """ShrinkProgress: a bar where there is a terminal, and a line whenever the scenario got smaller."""
+class _Reporter:
+    """Progress of shrinking: a bar on a terminal, and a line for each smaller scenario."""
 
     def __init__(self, size: ScenarioSize, advance: Callable[[str, bool], None]) -> None:
         self._size = size
         self._advance = advance
 
     def tell(self, now: ShrinkProgress) -> None:
-        """One more attempt."""
+        """Take the state after one more attempt."""
         size = now.size
         self._advance(f"{now.step}: {_in_short(size)}", False)
         if size != self._size:

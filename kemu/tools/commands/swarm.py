@@ -1,4 +1,4 @@
-"""``kemu swarm``: from each seed a cluster, a load and faults, run to see whether all that must hold does."""
+"""``kemu swarm``: draw a cluster, a load and faults from each seed, run them, and check the rules."""
 
 import json
 import sys
@@ -32,15 +32,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("scenario", required=False)
-@click.option("--seed", type=click.IntRange(min=0), help="One seed: what it draws, what happens, what came of it.")
+@click.option("--seed", type=click.IntRange(min=0), help="Run one seed, and print its draws and the whole report.")
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="The seeds A to B, both included.")
 @click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
 @click.option("--replicated/--not-replicated", default=None, help="Whether drawn brokers replicate (default: some do).")
-@click.option("--operated", is_flag=True, help="Draw what people do with the cluster and set otherwise, too.")
+@click.option("--operated", is_flag=True, help="Draw actions of operators and rare settings, too.")
 @click.option("--draws", "tell_draws", is_flag=True, help="Print what every seed draws.")
 @click.option("--history", is_flag=True, help="Judge each run's history, too, as kemu history does.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="With --seed: write the scenario (TOML).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--verbose", is_flag=True, help="With --seed: print every event, with Kafka's own words at full length.")
 def swarm(
     scenario: str | None,
     seed: int | None,
@@ -52,21 +53,22 @@ def swarm(
     history: bool,
     out: Path | None,
     form: str,
+    verbose: bool,
 ) -> None:
-    """Draw a cluster, a load and faults from each seed, and run them; with SCENARIO, faults alone are drawn.
+    """Draw a cluster, a load and faults from each seed, and run them; with SCENARIO, draw only the faults.
 
-    About half of the families of faults are off in each seed, so that what others would hide can show. First the load
-    and the faults run, and nothing bad may happen; then all is healed, and everything must get well in time: in about
-    half of the seeds a core of the cluster, while some brokers and members stay away. What a seed that failed drew is
-    printed. "kemu swarm --seed N --out n.toml" writes it, "kemu shrink n.toml" makes it small. A seed that holds
-    without the past bugs that its release has by itself ("kemu bugs") counts as one that holds, and tells which.
+    About half of the families of faults are off in each seed, so that one family does not hide another's effects.
+    Safety is checked during the faults. Then the faults are repaired, and the cluster must recover in time. In about
+    half of the seeds only a core is repaired, without some brokers and members. The draws of a failed seed are
+    printed. "kemu swarm --seed N --out n.toml" writes the scenario, "kemu shrink n.toml" reduces it. If a seed fails
+    only because of past bugs of its release ("kemu bugs"), it counts as holding, and the bugs are named.
 
-    With --operated clusters are set as few have them, members come and go, brokers are shut down,
-    partitions are moved, requests hang, applications seek and subscribe, admin clients reset and delete, a Streams
-    group runs besides, and all of it comes around a few moments.
+    With --operated, clusters also have rare settings and a Streams group. Operators shut down brokers, add and remove
+    members, and move partitions. Applications seek and subscribe, admin clients reset and delete, and requests hang.
+    The actions cluster around a few moments.
 
-    With --history an anomaly (lost write, poll skip, ...) that nothing explains is a failure, too: "kemu history" of
-    the written scenario shows it.
+    With --history, an unexplained anomaly (lost write, poll skip, ...) is a failure, too; "kemu history" of the
+    written scenario shows it.
 
     Exit codes: those of "kemu run".
     """
@@ -75,32 +77,32 @@ def swarm(
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     if scenario is not None and replicated is not None:
-        raise click.UsageError("--replicated is drawn with the cluster: leave SCENARIO or it out")
+        raise click.UsageError("--replicated goes without SCENARIO: it changes how the cluster is drawn")
     if scenario is not None and operated:
-        raise click.UsageError("--operated is drawn with the cluster: leave SCENARIO or it out")
+        raise click.UsageError("--operated goes without SCENARIO: it changes how the cluster is drawn")
     if out is not None and seed is None:
         raise click.UsageError("--out goes with --seed")
     given = load_scenario(scenario) if scenario is not None else None
-    again = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
-    again += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
-    again += ["--operated"] if operated else []
-    again += ["--history"] if history else []
+    options = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
+    options += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
+    options += ["--operated"] if operated else []
+    options += ["--history"] if history else []
     draw = partial(swarm_case, scenario=given, profile=profile, replicated=replicated, operated=operated)
     if seed is not None:
         case = draw(seed)
         if out is not None:
             _write(out, case)
-        swarmed = _run_one(case, profile, history, _command(again, seed), form)
+        swarmed = _run_one(case, profile, history, _command(options, seed), form, verbose)
         sys.exit(worst([swarmed.verdict]))
-    runs = _run_many(draw, seed_range(seeds), profile, history, again, tell_draws, form)
+    runs = _run_many(draw, seed_range(seeds), profile, history, options, tell_draws, form)
     sys.exit(worst(run.verdict for run in runs))
 
 
 @frozen
 class SwarmRun:
-    """A run of a swarm; ``history``: the anomalies of its history, None if nobody asked.
+    """A run of a swarm; ``history``: the anomalies of its history, None without ``--history``.
 
-    ``own_bugs``: past bugs of its release without which it holds: what failed is known, and Kafka's own.
+    ``own_bugs``: past bugs of its release that explain the failure; without them the run holds.
     """
 
     case: SwarmCase
@@ -110,17 +112,17 @@ class SwarmRun:
 
     @property
     def verdict(self) -> str:
-        """The run's, or that something in its history is without explanation."""
+        """The verdict of the run; "violated" for an unexplained anomaly in its history."""
         if self.own_bugs:
             return "holds"
-        odd = self.result.verdict == "holds" and self.history is not None and self.history.unexplained
-        return "violated" if odd else self.result.verdict
+        unexplained = self.result.verdict == "holds" and self.history is not None and self.history.unexplained
+        return "violated" if unexplained else self.result.verdict
 
     @property
     def failures(self) -> frozenset[tuple[str, ...]]:
-        """What is wrong with it, by what it is and whom it is about: by that it is the same failure in another run.
+        """The failures, by kind and entities, so that the same failure is recognized in another run.
 
-        A member fails for an error: for another one it is another failure.
+        Failures of members with different errors are different failures.
         """
         left, _ = split(self.result.violations, self.case.scenario.expect)
         found = {
@@ -139,7 +141,7 @@ class SwarmRun:
 
     @property
     def reason(self) -> str:
-        """Why it does not hold."""
+        """The reason of the failure."""
         if self.result.verdict == "holds" and self.history is not None and self.history.unexplained:
             first = self.history.unexplained[0]
             return f"nothing explains: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
@@ -149,11 +151,11 @@ class SwarmRun:
 def _run(
     case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
 ) -> SwarmRun:
-    """As it is; if it does not hold, also without the past bugs that its release has by itself.
+    """Run a case; if it fails, look for past bugs of its release that explain the failure.
 
-    A failure is known if it is gone when one of these bugs is; if that leaves none, and without those bugs nothing else
-    fails, the seed holds. Without them others may come to light, that what failed first had cut short: so those are
-    looked at likewise, without one bug more.
+    A bug explains a failure that disappears when the bug is off. If bugs explain every failure, and the run without
+    them holds, the seed holds. A run without these bugs may show further failures, because the first failure ended
+    the run early; they are explained in the same way, with one more bug off.
     """
     from kemu.emulator.past_bugs.applying import bugs_of
     from kemu.emulator.watching.panel import Panel
@@ -163,11 +165,11 @@ def _run(
     own = bugs_of(PROFILES[one.result.profile]) if one.verdict != "holds" else ()
 
     def without(*mended: str) -> SwarmRun:
-        again = evolve(case, scenario=evolve(case.scenario, mended=mended))
-        return _run_once(again, profile, history, Panel())
+        changed = evolve(case, scenario=evolve(case.scenario, mended=mended))
+        return _run_once(changed, profile, history, Panel())
 
     def explaining(failed: SwarmRun, known: tuple[str, ...]) -> tuple[str, ...]:
-        """Those that what is left to explain is gone without; none if something stays with each of them."""
+        """The bugs that explain the remaining failures; empty if one failure remains without each of them."""
         left, found = failed.failures, list[str]()
         for each in own:
             mended = without(*known, each) if left and each not in known else failed
@@ -201,12 +203,12 @@ def _run_once(
         return SwarmRun(case, result, None)
     found = listening.finish(result.virtual_us, result.losses)
     name = case.scenario.name
-    told = RunHistory(name, case.seed, result.profile, result.verdict, result.virtual_us, found, result.broke)
-    return SwarmRun(case, result, told)
+    judged = RunHistory(name, case.seed, result.profile, result.verdict, result.virtual_us, found, result.broke)
+    return SwarmRun(case, result, judged)
 
 
-def _command(again: Iterable[str], seed: int) -> str:
-    return " ".join(["kemu swarm", *again, "--seed", str(seed)])
+def _command(options: Iterable[str], seed: int) -> str:
+    return " ".join(["kemu swarm", *options, "--seed", str(seed)])
 
 
 def _write(out: Path, case: SwarmCase) -> None:
@@ -216,10 +218,13 @@ def _write(out: Path, case: SwarmCase) -> None:
         raise ScenarioError([Problem((), f"--out: cannot be written: {error.strerror}")], str(out)) from None
 
 
-def _run_one(case: SwarmCase, profile: str | None, history: bool, command: str, form: str) -> SwarmRun:
-    """One seed, with its draws and the report of a run."""
+def _run_one(
+    case: SwarmCase, profile: str | None, history: bool, command: str, form: str, verbose: bool = False
+) -> SwarmRun:
+    """Run one seed, and print its draws and the report of the run."""
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report import history_report
+    from kemu.tools.report.layout import print_lines
     from kemu.tools.report.ownership import Ownership
     from kemu.tools.report.run_report import as_dict, as_text
     from kemu.tools.report.story import Story
@@ -231,13 +236,12 @@ def _run_one(case: SwarmCase, profile: str | None, history: bool, command: str, 
         click.echo(json.dumps({"drawn": _drawn(case), **as_dict(one.result), **_own(one), **_history(one)}, indent=2))
         return one
     ownership.finish()
-    click.echo("\n".join(draws_text(case)))
-    for line in as_text(one.result, case.scenario, story, ownership, command, None):
-        click.echo(line)
+    print_lines(draws_text(case))
+    print_lines(as_text(one.result, case.scenario, story, ownership, command, None, verbose=verbose))
     if one.own_bugs:
-        click.echo(f"  {_of_release(one)}")
+        print_lines([f"  {_of_release(one)}"])
     if one.history is not None:
-        click.echo("\n".join(["", "Its history", *(f"  {line}" for line in history_report.as_text(one.history))]))
+        print_lines(["", "Its history", *(f"  {line}" for line in history_report.as_text(one.history, indent=2))])
     return one
 
 
@@ -246,12 +250,13 @@ def _run_many(
     seeds: range,
     profile: str | None,
     history: bool,
-    again: list[str],
+    options: list[str],
     tell_draws: bool,
     form: str,
 ) -> list[SwarmRun]:
-    """Each seed, a line for each; what failed with its draws and the command that repeats it."""
+    """Run each seed and print a line; a failed seed has its draws and the command that repeats it."""
     from kemu.emulator.watching.panel import Panel
+    from kemu.tools.report.layout import print_lines
     from kemu.tools.report.run_report import as_dict
 
     runs: list[SwarmRun] = []
@@ -260,32 +265,35 @@ def _run_many(
             for seed in seeds:
                 one = _run(draw(seed), profile, history, Panel())
                 runs.append(one)
-                command = _command(again, seed)
+                command = _command(options, seed)
                 watch.saw(SweptRun(one.case.scenario, seed, one.result.profile, command), one.result.digest)
                 advance("", one.verdict != "holds")
                 if form == "text":
-                    click.echo("\n".join(_told(one, tell_draws, command)))
+                    print_lines(lines_of(one, tell_draws, command))
         if form == "json":
             rows = [{"drawn": _drawn(one.case), **as_dict(one.result), **_own(one), **_history(one)} for one in runs]
             click.echo(json.dumps({"runs": rows}, indent=2))
         else:
-            click.echo(f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold")
-            cores = [one.result.core for one in runs if one.result.core is not None]
-            if cores:
-                hopeless = sum(1 for core in cores if core.unrecoverable)
-                click.echo(
-                    f"a core alone was healed in {len(cores)} of {len(runs)} runs; in {hopeless} it could not get well"
-                )
-            still = [each.kind for one in runs for each in stood_still(one.result.violations)]
-            if still:
-                count = sum(1 for one in runs if stood_still(one.result.violations))
-                reasons = ", ".join(f"{still.count(kind)} {kind}" for kind in dict.fromkeys(still))
-                click.echo(f"something stands still as it would in Kafka, in {count} of {len(runs)} runs: {reasons}")
+            print_lines(_summary(runs))
     return runs
 
 
-def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
-    """A run's lines."""
+def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
+    """The number of runs that hold, and the runs that are blocked as in Kafka."""
+    yield f"{sum(one.verdict == 'holds' for one in runs)} of {len(runs)} hold"
+    cores = [one.result.core for one in runs if one.result.core is not None]
+    if cores:
+        unrecoverable = sum(1 for core in cores if core.unrecoverable)
+        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; in {unrecoverable} it could not recover"
+    stuck = [each.kind for one in runs for each in stood_still(one.result.violations)]
+    if stuck:
+        count = sum(1 for one in runs if stood_still(one.result.violations))
+        reasons = ", ".join(f"{stuck.count(kind)} {kind}" for kind in dict.fromkeys(stuck))
+        yield f"blocked as in Kafka, in {count} of {len(runs)} runs: {reasons}"
+
+
+def lines_of(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
+    """The lines of one run."""
     from kemu.tools.report.story import core_text
 
     yield _line(one)
@@ -295,7 +303,7 @@ def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
         yield f"  {one.reason}"
         yield f"  {_of_release(one)}"
     for each in stood_still(one.result.violations):
-        yield f"  stands still as it would in Kafka: {each.checker} ({each.kind}): {each.text}"
+        yield f"  blocked as in Kafka: {each.checker} ({each.kind}): {each.text}"
     if tell_draws or one.verdict != "holds":
         yield from draws_text(one.case)
     if one.verdict != "holds":
@@ -304,7 +312,7 @@ def _told(one: SwarmRun, tell_draws: bool, command: str) -> Iterable[str]:
 
 
 def _of_release(one: SwarmRun) -> str:
-    """That what failed is known of this release."""
+    """The past bugs that explain the failure."""
     fixed = " and ".join(f"{issue} (fixed in {PAST_BUGS[issue].fixed_in})" for issue in one.own_bugs)
     mended = json.dumps(one.own_bugs)
     return f"a bug of {one.result.profile} itself, {fixed}: it holds with mended = {mended}"
@@ -330,7 +338,7 @@ def _line(one: SwarmRun) -> str:
 
 
 def draws_text(case: SwarmCase) -> list[str]:
-    """What a seed drew, a line each."""
+    """The draws of a seed, a line each."""
     return [f"  {what:<14} {which}" for what, which in case.drawn()]
 
 

@@ -1,4 +1,1 @@
-"""Whether a run is the same again.
-
-A sample of every sweep is made once more in another process, with another hash seed.
-"""
+"""Determinism: a sample of the runs of each sweep is repeated in another process with another hash seed."""

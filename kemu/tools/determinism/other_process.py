@@ -1,7 +1,7 @@
-"""``python -m kemu.tools.determinism.other_process``: makes the runs it reads on its standard input, a JSON line each.
+"""``python -m kemu.tools.determinism.other_process``: repeat the runs that standard input describes, one per JSON line.
 
-A line says scenario (plain form), seed, profile; the answer is the run's digest, a line too. With "entries", the path
-of a file, the run is told into it instead (``telling``), as msgpack values one after the other; the answer is "told".
+A line has scenario (plain form), seed and profile; the answer is one line with the run's digest. If the line names a
+file as "entries", the entries of the run (``run_entries``) go to this file as msgpack values; the answer is "written".
 """
 
 import json
@@ -13,25 +13,25 @@ import msgpack
 
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.reading import scenario_from_dict
-from kemu.tools.determinism.telling import Entry, run_telling
+from kemu.tools.determinism.run_entries import Entry, run_reporting
 
 
 def answer(asked: dict[str, Any]) -> str:
-    """Make one run."""
+    """Run the described scenario; return the line to answer."""
     scenario = scenario_from_dict(asked["scenario"])
     if "entries" not in asked:
         return run(scenario, seed=asked["seed"], profile=asked["profile"], loop="bare").digest
     with Path(asked["entries"]).open("wb") as file:
 
-        def tell(entry: Entry) -> None:
+        def write(entry: Entry) -> None:
             file.write(msgpack.packb(entry))
 
-        run_telling(scenario, asked["seed"], asked["profile"], tell)
-    return "told"
+        run_reporting(scenario, asked["seed"], asked["profile"], write)
+    return "written"
 
 
 def main() -> None:
-    """Answer line by line until there are no more."""
+    """Answer each line of standard input."""
     for line in sys.stdin:
         print(answer(json.loads(line)), flush=True)
 

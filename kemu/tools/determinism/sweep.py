@@ -1,4 +1,4 @@
-"""How a command watches its sweep, and what it says of it."""
+"""The check of determinism in commands that sweep over many runs, and its output."""
 
 import sys
 from collections.abc import Iterator
@@ -9,16 +9,16 @@ import click
 from kemu.tools.determinism.watch import CANARY, Differs, SweepWatch, canary, fails, hash_seed_of_others
 from kemu.tools.exits import BROKEN, NONDETERMINISM
 
-ASLEEP = f"the checkers are asleep: {CANARY} breaks an invariant, and was found to hold"
+ASLEEP = f"the checkers are broken: the run of {CANARY} breaks a rule, and they found no violation"
 
 
 @contextmanager
 def watched_sweep() -> Iterator[SweepWatch]:
-    """Hand it every run; when the block ends, a line on stderr says what came of it.
+    """Yield a watch that takes every run; print the result to stderr at the end of the block.
 
     Raises:
-        SystemExit: ``NONDETERMINISM`` if a run of the sample was another one in the other process, ``BROKEN`` if it
-            broke there, or if a run that must fail does not.
+        SystemExit: ``NONDETERMINISM`` if a repeated run differs in the other process; ``BROKEN`` if a run broke there
+            or the canary showed no violation.
     """
     with SweepWatch() as watch:
         yield watch
@@ -28,7 +28,7 @@ def watched_sweep() -> Iterator[SweepWatch]:
             click.echo(str(error), err=True)
             sys.exit(BROKEN)
     for each in differing:
-        tell(each)
+        print_difference(each)
     if differing:
         sys.exit(NONDETERMINISM)
     if watch.sampled and not fails(canary()):
@@ -37,12 +37,12 @@ def watched_sweep() -> Iterator[SweepWatch]:
     if watch.sampled:
         runs = "1 run" if watch.sampled == 1 else f"{watch.sampled} runs"
         click.echo(
-            f"{runs} of {watch.seen} made again in another process: the same; the run that must fail does", err=True
+            f"{runs} of {watch.seen} repeated in another process: equal; the canary run fails as it must", err=True
         )
 
 
-def tell(differs: Differs) -> None:
-    """Say on stderr how a run was another one, and what repeats it."""
+def print_difference(differs: Differs) -> None:
+    """Print to stderr how two runs differ, and the command that repeats the run."""
     click.echo(f"nondeterminism: {differs.here} here, {differs.there} in another process", err=True)
     for line in differs.lines:
         click.echo(f"  {line}", err=True)

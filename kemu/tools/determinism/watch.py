@@ -1,8 +1,7 @@
-"""A sample of a sweep's runs, made once more in another process with another hash seed, while the sweep goes on.
+"""A sample of a sweep's runs, repeated in another process with another hash seed while the sweep continues.
 
-What a run does must depend on its scenario, seed and profile alone. A set's order, a ``hash()``, an ``id()`` that finds
-its way into a trace shows in another process, and only there. A digest that differs is followed to the first draw or
-record that does.
+A run must depend on its scenario, seed and profile alone. If the order of a set, a ``hash()`` or an ``id()`` influences
+a trace, only another process shows it. For a different digest, the first different draw or record is searched.
 """
 
 import json
@@ -22,21 +21,21 @@ from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
-from kemu.tools.determinism.telling import Entry, Tell, first_unequal, plain, run_telling, words
+from kemu.tools.determinism.run_entries import Entry, Report, entry_text, first_unequal, plain, run_reporting
 
 EVERY = 20
-"""So many runs of a sweep for one that is made again: 5 percent, the first one always."""
+"""Number of runs of a sweep for each repeated run: 5 percent, and always the first."""
 HASH_SEEDS = ("4242", "1")
-"""Of the other process: the first one that is not this process's own."""
+"""Hash seeds for the other process; the first that this process does not use is taken."""
 BEFORE = 3
-"""How many equal entries are shown before the first that differs."""
+"""Number of equal entries printed before the first different one."""
 CANARY = "custom-assignor-without-generation"
-"""A preset that breaks an invariant of which it says so (``expect``); here it does not say so."""
+"""A preset that breaks a rule on purpose; ``canary`` removes its expectation of the violation."""
 
 
 @frozen
 class SweptRun:
-    """A run: what decides all of it, and the command that repeats it."""
+    """A run of a sweep: scenario, seed, profile, and the command that repeats it."""
 
     scenario: Scenario
     seed: int
@@ -46,7 +45,7 @@ class SweptRun:
 
 @frozen
 class Differs:
-    """A run that was another one in the other process: both digests, and the way from the last equal entry on."""
+    """A run that differs in the other process: both digests, and the entries around the first difference."""
 
     asked: SweptRun
     here: str
@@ -55,15 +54,15 @@ class Differs:
 
 
 class SweepWatch:
-    """Takes every run of a sweep as it is done (``saw``), and says at its end which of the sample differ.
+    """Takes every finished run of a sweep (``saw``) and returns at the end the repeated runs that differ.
 
-    A context: the other process ends with it.
+    The end of the context ends the other process.
     """
 
     def __init__(self, every: int = EVERY) -> None:
         self._every = every
         self.seen = 0
-        """How many runs the sweep has made."""
+        """Number of runs of the sweep so far."""
         self._sample: list[tuple[SweptRun, str]] = []
         self._other: subprocess.Popen[str] | None = None
 
@@ -77,11 +76,11 @@ class SweepWatch:
 
     @property
     def sampled(self) -> int:
-        """How many runs were made again so far, or will be."""
+        """Number of runs in the sample so far."""
         return len(self._sample)
 
     def saw(self, asked: SweptRun, digest: str) -> None:
-        """A run of the sweep is done; the first of ``every`` is handed to the other process."""
+        """Take a finished run; send the first of every ``every`` runs to the other process."""
         if self.seen % self._every == 0:
             self._sample.append((asked, digest))
             if self._other is None:
@@ -90,30 +89,30 @@ class SweepWatch:
         self.seen += 1
 
     def differing(self) -> list[Differs]:
-        """Wait for the other process; the runs whose digests differ, each with where it begins to.
+        """Wait for the other process; return the runs whose digests differ, each with its first difference.
 
         Raises:
-            RuntimeError: the other process broke; it names the run.
+            RuntimeError: The other process broke; the message names the run.
         """
         if self._other is None:
             return []
-        said, trouble = self._other.communicate()
-        told = said.split()
-        if len(told) < len(self._sample):
-            why = trouble.strip().splitlines()[-1:] or [f"exit code {self._other.returncode}"]
-            asked = self._sample[len(told)][0]
-            raise RuntimeError(f"made again in another process, a run broke: {why[0]}\nrepeat with: {asked.command}")
-        pairs = zip(self._sample, told, strict=True)
+        output, errors = self._other.communicate()
+        digests = output.split()
+        if len(digests) < len(self._sample):
+            why = errors.strip().splitlines()[-1:] or [f"exit code {self._other.returncode}"]
+            asked = self._sample[len(digests)][0]
+            raise RuntimeError(f"a run broke in another process: {why[0]}\nrepeat with: {asked.command}")
+        pairs = zip(self._sample, digests, strict=True)
         return [Differs(asked, here, there, first_difference(asked)) for (asked, here), there in pairs if here != there]
 
 
 def hash_seed_of_others() -> str:
-    """A PYTHONHASHSEED that this process has not."""
+    """Return a PYTHONHASHSEED that this process does not use."""
     return next(seed for seed in HASH_SEEDS if seed != os.environ.get("PYTHONHASHSEED"))
 
 
 def _other_process() -> "subprocess.Popen[str]":
-    """It imports from where this one does (an assignor of the user's own may be named), and from nowhere else."""
+    """Start a process with the import path of this one, which may contain assignors of the user."""
     paths = os.pathsep.join(path for path in (os.getcwd() if entry == "" else entry for entry in sys.path) if path)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "kemu.tools.determinism.other_process"],
@@ -131,31 +130,31 @@ def _write(other: "subprocess.Popen[str]", asked: SweptRun, **more: str) -> None
     try:
         other.stdin.write(json.dumps(line) + "\n")
         other.stdin.flush()
-    except BrokenPipeError:  # it broke: ``differing`` reads why
+    except BrokenPipeError:  # the process broke: ``differing`` reads its error
         return
 
 
 def first_difference(asked: SweptRun) -> tuple[str, ...]:
-    """Make the run in both processes once more; the first draw or record that differs, with what came before."""
+    """Repeat the run in both processes; return the first different draw or record, with the entries before it."""
     with tempfile.TemporaryDirectory(prefix="kemu-determinism-") as folder:
         entries = Path(folder) / "entries"
         other = _other_process()
         _write(other, asked, entries=str(entries))
-        _, trouble = other.communicate()
+        _, errors = other.communicate()
         if other.returncode:
-            return (f"made again in another process, it breaks: {trouble.strip().splitlines()[-1]}",)
+            return (f"the run breaks in another process: {errors.strip().splitlines()[-1]}",)
         return tuple(
             compared_with(
-                _entries_of(entries), lambda tell: run_telling(asked.scenario, asked.seed, asked.profile, tell)
+                _entries_of(entries), lambda report: run_reporting(asked.scenario, asked.seed, asked.profile, report)
             )
         )
 
 
-def compared_with(there: Iterator[Entry], run_here: Callable[[Tell], object]) -> Iterator[str]:
-    """The first difference between what was told there and what ``run_here`` tells, for people."""
+def compared_with(there: Iterator[Entry], run_here: Callable[[Report], object]) -> Iterator[str]:
+    """Yield the lines about the first difference between the entries there and the entries of ``run_here``."""
     comparison = _Comparison(there)
     run_here(comparison.take)
-    yield from comparison.told()
+    yield from comparison.lines()
 
 
 def _entries_of(path: Path) -> Iterator[Entry]:
@@ -164,7 +163,7 @@ def _entries_of(path: Path) -> Iterator[Entry]:
 
 
 class _Comparison:
-    """Compares entries as they are made here with those made there, up to the first that differs."""
+    """Compares the entries of this process with those of the other one, up to the first difference."""
 
     def __init__(self, there: Iterator[Entry]) -> None:
         self._there = there
@@ -173,7 +172,7 @@ class _Comparison:
         self._pair: tuple[Entry, Entry | None] | None = None
 
     def take(self, entry: Entry) -> None:
-        """The next one here."""
+        """Take the next entry of this process."""
         if self._pair is not None:
             return
         here = msgpack.unpackb(msgpack.packb(entry), use_list=False, strict_map_key=False)
@@ -184,16 +183,16 @@ class _Comparison:
         else:
             self._pair = here, there
 
-    def told(self) -> Iterator[str]:
-        """The finding, for people."""
+    def lines(self) -> Iterator[str]:
+        """Yield the result as text."""
         here, there = self._pair or (None, next(self._there, None))
         if here is None and there is None:
-            yield "made once more in two processes here, it is the same: it differs now and then, or between machines"
+            yield "two more runs in two processes are equal: the difference does not repeat, or depends on the computer"
             return
         yield f"the first {self._count:,} draws and records are equal, then:"
-        yield from (f"    {words(entry)}" for entry in self._equal)
-        yield f"  > here   {'nothing more' if here is None else words(here)}"
-        yield f"  > there  {'nothing more' if there is None else words(there)}"
+        yield from (f"    {entry_text(entry)}" for entry in self._equal)
+        yield f"  > here   {'no more entries' if here is None else entry_text(here)}"
+        yield f"  > there  {'no more entries' if there is None else entry_text(there)}"
         inside = None if here is None or there is None else first_unequal(plain(here), plain(there))
         if inside is not None and inside[0]:
             where, mine, theirs = inside
@@ -201,12 +200,12 @@ class _Comparison:
 
 
 def canary() -> Scenario:
-    """A scenario of which every run must fail."""
+    """Return a scenario of which every run must fail."""
     return attrs.evolve(load_scenario(CANARY), expect=())
 
 
 def fails(scenario: Scenario) -> bool:
-    """Whether a run of the canary is found to break what it breaks; if not, a sweep looks at nothing."""
+    """Return whether a run of the canary shows a violation; if not, the checkers are broken."""
     from kemu.emulator.runner import run
     from kemu.tools.exits import CORRECTNESS, worst
 

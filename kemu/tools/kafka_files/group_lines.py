@@ -1,10 +1,10 @@
-"""Groups as lines of JSON: what ``kemu assign`` and ``kemu compare-assignors`` read.
+"""Groups as lines of JSON, the input of ``kemu assign`` and ``kemu compare-assignors``.
 
 One line is one group before a rebalance::
 
     {"partitions_per_topic": {"t": 3}, "members": {"m1": {"topics": ["t"], "owned": [["t", 0]], "generation": 4}}}
 
-``owned``, ``generation``, ``rack`` and ``instance_id`` of a member and ``replica_racks`` of the group may be left out.
+``owned``, ``generation``, ``rack`` and ``instance_id`` of a member and ``replica_racks`` of the group are optional.
 """
 
 import json
@@ -21,32 +21,32 @@ GROUP_KEYS = ("partitions_per_topic", "members", "replica_racks")
 MEMBER_KEYS = ("topics", "owned", "generation", "rack", "instance_id")
 LONGEST_TOPIC = 249
 MOST_PARTITIONS = 20_000_000
-"""More would be a slip of the keyboard, and fill the memory before anything could be said about it."""
+"""The largest number of partitions. A larger one is probably a typing error and would exhaust the memory."""
 
 
 class BadLine(ValueError):
-    """A line that is no group; the message says where in it and why."""
+    """A line that describes no group; the message has the place in the line and the reason."""
 
 
 @frozen
 class GroupLine:
-    """A group before a rebalance. ``members`` say what they own in the subscription's own fields only."""
+    """A group before a rebalance. Members name their partitions in the subscription, and have no user data."""
 
     topics: Topics
     members: Mapping[MemberId, Subscriber]
 
     @property
     def owned(self) -> dict[MemberId, tuple[TopicPartition, ...]]:
-        """Member -> what it says it owns."""
+        """Member -> the partitions that it claims."""
         return {member: one.owned for member, one in self.members.items()}
 
     def members_for(self, assignor: Assignor) -> dict[MemberId, Subscriber]:
-        """The members as this assignor's leader would see them: its user data filled in from what they own."""
+        """Return the members as a leader with this assignor sees them, with user data made from their partitions."""
         return {member: _with_user_data(one, assignor) for member, one in self.members.items()}
 
 
 def _with_user_data(one: Subscriber, assignor: Assignor) -> Subscriber:
-    """A member that was last assigned what it owns: with what the assignor adds to its subscription."""
+    """Return a member with the assignor's user data, as if its partitions were its last assignment."""
     fresh = not one.owned and one.generation == NO_GENERATION
     memory = None if fresh else Memory(one.owned, one.generation)
     return evolve(one, user_data=assignor.user_data(memory))
@@ -56,7 +56,7 @@ def read_group(text: str) -> GroupLine:
     """Read one line.
 
     Raises:
-        BadLine: it is not JSON, or something in it is missing, unknown or of another type.
+        BadLine: The line is not JSON, or a key is missing, unknown or of another type.
     """
     try:
         data = json.loads(text)
@@ -65,7 +65,7 @@ def read_group(text: str) -> GroupLine:
     except RecursionError:
         raise BadLine("not JSON that can be read: nested too deep") from None
     if "\\u" in text:
-        _whole_text(data)
+        _refuse_surrogates(data)
     _known("the line", data, GROUP_KEYS)
     counts = {
         _topic("partitions_per_topic", topic): _whole(f"partitions_per_topic.{topic}", count, least=0)
@@ -80,8 +80,8 @@ def read_group(text: str) -> GroupLine:
     return GroupLine(Topics(counts, racks), members)
 
 
-def _whole_text(data: Any) -> None:
-    """Half of a surrogate pair can be written in JSON and is no text Kafka could carry."""
+def _refuse_surrogates(data: Any) -> None:
+    """Refuse half of a surrogate pair: JSON can contain one, and Kafka's UTF-8 strings cannot."""
     try:
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""From what files said to a scenario in TOML. What they did not say is assumed, and each assumption is a comment.
+"""Compose a scenario in TOML from the facts that files contain; each assumption becomes a comment.
 
-Nothing is guessed from one snapshot that it cannot tell: lag is a backlog and no rate, so a rate is only measured
-between two describes of the same partitions a known time apart.
+A single describe contains the lag, which is a backlog and not a rate. So a rate needs two describes of the same
+partitions with a known time between them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ ASSUMED_MEMBERS = 3
 ASSUMED_PARTITIONS = 6
 ASSUMED_BROKERS = 3
 LEAST_S, MARGIN_S, RESTART_S = 120, 60, 20
-"""How long an imported scenario runs at least; what comes around a restart of all members; each of them."""
+"""Seconds: the shortest duration of an imported scenario, the margin around a rolling restart, and one restart."""
 UNNAMED_GROUP = "group"
 _OFFSETS_TOPIC = "__consumer_offsets"
 _ASSUMED_SETTINGS = {
@@ -31,7 +31,7 @@ _ASSUMED_SETTINGS = {
 
 @frozen
 class Imported:
-    """The scenario as TOML, what it holds in one line, and what should be said aloud about it."""
+    """The scenario as TOML, its contents in one line, and remarks for the user."""
 
     toml: str
     summary: str
@@ -40,7 +40,7 @@ class Imported:
 
 @define
 class _Group:
-    """A group on its way into the scenario; comments stand behind the values they explain."""
+    """A group of the scenario; a comment follows the value that it explains."""
 
     name: str
     topics: tuple[str, ...]
@@ -57,7 +57,7 @@ class _Group:
 
 @define
 class _Composer:
-    """Decides; ``remarks`` collects what the user should know."""
+    """Makes the decisions; ``remarks`` collects notes for the user."""
 
     found: Found
     properties: Sequence[Properties]
@@ -68,7 +68,7 @@ class _Composer:
         return [one for one in self.properties if one.kind == kind]
 
     def topics(self) -> list[TopicFacts]:
-        """The topics of users, by name; Kafka's own are left out with a remark."""
+        """Return the topics of users by name; a remark names the internal topics that are left out."""
         own = sorted(name for name in self.found.topics if name.startswith("__"))
         if own:
             self.remarks.append(f"left out, Kafka's own: {', '.join(own)}")
@@ -79,7 +79,7 @@ class _Composer:
         return listed
 
     def groups(self, topics: Sequence[TopicFacts]) -> list[_Group]:
-        """The groups of the describes, and those that only a properties file names."""
+        """Return the groups of the describes, and those that only a properties file names."""
         known = {topic.name for topic in topics}
         consumers = self.of_kind("consumer")
         named = [one.group for one in consumers if one.group is not None]
@@ -97,11 +97,9 @@ class _Composer:
             self.remarks.append(f'assumed a group "{UNNAMED_GROUP}": there are consumer settings and no group')
         if not facts:
             self.remarks.append("no group in the input: add kafka-consumer-groups --describe --group G --members")
-        return [
-            self._group(name, one, known) for name, one in sorted(facts.items()) if self._is_there(name, one, named)
-        ]
+        return [self._group(name, one, known) for name, one in sorted(facts.items()) if self._is_used(name, one, named)]
 
-    def _is_there(self, name: str, facts: GroupFacts, named: Iterable[str]) -> bool:
+    def _is_used(self, name: str, facts: GroupFacts, named: Iterable[str]) -> bool:
         there = facts.state != "Dead" and bool(facts.offsets or facts.members or facts.member_count or name in named)
         if not there:
             self.remarks.append(f'group "{name}" is left out: it has no members and no offsets')
@@ -135,10 +133,10 @@ class _Composer:
         chosen = sorted(topic for topic in (active or committed) if topic in known)
         stale = sorted(topic for topic in committed if topic in known and topic not in chosen)
         if stale:
-            group.topics_comment = f"without {', '.join(stale)}: committed, but nobody consumes it"
+            group.topics_comment = f"without {', '.join(stale)}: committed, but not consumed"
         if not chosen:
             chosen = sorted(known)
-            group.topics_comment = "assumed: the input does not say what it consumes"
+            group.topics_comment = "assumed: the input names no topics of the group"
         group.topics = tuple(chosen)
 
     def _choose_members(self, group: _Group, facts: GroupFacts) -> None:
@@ -148,7 +146,7 @@ class _Composer:
             instances = sum(member.instance is not None for member in facts.members.values())
             group.static = instances > 0
             if 0 < instances < group.members:
-                group.static_comment = f"{instances} of {group.members} members are; here all of them"
+                group.static_comment = f"{instances} of {group.members} members are static; here all of them"
         elif facts.member_count:
             group.members = facts.member_count
         elif rows:
@@ -158,7 +156,7 @@ class _Composer:
             group.members = 1
             group.members_comment = "assumed: the group had no active member when described"
         else:
-            group.members_comment = "assumed: the input does not say how many"
+            group.members_comment = "assumed: the input has no number of members"
 
     def _choose_assignors(self, group: _Group, facts: GroupFacts, strategy: tuple[str, ...] | None) -> None:
         if strategy:
@@ -168,24 +166,22 @@ class _Composer:
         elif facts.strategy is not None:
             group.assignors = ("range",)
             group.assignors_comment = f"assumed: the group's own, {facts.strategy}, is not emulated"
-            self.remarks.append(
-                f'group "{group.name}" uses {facts.strategy}, which is not emulated; range is put there'
-            )
+            self.remarks.append(f'group "{group.name}" uses {facts.strategy}, which is not emulated; range replaces it')
         else:
-            group.assignors_comment = "assignors: as the release has them; --state tells the strategy"
+            group.assignors_comment = "assignors: the release's default; --state shows the strategy"
 
     def rate(self, topic: str, consumed: bool) -> tuple[int, str]:
-        """Records per second of a topic, and where the number comes from."""
+        """Return the records per second of a topic, and the origin of the number."""
         grown = self._growth(topic)
         if grown and self.apart_s:
             records = sum(grown.values())
             return round(records / self.apart_s), f"measured: {records} records in {self.apart_s:g} s"
         if consumed:
-            return ASSUMED_RATE, "assumed: one describe does not tell a rate (see --apart)"
+            return ASSUMED_RATE, "assumed: one describe contains no rate (see --apart)"
         return 0, "no group of the input consumes it"
 
     def _growth(self, topic: str) -> dict[int, int]:
-        """Partition -> records appended between the first and the last describe of a group that has it."""
+        """Return partition -> records appended between a group's first and last describe of it."""
         grown: dict[int, int] = {}
         for group in self.found.groups.values():
             if group.offset_tables < 2:
@@ -197,14 +193,14 @@ class _Composer:
         return grown
 
     def brokers(self) -> tuple[int, str]:
-        """How many brokers, and how that is known."""
+        """Return the number of brokers, and the origin of the number."""
         ids = sorted(self.found.brokers)
         if ids:
             return len(ids), f"seen: {', '.join(map(str, ids))}"
         return ASSUMED_BROKERS, "assumed: the input names no broker"
 
     def broker_settings(self) -> dict[str, Any]:
-        """Settings of brokers by Kafka key; the offsets topic's own describe counts less than a file."""
+        """Return settings of brokers by Kafka key; a file takes precedence over the describe of the offsets topic."""
         given: dict[str, Any] = {}
         own = self.found.topics.get(_OFFSETS_TOPIC)
         if own is not None and own.partitions:
@@ -214,7 +210,7 @@ class _Composer:
         return given
 
     def producer_settings(self) -> dict[str, Any]:
-        """Settings of producers by Kafka key; a rate is the topic's."""
+        """Return settings of producers by Kafka key, without the rate, which belongs to the topic."""
         given: dict[str, Any] = {}
         for one in self.of_kind("producer"):
             given.update(settings_dict(ProducerConfig, one.settings))
@@ -224,7 +220,7 @@ class _Composer:
 def compose(
     found: Found, properties: Sequence[Properties], sources: Sequence[str], name: str | None, apart_s: float | None
 ) -> Imported:
-    """The scenario of everything found in ``sources``; ``apart_s``: seconds between first and last describe."""
+    """Return the scenario of all facts in ``sources``; ``apart_s``: seconds between first and last describe."""
     composer = _Composer(found, properties, apart_s)
     topics = composer.topics()
     groups = composer.groups(topics)
@@ -233,7 +229,7 @@ def compose(
     counts.append(_counted(sum(group.members for group in groups), "member"))
     out = _Writer()
     out.comment(f"Made by: kemu import {' '.join(sources)}")
-    out.comment('A comment that begins with "assumed" marks what the input did not say.')
+    out.comment('A comment that begins with "assumed" marks a value that is not in the input.')
     out.pair("name", name)
     out.pair("summary", f"Imported: {', '.join(counts)}")
     members = max([group.members for group in groups], default=0)
@@ -259,7 +255,11 @@ def _write_topic(out: "_Writer", topic: TopicFacts, rate: int, rate_comment: str
     if topic.partitions is not None:
         out.pair("partitions", max(topic.partitions, topic.highest + 1))
     else:
-        out.pair("partitions", topic.highest + 1, "at least: the highest partition seen; kafka-topics --describe tells")
+        out.pair(
+            "partitions",
+            topic.highest + 1,
+            "at least: the highest partition seen; kafka-topics --describe shows the number",
+        )
     out.pair("rate", f"{rate}/s", rate_comment)
 
 
@@ -279,29 +279,29 @@ def _write_group(out: "_Writer", group: _Group) -> None:
 
 
 class _Writer:
-    """Lines of TOML."""
+    """Writes lines of TOML."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
     def text(self) -> str:
-        """The whole file."""
+        """Return the file."""
         return "\n".join(self._lines) + "\n"
 
     def comment(self, text: str) -> None:
-        """A line of its own."""
+        """Add a comment on a line of its own."""
         self._lines.append(f"# {_printable(text)}")
 
     def table(self, *path: str) -> None:
-        """A header, after a blank line."""
+        """Add a header after a blank line."""
         self._lines += ["", f"[{'.'.join(toml_key(part) for part in path)}]"]
 
     def pair(self, key: str, value: Any, comment: str = "") -> None:
-        """A key and its value."""
+        """Add a key and its value."""
         self._lines.append(f"{toml_key(key)} = {toml_value(value)}" + (f"  # {_printable(comment)}" if comment else ""))
 
     def settings(self, path: tuple[str, ...], given: dict[str, Any]) -> None:
-        """A table of Kafka's keys; nothing when there are none."""
+        """Add a table of Kafka's keys, unless there are none."""
         if given:
             self.table(*path)
             for key, value in given.items():

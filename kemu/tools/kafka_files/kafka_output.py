@@ -1,8 +1,8 @@
-"""Reads what Kafka's own command line tools print: ``kafka-topics --describe``, ``kafka-consumer-groups --describe``.
+"""Read the output of Kafka's command line tools: ``kafka-topics --describe``, ``kafka-consumer-groups --describe``.
 
-The layouts changed from Kafka 1 to 4: tabs or spaces, a colon with or without a space, columns that came (GROUP,
-GROUP-INSTANCE-ID, LEADER-EPOCH, TopicId, Elr) or changed their words ("t(0,1), u(2)" became "t:0,1;u:2"). So a topic's
-line is read by its labels and a row of a group by the header above it, never by fixed places alone.
+The layouts changed from Kafka 1 to 4: tabs or spaces, a colon with or without a space, new columns (GROUP,
+GROUP-INSTANCE-ID, LEADER-EPOCH, TopicId, Elr), new formats ("t(0,1), u(2)" became "t:0,1;u:2"). So a topic's line is
+read by its labels, and a row of a group by the header above the row, never by fixed positions alone.
 
 Source: TopicCommand and ConsumerGroupCommand of Kafka 1.1 to 4.1; KIP-175, KIP-1099.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from attrs import Factory, define, frozen
 
 NONE = "-"
-"""What the tools print for a value that is missing."""
+"""The text that the tools print for a missing value."""
 
 STATES = (
     "Stable",
@@ -49,7 +49,7 @@ class Line:
 
 @define
 class TopicFacts:
-    """What is known of a topic; ``partitions`` None when only a group's rows speak of it."""
+    """The facts about a topic; ``partitions`` is None if only rows of groups name the topic."""
 
     name: str
     partitions: int | None = None
@@ -71,7 +71,7 @@ class OffsetRow:
 
 @frozen
 class MemberRow:
-    """A member in a group's describe; ``assigned`` only with --verbose."""
+    """A member in a group's describe; ``assigned`` is empty without --verbose."""
 
     consumer: str
     instance: str | None
@@ -80,14 +80,14 @@ class MemberRow:
 
 @define
 class GroupFacts:
-    """What is known of a group, the last table that speaks of it counting. ``name`` "" when no column names it."""
+    """The facts about a group, from the last table with rows of it. ``name`` is "" if no column names the group."""
 
     name: str
     offsets: dict[tuple[str, int], OffsetRow] = Factory(dict)
     idle: dict[str, None] = Factory(dict)
     """Consumers without a partition in the offsets table."""
     first_end: dict[tuple[str, int], int] = Factory(dict)
-    """Where each log ended in the first table that has it."""
+    """Log end offset of each partition in the first table with this partition."""
     offset_tables: int = 0
     members: dict[str, MemberRow] | None = None
     member_count: int | None = None
@@ -97,26 +97,26 @@ class GroupFacts:
 
 @define
 class Found:
-    """Everything the files said so far."""
+    """All facts from the files so far."""
 
     topics: dict[str, TopicFacts] = Factory(dict)
     groups: dict[str, GroupFacts] = Factory(dict)
     brokers: dict[int, None] = Factory(dict)
     remarks: list[str] = Factory(list)
-    """What the tools said about groups in words."""
+    """Sentences of the tools about groups."""
 
     def topic(self, name: str) -> TopicFacts:
-        """The topic of this name, made if it is new."""
+        """Return the topic of this name; make it if it is new."""
         return self.topics.setdefault(name, TopicFacts(name))
 
     def group(self, name: str) -> GroupFacts:
-        """The group of this name, made if it is new."""
+        """Return the group of this name; make it if it is new."""
         return self.groups.setdefault(name, GroupFacts(name))
 
 
 @frozen
 class _Header:
-    """A table's columns, and where each begins in the header's line."""
+    """The columns of a table, and their positions in the header line."""
 
     kind: str
     columns: tuple[str, ...]
@@ -124,9 +124,9 @@ class _Header:
 
 
 class OutputReader:
-    """Reads one file's lines into ``found``.
+    """Reads the lines of one file into ``found``.
 
-    ``understood`` counts the lines that said something; ``rest`` has those nobody could read.
+    ``understood`` counts the lines that were read; ``rest`` has the other ones.
     """
 
     def __init__(self, found: Found) -> None:
@@ -135,10 +135,10 @@ class OutputReader:
         self._found = found
         self._header: _Header | None = None
         self._fresh: set[str] = set()
-        """Groups that the present table has already begun to describe."""
+        """Groups with a row in the present table."""
 
     def read(self, lines: Iterable[Line]) -> None:
-        """Every line that is not blank is understood or lands in ``rest``."""
+        """Read lines; a line that is neither blank nor understood goes to ``rest``."""
         for line in lines:
             text = line.text.rstrip()
             if not text.strip():
@@ -168,18 +168,18 @@ class OutputReader:
     def _read_topic(self, text: str) -> bool:
         labels = list(_LABEL.finditer(text))
         ends = [label.start() for label in labels[1:]] + [len(text)]
-        said = {label[1]: text[label.end() : end].strip() for label, end in zip(labels, ends, strict=True)}
-        number = said.get("PartitionCount") or said.get("Partition") or ""
-        if not said.get("Topic") or not number.isdigit():
+        values = {label[1]: text[label.end() : end].strip() for label, end in zip(labels, ends, strict=True)}
+        number = values.get("PartitionCount") or values.get("Partition") or ""
+        if not values.get("Topic") or not number.isdigit():
             return False
-        topic = self._found.topic(said["Topic"])
-        if "PartitionCount" in said:
+        topic = self._found.topic(values["Topic"])
+        if "PartitionCount" in values:
             topic.partitions = int(number)
-            topic.configs = said.get("Configs", "")
+            topic.configs = values.get("Configs", "")
         else:
             topic.highest = max(topic.highest, int(number))
         for label in _BROKER_LABELS:
-            for broker in said.get(label, "").split(","):
+            for broker in values.get(label, "").split(","):
                 if broker.strip().isdigit():
                     self._found.brokers[int(broker)] = None
         return True
@@ -265,10 +265,10 @@ def _read_header(text: str) -> _Header | None:
 
 
 def _cells(header: _Header, text: str) -> dict[str, str] | None:
-    """The row's values by column.
+    """Return the values of a row by column, None if the row does not fit the header.
 
-    By words when there are as many as columns; else (an empty value, a client id with a space) by place, which only
-    counts if every column begins after a blank.
+    If the row has as many words as columns, they are the values. Otherwise (an empty value, a client id with a space)
+    the positions of the columns divide the row; each column must begin after a blank.
     """
     joined = re.sub(r",\s+", ",", text)
     if "COORDINATOR (ID)" in header.columns:
@@ -282,7 +282,7 @@ def _cells(header: _Header, text: str) -> dict[str, str] | None:
 
 
 def _with_blank_strategy(header: _Header, words: list[str]) -> list[str]:
-    """A group without members has no strategy: Kafka 1 and 2 print nothing there."""
+    """Insert the missing strategy of a group without members; Kafka 1 and 2 print a blank."""
     place = header.columns.index("STATE") - 1
     if header.columns[place] == "ASSIGNMENT-STRATEGY" and words[place] in STATES:
         return [*words[:place], NONE, *words[place:]]
@@ -299,7 +299,7 @@ def _cells_by_place(header: _Header, text: str) -> dict[str, str] | None:
 
 
 def _assigned(text: str) -> tuple[tuple[str, int], ...]:
-    """``t(0,1),u(2)`` (Kafka 1 to 3) or ``t:0,1;u:2`` (Kafka 4)."""
+    """Return the partitions of ``t(0,1),u(2)`` (Kafka 1 to 3) or ``t:0,1;u:2`` (Kafka 4)."""
     found = []
     for part in text.split(";") if ":" in text and "(" not in text else re.findall(r"[^,]\S*?\)", text):
         match = _ASSIGNED.fullmatch(part)

@@ -1,4 +1,4 @@
-"""Reads ``.properties`` files of consumers, brokers and producers: the keys that are emulated, and which are not."""
+"""Read ``.properties`` files of consumers, brokers and producers: the emulated keys, and the other ones."""
 
 import re
 from collections import Counter
@@ -28,10 +28,10 @@ _SIGNS: Mapping[str, frozenset[str]] = {
         "producer": "key.serializer value.serializer compression.type batch.size transactional.id buffer.memory",
     }.items()
 }
-"""Kafka's keys that only one kind of process has. Of a key that is here and not emulated, nobody meant another."""
+"""Keys of Kafka that only one kind of process has. Such a key is spelled correctly even if it is not emulated."""
 _ALL_SIGNS = frozenset[str]().union(*_SIGNS.values())
 _PREFIX = re.compile(r"^(?:(?:main\.)?consumer\.(?:override\.)?|spring\.kafka\.consumer\.properties\.)")
-"""How Connect, Streams and Spring write a consumer's keys into their own files."""
+"""Prefixes of a consumer's keys in files of Connect, Streams and Spring."""
 _PAIR = re.compile(r"((?:\\.|[^\\=:\s])+)\s*(?:[=:]|\s)\s*(.*)")
 _LOOKS = re.compile(r"\s*[A-Za-z][\w-]*(?:\.[\w-]+)*\s*=")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -39,7 +39,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @frozen
 class Properties:
-    """One file: what kind of process it configures, and the settings that are emulated.
+    """One file: the kind of process that it configures, and the emulated settings.
 
     ``group`` and ``instance`` are the consumer's ``group.id`` and ``group.instance.id``.
     """
@@ -50,28 +50,28 @@ class Properties:
     group: str | None
     instance: str | None
     unused: tuple[Line, ...]
-    """Keys with no effect here: number of the line, and the key with the reason."""
+    """Keys without an effect here: number of the line, and the key with the reason."""
 
 
 def looks_like_properties(name: str, lines: Iterable[Line]) -> bool:
-    """By its name, or because every line that is no comment is ``key=value``."""
+    """Return whether the name or the lines (``key=value`` or comments) are those of a properties file."""
     if name.endswith((".properties", ".conf", ".cnf", ".cfg")):
         return True
-    told = [line for line in lines if line.text.strip() and line.text.lstrip()[0] not in "#!"]
-    return bool(told) and all(_LOOKS.match(line.text) for line in told)
+    pairs = [line for line in lines if line.text.strip() and line.text.lstrip()[0] not in "#!"]
+    return bool(pairs) and all(_LOOKS.match(line.text) for line in pairs)
 
 
 def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
-    """The settings of a file; None when no key of it is known here.
+    """Return the settings of a file; None if it has no known key.
 
     Raises:
-        ScenarioError: settings that contradict each other.
+        ScenarioError: Settings that contradict each other.
     """
     pairs = [(number, _PREFIX.sub("", key), text) for number, key, text in _pairs(lines)]
     kind = _kind(key for _, key, _ in pairs)
     cls = KINDS[kind]
     known = fields_of(cls)
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     identity: dict[str, str] = {}
     unused: list[Line] = []
     for number, key, text in pairs:
@@ -82,16 +82,16 @@ def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
         else:
             problem = _problem(cls, key, text)
             if problem is None:
-                told[key] = text
+                texts[key] = text
             else:
                 unused.append(Line(number, f"{key} {problem}"))
     if "client.id" in identity:
         number = next(number for number, key, _ in pairs if key == "client.id")
         unused.append(Line(number, f"client.id has no effect here; {SET_BY_SCENARIO['client.id']}"))
-    if not told and not identity:
+    if not texts and not identity:
         return None
     try:
-        settings = as_settings(cls, told)
+        settings = as_settings(cls, texts)
     except ScenarioError as error:
         raise ScenarioError(error.problems, source) from None
     unused.sort(key=lambda line: line.number)
@@ -100,7 +100,7 @@ def read_properties(source: str, lines: Iterable[Line]) -> Properties | None:
 
 
 def _hint(key: str, known: Iterable[str]) -> str:
-    """Whose key it is, or which one was meant."""
+    """Name the process that has the key, or the most similar key."""
     other = next((name for name, one in KINDS.items() if key in fields_of(one)), None)
     if other is not None:
         return f"; it is a {other}'s"
@@ -109,7 +109,7 @@ def _hint(key: str, known: Iterable[str]) -> str:
 
 
 def _problem(cls: type, key: str, text: str) -> str | None:
-    """What is wrong with one value; keys that must fit together are looked at later, when all are known."""
+    """Return the problem of one value, if any; relations between keys are checked later, when all are known."""
     try:
         as_settings(cls, {key: text})
     except ScenarioError as error:
@@ -119,7 +119,7 @@ def _problem(cls: type, key: str, text: str) -> str | None:
 
 
 def _kind(keys: Iterable[str]) -> str:
-    """Which process the keys are for: a sign counts more than a key that several kinds may have."""
+    """Return the kind of process with most votes: a key of only one kind counts more than a shared key."""
     votes: Counter[str] = Counter({"consumer": 0})
     for key in keys:
         for kind, cls in KINDS.items():
@@ -128,7 +128,7 @@ def _kind(keys: Iterable[str]) -> str:
 
 
 def _pairs(lines: Iterable[Line]) -> Iterable[tuple[int, str, str]]:
-    """(line, key, value) as ``java.util.Properties`` reads them: continued lines, escapes, three separators."""
+    """Yield (line, key, value) as ``java.util.Properties`` does: continuation lines, escapes, three separators."""
     begun: tuple[int, str] | None = None
     for line in lines:
         text = line.text.lstrip()

@@ -1,4 +1,4 @@
-"""The JSON files of ``kafka-reassign-partitions.sh``: read with every mistake named, written as the tool takes them."""
+"""Read and write the JSON files of ``kafka-reassign-partitions.sh``; an error names every mistake."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,11 +9,11 @@ from kemu.protocol.names import TopicPartition
 from kemu.protocol.reassign.requests import list_error
 
 MOST_PROBLEMS = 20
-"""A file that is wrong throughout is wrong for one reason; nobody reads a thousand lines of it."""
+"""The largest number of reported problems; more of them have probably the same cause."""
 
 
 class BadReassignment(ValueError):
-    """A file that cannot be used: what is wrong, a line each, with file, topic, partition and reason."""
+    """A file with mistakes: one line for each, with file, topic, partition and reason."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems[:MOST_PROBLEMS]
@@ -23,13 +23,13 @@ class BadReassignment(ValueError):
 
 
 def read_reassignment(path: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """Replicas by partition, in the file's order.
+    """Return the replicas by partition, in the file's order.
 
-    The file is what the tool prints and takes: {"version": 1, "partitions": [{"topic", "partition", "replicas"}]}.
-    ``log_dirs`` is passed over.
+    The format is that of the tool: {"version": 1, "partitions": [{"topic", "partition", "replicas"}]}. ``log_dirs`` is
+    ignored.
 
     Raises:
-        BadReassignment: every mistake, with the file, the topic, the partition and the reason.
+        BadReassignment: All mistakes of the file.
     """
     raw = _json_of(path)
     rows = raw.get("partitions") if isinstance(raw, dict) else None
@@ -42,7 +42,7 @@ def read_reassignment(path: str) -> dict[TopicPartition, tuple[int, ...]]:
         if entry is None:
             problems.append(f"{where}: {why}")
         elif entry[0] in lists:
-            problems.append(f"{where}: stands twice in the file")
+            problems.append(f"{where}: is in the file twice")
         else:
             lists[entry[0]] = entry[1]
     if problems:
@@ -69,7 +69,7 @@ def _json_of(path: str) -> Any:
 
 
 def _entry(path: str, number: int, row: Any) -> tuple[str, str, tuple[TopicPartition, tuple[int, ...]] | None]:
-    """(where, what is wrong, entry or None)."""
+    """Return the place in the file, the problem ("": none), and the entry or None."""
     where = f"{path}: partitions[{number - 1}]"
     if not isinstance(row, dict):
         return where, 'must be {"topic", "partition", "replicas"}', None
@@ -91,7 +91,7 @@ def _is_number(value: Any) -> TypeGuard[int]:
 
 
 def reassignment_json(lists: Iterable[tuple[TopicPartition, tuple[int, ...]]]) -> str:
-    """The text of a file that the tool takes."""
+    """Return the text of a file for the tool."""
     partitions = [
         {"topic": topic, "partition": partition, "replicas": list(replicas)} for (topic, partition), replicas in lists
     ]

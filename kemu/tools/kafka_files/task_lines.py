@@ -1,4 +1,4 @@
-"""Cases of task assignment as lines of JSON: what ``kemu assign-tasks`` reads.
+"""Cases of task assignment as lines of JSON, the input of ``kemu assign-tasks``.
 
 One line is one case, in one of two forms::
 
@@ -8,7 +8,7 @@ One line is one case, in one of two forms::
     {"name": "scale_up", "stage": 1, "config": {"num_standby": 0, "pick": "lowest"}, "initial": {"tasks": ["T1"],
      "leader_last_members": ["S1"]}, "rebalances": [{"joined": {"S1": {"assigned": ["T1"]}, "S2": {}}}]}
 
-Other keys (what is expected, notes) are passed over.
+Other keys (such as expectations and notes) are ignored.
 """
 
 import json
@@ -26,12 +26,12 @@ MOST_WEIGHT = 1_000_000
 
 
 class BadCase(ValueError):
-    """A line that is no case; the message says where in it and why."""
+    """A line that describes no case; the message has the place in the line and the reason."""
 
 
 @frozen
 class RebalanceRound:
-    """One round: what clients and members report, in both forms."""
+    """One rebalance: the reports of clients and of members, in both forms."""
 
     number: int
     clients: Mapping[ClientId, ClientState]
@@ -41,7 +41,7 @@ class RebalanceRound:
 
 @frozen
 class Case:
-    """One line. ``by_rounds``: it was written as rebalances of members."""
+    """One line. ``by_rounds``: the line has rebalances of members, not clients."""
 
     label: Mapping[str, Any]
     assignor: str | None
@@ -58,7 +58,7 @@ def read_case(text: str) -> Case:
     """Read one line.
 
     Raises:
-        BadCase: it is not JSON, or something in it is missing or of another type.
+        BadCase: The line is not JSON, or a key is missing or of another type.
     """
     try:
         data = json.loads(text)
@@ -214,7 +214,7 @@ def _tasks(where: str, raw: Any) -> tuple[TaskId, ...]:
     if names is None:
         raise BadCase(f"{where}: must be a list of tasks")
     if len(set(names)) < len(names):
-        raise BadCase(f"{where}: a task stands twice")
+        raise BadCase(f"{where}: a task is listed twice")
     if any(len(name) > 60 for name in names):
         raise BadCase(f"{where}: a task's name is too long")
     return tuple(task_id(name) for name in names)

@@ -1,17 +1,17 @@
-"""Campaigns, traces and tables on Spark: how often, how long, which setting helps.
+"""Campaigns, traces and tables on Spark.
 
-    session      the one place that starts Spark (and finds or brings a Java)
-    cells        what a campaign runs: scenario x profile x setting, its seeds cut into chunks
-    worker       runs a chunk on an executor and writes what came of it, whole or not at all
-    campaign     driver's side: plan, resume, progress, report
-    source       ``format("kemu")``: trace files as rows, batch and streaming
-    schemas      every table's columns, once, for Arrow and for Spark
-    decode       facts and records as rows of tables
-    ingest       new chunks and traces into Parquet, each exactly once
-    tables       rebalances, ownership, commits, ...: pure functions DataFrame -> DataFrame
-    summaries        what tables answer: downtime, moves, fault effect, comparisons
-    quality      what must hold of each table
-    run          reads, calls the above in order, writes
+* ``session`` starts Spark, with a Java that it finds or brings.
+* ``cells``: the runs of a campaign, scenario x profile x setting, with seeds cut into chunks.
+* ``worker`` runs a chunk on an executor and writes its results.
+* ``campaign``: the driver's side, with plan, resume, progress and report.
+* ``source``: the data source ``kemu``, which reads trace files as rows, batch and streaming.
+* ``schemas``: the columns of every table, for Arrow and for Spark.
+* ``decode`` turns facts and records into rows of tables.
+* ``ingest`` writes new chunks and traces into Parquet, each exactly once.
+* ``tables``: rebalances, ownership, commits and others, as pure functions DataFrame -> DataFrame.
+* ``summaries``: downtime, moves, effects of faults and comparisons, computed from the tables.
+* ``quality``: constraints on each table.
+* ``run`` runs an analysis: it reads, calls the modules above in order, and writes.
 
-Only this package imports pyspark. Everything a run means is decided in ``emulator``; nothing here knows Kafka's rules.
+Only this package imports pyspark. ``emulator`` judges runs; this package knows no rule of Kafka.
 """

@@ -1,10 +1,10 @@
-"""A campaign from the driver's side: what is to run, what is done, who runs the rest, and what came of all.
+"""The driver's side of a campaign: its plan, its finished chunks, its remaining runs, its results.
 
-    OUT/campaign.json         what was asked for, and how it was cut into chunks
-    OUT/chunks/000017/        one chunk's results, there whole or not at all: summary.json, runs.parquet,
-                              notes.parquet, faults, violations, rebalances, and traces.kemu where traces were kept
+    OUT/campaign.json         the request, and its chunks
+    OUT/chunks/000017/        the results of one chunk, complete or absent: summary.json, runs.parquet,
+                              notes.parquet, faults, violations, rebalances; traces.kemu if traces are kept
 
-Everything else follows from these: a campaign taken up again runs the chunks that are not there.
+All other files follow from these. A resumed campaign runs the chunks that are absent.
 """
 
 import hashlib
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
 
 SPEC = "campaign.json"
 SAMPLES = 8
-"""Runs made on the driver as well: they say how long runs take, and must give the executors' digests."""
+"""Number of runs that the driver also makes. They measure the duration of runs, and executors must give equal
+digests."""
 LOOK_EVERY_S = 0.5
 
 
 class CampaignError(Exception):
-    """A campaign that cannot be begun, taken up or finished; the message says why and what to do."""
+    """A campaign cannot be started, resumed or finished; the message gives the reason and the remedy."""
 
 
 @frozen
 class RunLine:
-    """What the driver knows of a run."""
+    """The driver's summary of a run."""
 
     cell: int
     seed: int
@@ -57,13 +58,13 @@ class RunLine:
 
     @property
     def failed(self) -> bool:
-        """As ``kemu run`` would say it."""
+        """Whether ``kemu run`` would report a failure."""
         return OF_VERDICT[self.verdict] != 0
 
 
 @frozen
 class Campaign:
-    """A campaign's folder and what it says."""
+    """A campaign's folder and its description."""
 
     out: Path
     id: str
@@ -71,7 +72,7 @@ class Campaign:
     chunks: tuple[Chunk, ...]
 
     def done(self) -> set[int]:
-        """The numbers of the chunks that are there."""
+        """The numbers of the finished chunks."""
         folder = self.out / "chunks"
         if not folder.is_dir():
             return set()
@@ -79,7 +80,7 @@ class Campaign:
         return {int(name) for name in names}
 
     def lines_of(self, chunk: Chunk) -> list[RunLine]:
-        """A finished chunk's runs."""
+        """The runs of a finished chunk."""
         told = read_summary(self.out / "chunks" / chunk.folder)
         return [RunLine(cell=chunk.cell, **line) for line in told["runs"]]
 
@@ -87,7 +88,7 @@ class Campaign:
         """All runs, by cell and seed.
 
         Raises:
-            CampaignError: some are missing.
+            CampaignError: runs are missing.
         """
         missing = [chunk for chunk in self.chunks if chunk.number not in self.done()]
         if missing:
@@ -106,7 +107,7 @@ class Campaign:
 
 
 def sample_runs(spec: Spec) -> dict[tuple[int, int], tuple[str, float]]:
-    """Some runs made here, spread over the cells: (cell, seed) -> (digest, seconds)."""
+    """Make some runs on the driver, spread over the cells: (cell, seed) -> (digest, seconds)."""
     step = max(1, len(spec.cells) // SAMPLES)
     made = {}
     for number in list(range(0, len(spec.cells), step))[:SAMPLES]:
@@ -117,10 +118,10 @@ def sample_runs(spec: Spec) -> dict[tuple[int, int], tuple[str, float]]:
 
 
 def begin(out: Path, spec: Spec, seconds: Mapping[int, float], cores: int) -> Campaign:
-    """Write down what is to run.
+    """Write the description of a new campaign.
 
     Raises:
-        CampaignError: there is a campaign already, or the folder cannot be written.
+        CampaignError: a campaign exists already, or the folder cannot be written.
     """
     if (out / SPEC).exists():
         raise CampaignError(f"{out} holds a campaign already: --resume goes on with it, another --out begins anew")
@@ -138,7 +139,7 @@ def begin(out: Path, spec: Spec, seconds: Mapping[int, float], cores: int) -> Ca
 
 
 def load(out: Path) -> Campaign:
-    """The campaign of a folder.
+    """Read the campaign of a folder.
 
     Raises:
         CampaignError: there is none, or its description cannot be read.
@@ -154,10 +155,10 @@ def load(out: Path) -> Campaign:
 
 
 def resume(out: Path, spec: Spec) -> Campaign:
-    """The campaign of a folder, if it is this one.
+    """Read the campaign of a folder, which must be equal to ``spec``.
 
     Raises:
-        CampaignError: it is another one.
+        CampaignError: it is another campaign.
     """
     campaign = load(out)
     if campaign.spec.fingerprint != spec.fingerprint:
@@ -174,15 +175,15 @@ def resume(out: Path, spec: Spec) -> Campaign:
 
 
 def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[RunLine], int], None]) -> None:
-    """Run every chunk that is not there yet.
+    """Run every chunk that is not finished.
 
     Args:
-        spark: where.
-        campaign: what.
-        tell: called now and then with the runs that were finished since, and how many are done in all.
+        spark: The session to use.
+        campaign: The campaign.
+        tell: Called at intervals with the newly finished runs and the number of all finished runs.
 
     Raises:
-        CampaignError: a run could not be made or its result not be written (more than once, where Spark tries again).
+        CampaignError: a run failed to start or end, or its result could not be written, in every attempt of Spark.
     """
     done = campaign.done()
     todo = [chunk for chunk in campaign.chunks if chunk.number not in done]
@@ -208,7 +209,7 @@ def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[Run
 
 
 def executors_see(spark: "SparkSession", must_fail: Scenario) -> bool:
-    """Whether an executor finds that a run which must fail does (``tools.determinism.watch.canary``)."""
+    """Whether an executor detects the failure of a run that must fail (``tools.determinism.watch.canary``)."""
     plain = must_fail.to_dict()
 
     def seen(_: int) -> bool:
@@ -218,7 +219,7 @@ def executors_see(spark: "SparkSession", must_fail: Scenario) -> bool:
 
 
 def why_failed(error: BaseException) -> str:
-    """The reason out of what Spark wraps around it."""
+    """The reason of a failure, without the messages that Spark adds."""
     text = str(error)
     for line in text.splitlines():
         _, found, reason = line.partition("ChunkFailed: ")
@@ -234,7 +235,7 @@ def why_failed(error: BaseException) -> str:
 
 
 class _Watch:
-    """Looks for finished chunks while the job runs (in a thread: the job holds the main one)."""
+    """Looks for finished chunks while the job runs, in a thread: the job occupies the main thread."""
 
     def __init__(self, campaign: Campaign, done: Iterable[int], tell: Callable[[list[RunLine], int], None]) -> None:
         self._campaign = campaign
@@ -267,13 +268,13 @@ class _Watch:
 def differing(
     lines: Sequence[RunLine], samples: Mapping[tuple[int, int], tuple[str, float]]
 ) -> list[tuple[int, int, str, str]]:
-    """Runs whose digest here and on an executor differ: (cell, seed, here, there)."""
+    """Runs whose digests on the driver and on an executor differ: (cell, seed, driver's, executor's)."""
     found = {(line.cell, line.seed): line.digest for line in lines}
     return [(*key, digest, found[key]) for key, (digest, _) in sorted(samples.items()) if found[key] != digest]
 
 
 def table_of_cells(cells: Sequence[Cell], lines: Sequence[RunLine]) -> list[dict[str, Any]]:
-    """One row per cell: runs, how many hold, failures by verdict, and the first failing seed."""
+    """One row per cell: runs, passed runs, failures by verdict, and the first failing seed."""
     rows = []
     for number, cell in enumerate(cells):
         mine = [line for line in lines if line.cell == number]
@@ -299,7 +300,7 @@ def _unfired_in_all(lines: Sequence[RunLine]) -> set[int]:
 
 
 class Rate:
-    """Progress in words: how many, how fast, how long still."""
+    """Progress in words: number of runs, speed, remaining time."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -308,10 +309,10 @@ class Rate:
         self.failed = 0
 
     def text(self, lines: Sequence[RunLine], done: int) -> str:
-        """After these runs, with so many done in all."""
+        """The text after these runs, with ``done`` runs finished in all."""
         self.failed += sum(line.failed for line in lines)
         if self._before is None:
-            self._before = done  # what an earlier attempt had done is no speed of ours
+            self._before = done  # runs of an earlier attempt do not count as speed
         spent_s = time.monotonic() - self._began_s
         rate = (done - self._before) / spent_s if spent_s > 0 else 0.0
         left = f", {_span((self._total - done) / rate)} left" if rate and done < self._total else ""

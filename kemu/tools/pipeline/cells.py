@@ -1,8 +1,7 @@
-"""What a campaign runs: the grid of scenario x profile x setting (its cells), and seeds cut into chunks.
+"""The runs of a campaign: the grid of scenario x profile x setting (its cells), with seeds cut into chunks.
 
-A chunk is what one task of Spark does: some consecutive seeds of one cell, a few seconds of work, since a task costs
-some 50 ms whatever it does. How a campaign was cut is written down, so that one that is taken up again knows what is
-done; it has no influence on any run.
+A chunk is the work of one Spark task: consecutive seeds of one cell, a few seconds of work. Each task costs about 50 ms
+on top. The chunks are recorded, so that a resumed campaign knows the finished ones. They do not influence any run.
 """
 
 import itertools
@@ -22,18 +21,18 @@ from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.tools.request import Request
 
 CHUNK_S = 4.0
-"""Seconds of work in a chunk, as far as can be told."""
+"""Estimated seconds of work in a chunk."""
 CHUNKS_PER_CORE = 4
-"""At least so many, lest a core stand idle at the end."""
+"""The least number of chunks per core, so that no core is idle at the end."""
 KEEP = ("failing", "all", "none")
-"""Which runs' traces are kept."""
+"""The choices of runs whose traces are kept."""
 
 
 @frozen
 class Cell:
     """One combination; ``source``, ``settings`` and ``actions`` as given on the command line.
 
-    ``scenario``: in its plain form, with the settings and with the actions (``--do``) in its plan.
+    ``scenario``: in its plain form, with the settings, and with the actions (``--do``) in its plan.
     """
 
     source: str
@@ -52,7 +51,7 @@ class Cell:
         return scenario_from_dict(self.scenario)
 
     def command(self, seed: int) -> str:
-        """The one command that repeats a run (under either loop: the digests are equal)."""
+        """The command that repeats a run. Both event loops give equal digests."""
         return Request(
             source=self.source,
             scenario=self.build(),
@@ -77,33 +76,33 @@ class Chunk:
 
     @property
     def runs(self) -> int:
-        """How many."""
+        """Number of runs."""
         return self.last - self.first + 1
 
     @property
     def folder(self) -> str:
-        """The name of the folder its results lie in."""
+        """The name of the folder of its results."""
         return f"{self.number:06d}"
 
 
 @frozen
 class Spec:
-    """What was asked for: every cell with every seed."""
+    """The request: every cell with every seed."""
 
     cells: tuple[Cell, ...]
     first_seed: int
     last_seed: int
     keep_traces: str
     fingerprint: str
-    """Of the code that runs it (``shipping.fingerprint``)."""
+    """A digest of the code that runs it (``shipping.fingerprint``)."""
 
     @property
     def runs(self) -> int:
-        """How many runs that makes."""
+        """Number of runs."""
         return len(self.cells) * (self.last_seed - self.first_seed + 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The request as plain data."""
         return attrs.asdict(self)
 
 
@@ -117,16 +116,16 @@ def spec_from_dict(data: Mapping[str, Any]) -> Spec:
 def make_cells(
     sources: Sequence[str], profiles: Sequence[str], grid: Iterable[str], actions: Sequence[str] = ()
 ) -> tuple[Cell, ...]:
-    """Every combination, scenarios first, then profiles, then the grid's settings in the order given.
+    """Every combination: scenarios first, then profiles, then the grid's settings in the given order.
 
     Args:
-        sources: presets' names or files.
-        profiles: names of ``PROFILES``; none: each scenario's own, as ``kemu run`` takes it.
-        grid: "key=v1,v2,..." each; commas inside brackets, braces and quotes belong to a value.
-        actions: lines that are added to the plan of every cell, as ``kemu run --do`` adds them.
+        sources: Names of presets, or files.
+        profiles: Names of ``PROFILES``; empty: each scenario's own, as in ``kemu run``.
+        grid: "key=v1,v2,..." each. Commas inside brackets, braces and quotes belong to a value.
+        actions: Lines to add to the plan of every cell, as ``kemu run --do`` adds them.
 
     Raises:
-        ScenarioError: a scenario, profile, setting or action that there is not.
+        ScenarioError: an unknown scenario, profile, setting or action.
     """
     for profile in profiles:
         if profile not in PROFILES:
@@ -178,9 +177,9 @@ def make_chunks(spec: Spec, seconds: Mapping[int, float], cores: int) -> tuple[C
     """Cut every cell's seeds into chunks.
 
     Args:
-        spec: the campaign.
-        seconds: how long a run of each cell takes, by its number, as far as known.
-        cores: how many chunks run at a time.
+        spec: The campaign.
+        seconds: Number of a cell -> the duration of its runs, if known.
+        cores: Number of chunks that run at a time.
     """
     seeds = spec.last_seed - spec.first_seed + 1
     usual = sum(seconds.values()) / len(seconds) if seconds else 1.0

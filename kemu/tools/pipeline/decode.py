@@ -1,10 +1,10 @@
-"""A trace file's blocks as rows of tables, straight from msgpack: one pass, all tables.
+"""Decode the blocks of a trace file into rows of all tables, in one pass over the msgpack.
 
-What metrics count is in no record. Where it is asked for, panel, checkers and metrics see a run's facts as they go by,
-as they did live, and their figures are rows at its end.
+The records of a trace do not contain figures. If figures are wanted, the panel, the checkers and the metrics observe
+the run's facts again, as in the run itself. Their figures become rows at its end.
 
-What cannot be read is a row too (``bad_records``), never an exception and never silence: a foreign file, a torn tail, a
-damaged block, a run without a footer.
+Unreadable data becomes rows of ``bad_records``: a foreign file, a torn tail, a damaged block, a run without a footer.
+It never raises an exception.
 """
 
 import io
@@ -46,8 +46,8 @@ from kemu.tools.pipeline.tables.schemas import COUNTED
 
 BLOCK_BITS = 26
 PLACE_BITS = 12
-"""The ``n`` of a fact read from a file is its block's offset, its record's place in the block (14 bits are plenty for
-64 KiB) and its own place in the record: it rises, wherever a reader begins."""
+"""The ``n`` of a fact from a file consists of the offset of its block, the place of its record in the block, and
+its own place in the record. The number ``n`` rises, wherever a reader begins."""
 _FAULT_FACTS = (FaultApplied.__name__, FaultEnded.__name__)
 
 Row = tuple[Any, ...]
@@ -56,8 +56,9 @@ Emit = Callable[[str, Row], None]
 
 @frozen
 class Span:
-    """Part of a file: blocks that begin at ``start`` or behind it and before ``end``. ``header_at``: where the header
-    of the run that goes on at ``start`` lies, -1 if a header comes first there.
+    """The part of a file with the blocks that begin at or after ``start`` and before ``end``.
+
+    ``header_at``: the position of the header of the run that continues at ``start``; -1 if a header comes first there.
     """
 
     path: str
@@ -65,14 +66,15 @@ class Span:
     end: int
     header_at: int = -1
     growing: bool = False
-    """The file is being written: a torn tail is not there yet, rather than lost."""
+    """The file is still being written: a torn tail is not finished yet, and not lost."""
     prefix: str = ""
-    """Of its runs' ids: with the seed behind it (a campaign's), or if it is "" the path and the header's offset."""
+    """The beginning of its run ids. The seed follows it (a campaign's); "": the path and the header's offset are the
+    id."""
 
 
 @mutable
 class _Run:
-    """What must be remembered of a run while its records go by."""
+    """The state of a run between its records."""
 
     run_id: str
     header: Header
@@ -80,16 +82,16 @@ class _Run:
     times: FaultTimes = field(factory=FaultTimes)
     broke: str | None = None
     judging: Judging | None = None
-    """Where figures are wanted."""
+    """Set if figures are wanted."""
 
 
 class Decoder:
     """Turns a span into rows.
 
     Args:
-        emit: takes a table's name and a row of it.
-        tables: names of those wanted; others are not even decoded. With one of ``COUNTED`` among them the rows of
-            ``runs`` have their figures, too; a span must then begin with a run.
+        emit: Takes a table's name and a row of it.
+        tables: Names of the wanted tables; others are not decoded. With one of ``COUNTED`` among them, the rows of
+            ``runs`` have their figures; a span must then begin with a run.
     """
 
     def __init__(self, emit: Emit, tables: frozenset[str]) -> None:
@@ -105,7 +107,7 @@ class Decoder:
         self._path = ""
 
     def decode(self, span: Span) -> Iterator[None]:
-        """Emit a span's rows; yields after every block, so that the caller can hand on what there is."""
+        """Emit a span's rows; yields after every block, so that the caller can pass rows on."""
         path = Path(span.path)
         self._path = span.path
         try:
@@ -136,7 +138,7 @@ class Decoder:
     # --- blocks ------------------------------------------------------------------------------------------------
 
     def _catch_up(self, span: Span, path: Path) -> None:
-        """Learn of the run that goes on at the span's start what its last row will say."""
+        """Read the header of the run that continues at the span's start, for that run's last row."""
         assert not self._counts, "figures need every fact of a run"
         for offset, _, payload in blocks_of(path, span.header_at):
             if offset >= span.start:
@@ -221,7 +223,7 @@ class Decoder:
             said = about[0]
         else:
             said = "/".join(map(str, about)) if type(about) is tuple else str(about)
-        counts[APPEND] += counts[WRITE_ONLY]  # what waits in the page cache is an append, too; flushes have no column
+        counts[APPEND] += counts[WRITE_ONLY]  # appends in the page cache count as appends; flushes have no column
         del counts[WRITE_ONLY:]
         self._emit("steps", (run.run_id, seq, at_us, actor, life, local_us, EVENT_NAMES[code], said, *counts, broke))
 
@@ -263,7 +265,7 @@ class Decoder:
             self._emit("restores", row)
 
     def _cut_off(self, offset: int, unread_bytes: int, why: object) -> None:
-        """The run that was going on ends here without a footer: it counts as torn."""
+        """End the current run without a footer: it counts as torn."""
         self._bad(offset, unread_bytes, why)
         if self._run is not None:
             self._end(self._run, None)
@@ -275,7 +277,7 @@ class Decoder:
 
 
 def run_from_trace(run_id: str, header: Header, end: Footer | None, broke: str | None, figures: Figures | None) -> Row:
-    """The row of ``RUNS`` that a trace can fill; ``figures``: None if they are not wanted, or the run has no end."""
+    """The row of ``RUNS`` from a trace; ``figures`` is None if figures are not wanted, or if the run has no end."""
     scenario = header.scenario
     return run_row(
         run_id=run_id,

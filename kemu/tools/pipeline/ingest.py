@@ -1,14 +1,14 @@
 """New chunks and traces into Parquet, each exactly once.
 
-    TABLES/parts.json                                      which parts there are, and what each was made of
-    TABLES/part=0003/table=notes/campaign=.../*.parquet    one ingestion's rows
+    TABLES/parts.json                                      the parts, and the source files of each
+    TABLES/part=0003/table=notes/campaign=.../*.parquet    the rows of one ingestion
 
-Executors decode traces (and let metrics count what they tell) and write Parquet themselves, through Arrow: rows do not
-pass through Spark's Java, which would take several times as long for tables this wide.
+Executors decode traces, compute their figures and write Parquet through Arrow. Rows do not pass through Spark's Java,
+which takes several times as long for tables this wide.
 
-A part counts from the moment ``parts.json`` names it; what a killed ingestion left behind is removed by the next one.
-``parts.json`` also says which chunk or file went into which part, so nothing is taken twice, and for which columns the
-parts were made: parts of another kemu are refused, not filled up with nulls.
+A part counts from the moment that ``parts.json`` names it. The next ingestion removes the remains of a killed one.
+``parts.json`` records the chunks and files of each part, so that none is ingested twice. It also records the columns of
+the parts: parts of another kemu are refused and not filled with nulls.
 """
 
 import hashlib
@@ -48,34 +48,34 @@ from kemu.tools.pipeline.worker import TRACES
 PARTS = "parts.json"
 OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, *COUNTED)
 OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES, BAD_RECORDS))
-"""The rest stands in the chunk's own tables."""
+"""The other tables of a campaign are in the chunks' own files."""
 OF_LONE_TRACES = frozenset(schema.name for schema in (*OF_TRACES, *COUNTED))
-"""The figures of a run outside a campaign are in no file: metrics look at its facts again."""
+"""Figures of runs outside a campaign are in no file, so metrics observe their facts again."""
 JOB_BYTES = 48 << 20
 GROUP_ROWS = 1 << 17
 """Rows in a group of a Parquet file."""
 T = TypeVar("T")
 LONE = "traces"
-"""The campaign that traces outside of any campaign belong to."""
+"""The campaign of traces outside all campaigns."""
 
 
 @frozen
 class New:
-    """What was found and has not been ingested yet."""
+    """Chunks and traces that are not ingested yet."""
 
     chunks: tuple[Path, ...]
     """Folders of chunks."""
     traces: tuple[Path, ...]
     """Trace files outside of campaigns."""
     units: Mapping[str, list[int]]
-    """What of it to remember: path -> (bytes, modification time in ns); a chunk's never change."""
+    """Path -> (bytes, modification time in ns), to recognise it later; chunks never change."""
 
     def __bool__(self) -> bool:
         return bool(self.units)
 
 
 def columns_now() -> str:
-    """A digest of all tables' columns, as this kemu makes them."""
+    """A digest of the columns of all tables of this kemu."""
     declared = [(schema.name, schema.columns) for schema in (*RECORDED.values(), *DERIVED.values())]
     return hashlib.blake2b(json.dumps(declared).encode(), digest_size=8).hexdigest()
 
@@ -110,14 +110,14 @@ class Tables:
         return tuple(sorted(self._known))
 
     def units(self) -> dict[str, list[int]]:
-        """Everything that was ingested."""
+        """All ingested paths, with their sizes and times."""
         return {unit: stamp for units in self._known.values() for unit, stamp in units.items()}
 
     def find_new(self, root: Path) -> New:
-        """What lies at or below a folder and is not in any part.
+        """Find the chunks and traces at or below a folder that are in no part.
 
         Raises:
-            CampaignError: a trace has changed since it was ingested, or a campaign cannot be read.
+            CampaignError: a trace has changed since its ingestion, or a campaign cannot be read.
         """
         known = self.units()
         units: dict[str, list[int]] = {}
@@ -146,7 +146,7 @@ class Tables:
         return New(tuple(chunks), tuple(traces), units)
 
     def ingest(self, new: New) -> str:
-        """Make a part of it; the part's name."""
+        """Make a part of them; return its name."""
         for left in self.folder.glob("part=*"):
             if left.name.removeprefix("part=") not in self._known:
                 shutil.rmtree(left)
@@ -158,14 +158,14 @@ class Tables:
         return name
 
     def commit(self, name: str, new: New) -> None:
-        """From now on the part counts."""
+        """Make the part count from now on."""
         self._known[name] = dict(new.units)
         fresh = self.folder / f".{PARTS}.{os.getpid()}"
         fresh.write_text(json.dumps({"columns": columns_now(), "parts": self._known}), encoding="utf-8")
         fresh.replace(self.folder / PARTS)
 
     def read(self, schema: Schema, parts: Sequence[str] | None = None) -> DataFrame:
-        """A table: of all parts that count, or of these; its columns, then ``campaign``."""
+        """A table of all parts that count, or of the given ones: its columns, then ``campaign``."""
         names = self.parts if parts is None else parts
         folders = [self.folder / f"part={name}" / f"table={schema.name}" for name in names]
         there = [str(folder) for folder in folders if folder.is_dir()]
@@ -182,7 +182,7 @@ class Tables:
 
 @frozen
 class IngestJob:
-    """What one task converts: chunks' tables to be joined into larger files, and traces to be decoded."""
+    """The work of one task: chunks' tables to join into larger files, and traces to decode."""
 
     part: str
     campaign: str
@@ -190,11 +190,11 @@ class IngestJob:
     chunks: tuple[str, ...]
     spans: tuple[Span, ...]
     tables: frozenset[str]
-    """Which tables the spans are decoded into."""
+    """The tables into which the spans are decoded."""
 
 
 def jobs_of(new: New, part: Path, cores: int) -> list[IngestJob]:
-    """Cut into tasks of some size: many small files make one, and one large file makes many."""
+    """Cut the work into tasks of similar size: small files share one, and a large file has several."""
     jobs: list[IngestJob] = []
 
     def add(campaign: str, chunks: Sequence[Path], spans: Sequence[Span], tables: frozenset[str]) -> None:
@@ -219,7 +219,7 @@ def _bytes_of(span: Span) -> int:
 
 
 def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
-    """Consecutive items of together about ``JOB_BYTES``, or less if every core is to have some."""
+    """Consecutive items of together about ``JOB_BYTES``, or less if cores would be idle."""
     limit = min(JOB_BYTES, sum(size for _, size in sized) // cores + 1)
     items: list[T] = []
     total = 0
@@ -234,9 +234,9 @@ def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
 
 
 def convert(job: IngestJob) -> int:
-    """Do a job on an executor; how many rows it wrote.
+    """Do a job on an executor; return the number of rows written.
 
-    A file is written under another name and then renamed, and it is named after the job: a job that Spark runs twice
+    A file is written under another name and then renamed. It is named after the job, so that a job that runs twice
     leaves one file.
 
     Raises:
@@ -255,7 +255,7 @@ def convert(job: IngestJob) -> int:
 
 
 class _Growing:
-    """A table's Parquet file of a job; there under its name when the block ends well."""
+    """A table's Parquet file of a job. It appears under its name only if the block ends without an exception."""
 
     def __init__(self, job: IngestJob, schema: Schema) -> None:
         self._schema = schema

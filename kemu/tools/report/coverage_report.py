@@ -3,15 +3,18 @@
 from collections.abc import Iterable
 from typing import Any
 
+import click
+
 from kemu.emulator.exploring.coverage import DECLARED, ROLES, Coverage, Point
 from kemu.emulator.exploring.probes import PROBES
+from kemu.tools.report.layout import TableColumn, table
 
 SHADES = (" ", "░", "▒", "▓", "█")
-"""None, up to 9, up to 99, up to 999, more."""
+"""Shades of counts: 0, up to 9, up to 99, up to 999, more."""
 
 
 def shade(count: int) -> str:
-    """How dark a cell is."""
+    """The shade of a cell; darker for a larger count."""
     return SHADES[min(len(SHADES) - 1, len(str(count)))] if count else SHADES[0]
 
 
@@ -23,7 +26,7 @@ def short(count: int) -> str:
 
 
 def as_text(coverage: Coverage, role: str | None = None) -> Iterable[str]:
-    """All of it, or one role's table."""
+    """The tables of all roles, transitions and probes; or the table of one role."""
     runs = "1 run" if coverage.runs == 1 else f"{coverage.runs} runs"
     yield f"{runs}; {len(coverage.points)} pairs of state and message with their outcomes"
     for name in ROLES if role is None else (role,):
@@ -33,17 +36,16 @@ def as_text(coverage: Coverage, role: str | None = None) -> Iterable[str]:
     untaken = coverage.untaken()
     yield ""
     yield f"transitions taken: {len(DECLARED) - len(untaken)} of {len(DECLARED)}; never:"
-    for table in dict.fromkeys(move.table for move in untaken):
-        said = ", ".join(f"{move.old} -> {move.new}" for move in untaken if move.table == table)
-        yield f"  {table}: {said}"
+    for name in dict.fromkeys(move.table for move in untaken):
+        said = ", ".join(f"{move.old} -> {move.new}" for move in untaken if move.table == name)
+        yield f"  {name}: {said}"
     hit = [(name, coverage.probes[name]) for name in PROBES if coverage.probes[name]]
     yield ""
     yield f"probes hit: {len(hit)} of {len(PROBES)}"
-    for name, count in hit:
-        yield f"  {short(count):>5}  {name:32} {PROBES[name].says}"
+    columns = (TableColumn("", right=True), TableColumn(), TableColumn(wraps=True))
+    yield from table(columns, [(short(count), name, PROBES[name].says) for name, count in hit])
     yield "never hit:"
-    for name in coverage.unhit():
-        yield f"  {'':5}  {name:32} {PROBES[name].says}"
+    yield from table(columns, [("", name, PROBES[name].says) for name in coverage.unhit()])
 
 
 def _table(role: str, points: list[Point], coverage: Coverage) -> Iterable[str]:
@@ -53,26 +55,21 @@ def _table(role: str, points: list[Point], coverage: Coverage) -> Iterable[str]:
         yield f"{role}: never met a message"
         return
     states = sorted({point.state for point in points})
-    rows = sorted({(point.message, point.outcome) for point in points})
-    yield role
-    width = max(len(message) for message, _ in rows)
-    wide = max(len(outcome) for _, outcome in rows)
-    widths = [max(len(state), 6) for state in states]
-    heads = "  ".join(f"{state:>{size}}" for state, size in zip(states, widths, strict=True))
-    yield f"  {'':{width}}  {'':{wide}}  {heads}".rstrip()
+    rows = []
     before = ""
-    for message, outcome in rows:
+    yield click.style(role, bold=True)
+    for message, outcome in sorted({(point.message, point.outcome) for point in points}):
         counts = [coverage.points[Point(role, state, message, outcome)] for state in states]
-        cells = "  ".join(
-            f"{(short(count) + ' ' + shade(count)) if count else '':>{size}}"
-            for count, size in zip(counts, widths, strict=True)
-        )
-        yield f"  {message if message != before else '':{width}}  {outcome:{wide}}  {cells}".rstrip()
+        cells = [f"{short(count)} {shade(count)}" if count else "" for count in counts]
+        rows.append([message if message != before else "", outcome, *cells])
         before = message
+    yield from table(
+        [TableColumn(), TableColumn(), *(TableColumn(state, right=True) for state in states)], rows, keys=2
+    )
 
 
 def as_dict(coverage: Coverage, role: str | None = None) -> dict[str, Any]:
-    """As plain data."""
+    """The coverage as plain data."""
     points = [
         {**point._asdict(), "count": count}
         for point, count in sorted(coverage.points.items())

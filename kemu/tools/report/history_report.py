@@ -6,14 +6,15 @@ from typing import Any
 from attrs import asdict, frozen
 
 from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, Occurrence, counted
+from kemu.tools.report.layout import TableColumn, table, terminal_width
 
 MOST = 20
-"""Unexplained anomalies that are told one by one; the json has all."""
+"""Unexplained anomalies that the text lists; the JSON has all."""
 
 
 @frozen
 class RunHistory:
-    """One run and the anomalies of its history. ``broke``: what broke, "" if nothing did."""
+    """One run and the anomalies of its history. ``broke``: the error of a run that broke, else ""."""
 
     source: str
     seed: int
@@ -25,47 +26,54 @@ class RunHistory:
 
     @property
     def unexplained(self) -> tuple[Occurrence, ...]:
-        """What nothing explains."""
+        """The anomalies without an explanation."""
         return tuple(each for each in self.found if not each.explained)
 
 
-def as_dict(told: RunHistory) -> dict[str, Any]:
+def as_dict(history: RunHistory) -> dict[str, Any]:
     """Plain data: all counts, and each anomaly that nothing explains."""
-    counts = counted(told.found)
+    counts = counted(history.found)
     return {
-        "source": told.source,
-        "seed": told.seed,
-        "profile": told.profile,
-        "verdict": told.verdict,
-        "virtual_us": told.virtual_us,
-        "broke": told.broke,
+        "source": history.source,
+        "seed": history.seed,
+        "profile": history.profile,
+        "verdict": history.verdict,
+        "virtual_us": history.virtual_us,
+        "broke": history.broke,
         "anomalies": [
             {"anomaly": kind.value, "explained": why, "times": times, "records": records}
             for kind in Anomaly
             for why, (times, records) in sorted(counts.get(kind, {}).items())
         ],
-        "unexplained": [asdict(each) | {"anomaly": each.anomaly.value} for each in told.unexplained],
+        "unexplained": [asdict(each) | {"anomaly": each.anomaly.value} for each in history.unexplained],
     }
 
 
-def as_text(told: RunHistory) -> Iterator[str]:
-    """A row for each anomaly and what explains it; then what nothing explains."""
-    took = f"{told.virtual_us / 1_000_000:.1f} s"
-    yield f"{told.source}, seed {told.seed}, {told.profile}: {took}, verdict {told.verdict}"
-    if told.broke:
-        yield f"it broke, and the history ends there: {told.broke.splitlines()[0]}"
-    counts = counted(told.found)
-    yield f"{'anomaly':28} {'times':>7} {'records':>9}  explained by"
-    for kind in Anomaly:
-        rows = counts.get(kind, {})
-        if not rows:
-            yield f"{kind.value:28} {0:7,} {0:9,}"
-        for why, (times, records) in sorted(rows.items(), key=lambda row: (row[0] != "", row[0])):
-            said = f"{why} ({EXPLANATIONS[why]})" if why else "NOTHING"
-            yield f"{kind.value:28} {times:7,} {records:9,}  {said}"
-    unexplained = told.unexplained
+def as_text(history: RunHistory, indent: int = 0) -> Iterator[str]:
+    """A row for each anomaly and its explanation; then each unexplained occurrence.
+
+    ``indent``: columns by which the caller indents the lines.
+    """
+    took = f"{history.virtual_us / 1_000_000:.1f} s"
+    yield f"{history.source}, seed {history.seed}, {history.profile}: {took}, verdict {history.verdict}"
+    if history.broke:
+        yield f"the run broke, and the history ends there: {history.broke.splitlines()[0]}"
+    counts = counted(history.found)
+    columns = (TableColumn("anomaly"), TableColumn("times", right=True), TableColumn("records", right=True),
+               TableColumn("explained by", wraps=True))  # fmt: skip
+    rows = [
+        (kind.value, f"{times:,}", f"{records:,}", f"{why} ({EXPLANATIONS[why]})" if why else "NOTHING")
+        for kind in Anomaly
+        for why, (times, records) in sorted(counts.get(kind, {}).items(), key=lambda row: (row[0] != "", row[0]))
+    ]
+    if rows:
+        yield from table(columns, rows, indent=0, width=terminal_width() - indent)
+    absent = [kind.value for kind in Anomaly if not counts.get(kind)]
+    if absent:
+        yield f"none of: {', '.join(absent)}"
+    unexplained = history.unexplained
     yield f"unexplained: {len(unexplained)}"
     for each in unexplained[:MOST]:
-        yield f"  {each.at_us / 1_000_000:12.6f} s  {each.anomaly.value}: {each.text}"
+        yield f"  {each.at_us / 1_000_000:.6f} s  {each.anomaly.value}: {each.text}"
     if len(unexplained) > MOST:
         yield f"  ... and {len(unexplained) - MOST} more (--format json has all)"

@@ -1,4 +1,4 @@
-"""Who owned which partition when, as the members themselves knew it; and a picture of it in plain text."""
+"""The owners of partitions over time, as the members knew them; and a picture of them in plain text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -42,9 +42,9 @@ class Ownership:
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self.intervals: dict[str, list[Interval]] = {}
-        """By group, in order of start."""
+        """Group -> intervals in order of start."""
         self.subscribed: dict[str, set[str]] = {}
-        """group -> topics that were ever assigned in it"""
+        """Group -> topics that were ever assigned in the group."""
         self._open: dict[tuple[str, ActorName], dict[TopicPartition, Interval]] = {}
         self.end_us = 0
 
@@ -54,11 +54,11 @@ class Ownership:
         return self._panel.topics
 
     def wants(self, kind: type) -> bool:
-        """Facts that move partitions, and the last one."""
+        """Whether facts of this kind move partitions or end the run."""
         return kind in _MOVERS
 
     def see(self, seen: Seen) -> None:
-        """Take one fact, after the panel."""
+        """Take one fact; the panel must have it before."""
         self.end_us = seen.at_us
         panel = self._panel
         if panel.now is not seen:
@@ -73,7 +73,7 @@ class Ownership:
             self._gets(holding.group, seen.actor, panel.gained, seen.at_us)
 
     def finish(self) -> None:
-        """Close what is still open at the end of the run."""
+        """Close the open intervals at the end of the run."""
         for (group, owner), held in self._open.items():
             self._gives_up(group, owner, list(held), self.end_us)
 
@@ -87,15 +87,18 @@ class Ownership:
     def _gives_up(self, group: str, owner: ActorName, partitions: Iterable[TopicPartition], at_us: int) -> None:
         held = self._open.get((group, owner), {})
         for partition in partitions:
-            if partition in held:  # else it failed before it ended
+            if partition in held:  # otherwise the member failed before its host ended
                 held.pop(partition).end_us = at_us
 
 
-def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24) -> list[str]:
-    """One line per partition, one column per span of time: a member's mark, "." nobody, "!" several at once.
+def picture(
+    ownership: Ownership, group: str, *, width: int = 72, rows: int = 24, columns: int | None = None
+) -> list[str]:
+    """One line per partition, one column per span of time: the mark of the owner, "." no owner, "!" several owners.
 
-    A column shows "!" if several owned the partition at any moment in it, "." if nobody did at its start; so a gap
-    shorter than a column may not be seen. Of more than ``rows`` partitions those that moved most are drawn.
+    A column shows "!" if the partition had several owners at any moment of its span, "." if it had none at the begin.
+    A gap that is shorter than a column may be invisible. Of more than ``rows`` partitions, those that moved most are
+    drawn. ``columns``: columns of a whole line; None: ``width`` columns for the time.
     """
     end_us = max(ownership.end_us, 1)
     intervals = ownership.intervals.get(group, [])
@@ -106,9 +109,11 @@ def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24
         for topic in sorted(ownership.subscribed.get(group, ()))
         for number in range(ownership.partitions.get(topic, 0))
     ]
-    step_us = -(-end_us // width)
     shown = _most_moved(partitions, intervals, rows)
     name_width = max((len(f"{topic}-{number}") for topic, number in shown), default=0)
+    if columns is not None:
+        width = max(12, min(width, columns - name_width - 1))
+    step_us = -(-end_us // width)
     lines = [f"{'':{name_width}} {_ruler(step_us, width)}"]
     for partition in shown:
         own = [interval for interval in intervals if interval.partition == partition]
@@ -118,7 +123,7 @@ def picture(ownership: Ownership, group: str, *, width: int = 72, rows: int = 24
         lines.append(f"... and {len(partitions) - rows} more partitions, which moved no more often than these")
     legend = [f"{mark[owner]} {owner}" for owner in owners if mark[owner] != "#"]
     more = [f"# {len(owners) - len(MARKS)} more members"] if len(owners) > len(MARKS) else []
-    lines += _wrapped([*legend, *more, "! several at once", ". nobody"], width + name_width)
+    lines += _wrapped([*legend, *more, "! several owners", ". no owner"], width + name_width)
     return lines
 
 

@@ -1,6 +1,7 @@
-"""A run's result for people (text) and for programs (JSON)."""
+"""The report of a run: text for people, JSON for programs."""
 
 import json
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 
 import attrs
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
-from kemu.emulator.findings import LOSS_REASONS, STANDS_STILL, STAYS_SO, Loss, Unmended
+from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED, Loss, Unmended
+from kemu.emulator.metrics import task_downtime
+from kemu.emulator.metrics.figure import FactCounter
 from kemu.emulator.metrics.figures import (
     ClosingFigures,
     Figures,
@@ -18,37 +21,40 @@ from kemu.emulator.metrics.figures import (
     RebalanceFigures,
     ReplicationFigures,
     StreamsFigures,
-    leaderless_us,
-    longest_lag_us,
     plain,
-    streams_sums,
 )
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.runner import RunResult, unfired_in_all
 from kemu.emulator.scenario.expectations import split
-from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
+from kemu.tools.report.first_screen import COLOURS, cost_line, event_line, events_text, verdict_line
+from kemu.tools.report.layout import TableColumn, table, terminal_width, without_zeros
 from kemu.tools.report.ownership import Ownership, picture
+from kemu.tools.report.reasons import short_members, short_reason
 from kemu.tools.report.story import Story, StoryLine, clock_text, core_text, span_text
 
-COLOURS = {"holds": "green", "liveness": "red", "violated": "red", "livelock": "red", "broken": "red"}
-KIND_COLOURS = {"fault": "yellow", "group": "cyan", "member": "magenta", "control": "blue", "partitions": "blue"}
 MOST_REBALANCES = 30
 MOST_LOSSES = 20
 MOST_WAITING = 20
+REBALANCE_HEADS = ("gen", "began", "took", "stopped", "members", "moved")
+TASK_HEADS = ("from", "down", "detect", "barrier", "restore", "pause")
+_CAUSES = {task_downtime.STILL: "host paused"}
+"""Cause of a downtime as JSON has it -> its words in the report."""
 LAST_LINES = 120
-"""How many lines of the story are printed; the middle of a longer one is left out."""
+"""Lines of a story that are printed; a longer story lacks its middle."""
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:
-    """The result as plain data, the figures' keys beside the run's own."""
+    """The result as plain data: the fields of the run and of its figures in one object."""
     left_out = {"figures"} if result.core is not None else {"figures", "core"}
     own = attrs.asdict(result, filter=lambda field, _: field.name not in left_out)
     figures = plain(result.figures)
     own["losses"] = [
         {**attrs.asdict(loss), "records": loss.records, "allowed": LOSS_REASONS[loss.why]} for loss in result.losses
     ]
-    own["unmended"] = [{**attrs.asdict(each), "explained": STAYS_SO[each.why]} for each in result.unmended]
+    own["unmended"] = [{**attrs.asdict(each), "explained": STAYS_DEGRADED[each.why]} for each in result.unmended]
     own["wall_s"] = round(result.wall_s, 6)
     clash = own.keys() & figures.keys()
     assert not clash, f"figures must not reuse {sorted(clash)}"
@@ -69,41 +75,95 @@ def as_text(
     trace: Path | None,
     *,
     told: bool = False,
+    verbose: bool = False,
 ) -> Iterable[str]:
-    """The report, line by line; ``told``: the story was printed already while it happened."""
+    """The report, line by line: the first screen, then the details.
+
+    ``story`` and ``ownership`` are the observers of the run, ``command`` repeats it. ``told``: the story was printed
+    during the run. ``verbose``: the whole story is printed, with Kafka's own words at full length.
+    """
+    width = terminal_width()
+    restarts = _Restarts(scenario, story)
     yield from _head(result, scenario)
+    yield ""
+    yield verdict_line(result, scenario, width)
+    yield cost_line(result.figures, width)
     if not told:
-        yield from _section("What happened")
-        yield from told_lines(story.lines)
+        yield ""
+        lines = [restarts.amended(line) for line in story.lines]
+        if verbose:
+            yield click.style("What happened", bold=True)
+            yield from (event_line(line, line.text(verbose=True)) for line in lines)
+        else:
+            yield from events_text(lines, width)
+    if result.violations or result.did_not_work or result.broke:
+        yield from _section("Violations" if result.violations else "What went wrong")
+        yield from _violations(result, scenario)
     for group in scenario.groups:
         if group in ownership.intervals:
             yield from _section(f"Who owned what in {group}")
-            yield from picture(ownership, group)
+            yield from picture(ownership, group, columns=width)
     yield from _section("What it cost")
-    yield from costs_of(result.figures)
+    yield from costs_of(result.figures, verbose)
     yield from _group_records(result.figures, scenario)
     if result.faults:
         yield from _section("Faults")
-        yield from _faults(result)
+        yield from _faults(result, restarts)
     if result.losses:
         yield from _section("Expected losses")
         yield from _losses(result.losses)
     if result.unmended:
-        yield from _section("Not well again, for Kafka's own reasons")
+        yield from _section("Not recovered, for Kafka's own reasons")
         yield from _unmended(result.unmended)
     if result.waiting:
         yield from _section("Still waiting at the end")
         yield from _waiting(result)
     if result.core is not None:
-        yield from _section("What was healed")
+        yield from _section("Repaired core")
         yield f"  {core_text(result.core)}"
-    yield from _section("Verdict")
-    yield from _verdict(result, scenario, command, trace)
+    yield from _section("The run")
+    yield from _run_itself(result, command, trace)
+
+
+class _Restarts:
+    """The real down times of hosts; the plan has the time before the random draw."""
+
+    PLANNED = re.compile(r"each down for (?P<planned>\S+)$")
+
+    def __init__(self, scenario: Scenario, story: Story) -> None:
+        self._scenario = scenario
+        self._story = story
+
+    def amended(self, line: StoryLine) -> StoryLine:
+        """A line of the story; a rolling restart has the real down times of its hosts."""
+        found = re.match(r"fault (\d+): ", line.sentence) if line.kind == "fault" else None
+        if found is None:
+            return line
+        return evolve(line, sentence=self.in_text(int(found[1]), line.sentence))
+
+    def in_text(self, index: int, text: str) -> str:
+        """The text of an entry of the plan with the real down times."""
+        planned = self.PLANNED.search(text)
+        spans = self._spans(index) if planned is not None else []
+        if planned is None or not spans:
+            return text
+        least, most = span_text(min(spans)), span_text(max(spans))
+        real = least if least == most else f"{least} to {most}"
+        return f"{text[: planned.start()]}each down for {real} (planned: {planned['planned']})"
+
+    def _spans(self, index: int) -> list[int]:
+        """The down times of the hosts of an entry's group since the entry was applied, in us."""
+        applied_us = self._story.applied_us.get(index)
+        group = getattr(self._scenario.plan[index].action, "group", None) if index < len(self._scenario.plan) else None
+        if applied_us is None or group is None or group not in self._scenario.groups:
+            return []
+        hosts = known_names(self._scenario).members_of(group)
+        return [up - down for host, down, up in self._story.restarts if host in hosts and down >= applied_us]
 
 
 @frozen
 class Column:
-    """A cost in the table of seeds; ``value``: None where a run has none."""
+    """A figure in the table of seeds; ``value``: None if a run has no such figure."""
 
     head: str
     value: Callable[[Figures], float | None]
@@ -138,21 +198,17 @@ OF_SEEDS = (
     Column("delay p50", lambda figures: figures.delay.p50_us, _millis),
     Column("p99", lambda figures: figures.delay.p99_us, _millis),
     Column("max", lambda figures: figures.delay.max_us, _millis),
-    Column("lag max", longest_lag_us, _seconds),
+    Column("lag max", lambda figures: figures.values["lag_max"], _seconds),
     Column("reprocessed", lambda figures: figures.reprocessed, _count),
     Column("lost", lambda figures: figures.lost, _count),
     Column("expected losses", lambda figures: figures.expected_losses, _count),
-    Column("leaderless", leaderless_us, _seconds),
+    Column("leaderless", lambda figures: figures.values["leaderless"] or 0, _seconds),
 )
-"""What a run cost, in the order of columns."""
+"""The figures of a run, in the order of columns."""
 
 
 def _of_streams(name: str) -> Callable[[Figures], float | None]:
-    def value(figures: Figures) -> float | None:
-        told = streams_sums(figures)
-        return None if told is None else told[name]
-
-    return value
+    return lambda figures: figures.values[name]
 
 
 def _megabytes(value: float | None) -> str:
@@ -170,7 +226,7 @@ OF_STREAMS_SEEDS = (
     Column("MB read", _of_streams("read_bytes"), _megabytes),
     Column("in vain", _of_streams("read_in_vain"), _megabytes),
 )
-"""Beside them, where Streams applications ran."""
+"""Further columns for runs with Streams applications."""
 
 
 def _median(column: Column, values: Sequence[float | None]) -> str:
@@ -179,32 +235,40 @@ def _median(column: Column, values: Sequence[float | None]) -> str:
 
 
 def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], str]) -> Iterable[str]:
-    """One row per run, then what failed with the command that repeats it."""
+    """One row per run without the columns that are zero in all runs; then each failed run with its command."""
     first = results[0]
+    failed = [result for result in results if OF_VERDICT[result.verdict]]
     yield f"{first.scenario}, profile {first.profile}, seeds {first.seed} to {results[-1].seed}"
+    yield f"{len(results) - len(failed)} of {len(results)} hold"
     yield ""
-    streams = any(result.figures.streams for result in results)
-    columns = (*OF_SEEDS, *OF_STREAMS_SEEDS) if streams else OF_SEEDS
-    heads = [column.head for column in columns]
-    cells = [[column.said(column.value(result.figures)) for column in columns] for result in results]
-    if len(results) > 1:
-        known = [[column.value(each.figures) for each in results if not each.did_not_work] for column in columns]
-        cells.append([_median(column, values) for column, values in zip(columns, known, strict=True)])
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-
-    def line(texts: Iterable[str]) -> str:
-        return "  ".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))
-
-    yield f"{'seed':>8}  {'verdict':<9}  {line(heads)}  {'wall':>8}  digest"
-    for result, row in zip(results, cells, strict=False):
-        verdict = click.style(f"{result.verdict:<9}", fg=COLOURS[result.verdict])
-        costs = f"{'did not work':<{len(line(row))}}" if result.did_not_work else line(row)
-        wall = f"{result.wall_s:.2f} s"
-        yield f"{result.seed:>8}  {verdict}  {costs}  {wall:>8}  {result.digest[:16]}"
-    if len(results) > 1:
-        yield f"{'median':>8}  {'':<9}  {line(cells[-1])}"
+    yield from _rows_of_seeds(results)
     yield "  seconds; downtime and leaderless in partition-seconds; service lost: the largest share at any moment"
     yield ""
+    yield from _sums_of_seeds(results)
+    for result in failed:
+        yield f"seed {result.seed} {result.verdict}: {result.reason}"
+        yield f"  {command_for(result.seed)}"
+
+
+def _rows_of_seeds(results: Sequence[RunResult]) -> Iterable[str]:
+    streams = any(result.figures.streams for result in results)
+    columns = (*OF_SEEDS, *OF_STREAMS_SEEDS) if streams else OF_SEEDS
+    rows = []
+    for result in results:
+        idle = result.did_not_work
+        costs = ["-" if idle else column.said(column.value(result.figures)) for column in columns]
+        verdict = click.style("did not work" if idle else result.verdict, fg=COLOURS[result.verdict])
+        rows.append([f"{result.seed}", verdict, *costs])
+    if len(results) > 1:
+        known = [[column.value(each.figures) for each in results if not each.did_not_work] for column in columns]
+        rows.append(["median", "", *(_median(column, values) for column, values in zip(columns, known, strict=True))])
+    heads = [TableColumn("seed", right=True), TableColumn("verdict")]
+    heads += [TableColumn(column.head, right=True) for column in columns]
+    yield from table(*without_zeros(heads, rows, keys=2), keys=2)
+
+
+def _sums_of_seeds(results: Sequence[RunResult]) -> Iterable[str]:
+    """Losses, causes that remain, and entries of the plan without effect, over all runs."""
     lost = [loss for result in results for loss in result.losses]
     if lost:
         runs = sum(1 for result in results if result.losses)
@@ -216,11 +280,10 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
     if left:
         runs = sum(1 for result in results if result.unmended)
         reasons = ", ".join(f"{left.count(why)} {why}" for why in dict.fromkeys(left))
-        yield f"not well again, for Kafka's own reasons, in {runs} of {len(results)} runs: {reasons}"
-    failed = [result for result in results if OF_VERDICT[result.verdict]]
+        yield f"not recovered, for Kafka's own reasons, in {runs} of {len(results)} runs: {reasons}"
     for fault in unfired_in_all([result.faults for result in results]):
         yield f"fault {fault.index} never fired in any run: {fault.text}"
-    for index, fault in enumerate(first.faults):
+    for index, fault in enumerate(results[0].faults):
         short = [each for each in results if each.faults[index].done < each.faults[index].parts]
         if short:
             done = f"{short[0].faults[index].done} of {short[0].faults[index].parts}"
@@ -228,10 +291,6 @@ def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], st
     idle_runs = [result for result in results if result.did_not_work]
     if idle_runs:
         yield f"{len(idle_runs)} of {len(results)} did not work, seed {idle_runs[0].seed}: {idle_runs[0].did_not_work}"
-    yield f"{len(results) - len(failed)} of {len(results)} hold"
-    for result in failed:
-        yield f"seed {result.seed} {result.verdict}: {result.reason}"
-        yield f"  {command_for(result.seed)}"
 
 
 def _section(title: str) -> Iterable[str]:
@@ -241,32 +300,27 @@ def _section(title: str) -> Iterable[str]:
 
 def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
     yield click.style(result.scenario, bold=True) + (f": {scenario.summary}" if scenario.summary else "")
+    span = f"{span_text(result.virtual_us)} of virtual time in {result.wall_s:.2f} s"
+    yield f"seed {result.seed}, profile {result.profile}, {span}"
     if scenario.runs_us > scenario.duration_us:
         longer = f"{span_text(scenario.runs_us)} instead of {span_text(scenario.duration_us)}"
-        yield f"the plan takes longer than the duration: it runs for {longer}"
-    speed = result.virtual_us / 1e6 / result.wall_s if result.wall_s else 0
-    yield f"seed {result.seed}, profile {result.profile}, {result.loop} loop"
-    yield (
-        f"{span_text(result.virtual_us)} of virtual time in {result.wall_s:.2f} s ({speed:,.0f} times as fast), "
-        f"{result.steps:,} steps, {result.messages:,} messages"
-    )
+        yield f"the plan takes longer than the duration: the run takes {longer}"
 
 
 def told_lines(lines: Sequence[StoryLine]) -> Iterable[str]:
-    """A story for a terminal; the middle of a long one is left out."""
+    """A story for a terminal; a long one lacks its middle."""
     half = LAST_LINES // 2
     for number, line in enumerate(lines):
         if len(lines) > LAST_LINES and number == half:
             yield f"  ... {len(lines) - 2 * half} lines left out; --trace FILE and kemu explain FILE show all"
         if len(lines) <= LAST_LINES or number < half or number >= len(lines) - half:
-            colour = KIND_COLOURS.get(line.kind)
-            yield f"  {clock_text(line.at_us)}  {click.style(line.text(), fg=colour) if colour else line.text()}"
+            yield event_line(line, line.text())
 
 
-def costs_of(figures: Figures) -> Iterable[str]:
-    """What a run cost, line by line."""
+def costs_of(figures: Figures, verbose: bool = False) -> Iterable[str]:
+    """The cost of a run, line by line, without figures that are zero; ``verbose``: with Kafka's whole reasons."""
     if figures.rebalances:
-        yield from _rebalances(figures.rebalances)
+        yield from _rebalances(figures.rebalances, verbose)
     yield from _downtime(figures)
     if figures.num_incompatible_rebalance:
         counts = ", ".join(f"{client} {count}" for client, count in figures.num_incompatible_rebalance.items())
@@ -279,12 +333,22 @@ def costs_of(figures: Figures) -> Iterable[str]:
         yield from _closings(figures.closings)
     for application, streams in figures.streams.items():
         yield from _tasks(application, streams)
+    yield from _records(figures)
+
+
+def _records(figures: Figures) -> Iterable[str]:
+    """Records, their delay, freshness and lag."""
     records = figures.records
-    expected = f", {figures.expected_losses:,} expected losses" if figures.expected_losses else ""
-    yield (
-        f"  records: {records.appended:,} appended, {records.processed:,} processed, "
-        f"{figures.reprocessed:,} of these reprocessed, {figures.lost:,} lost{expected}"
+    counts = (
+        (records.appended, "appended"),
+        (records.processed, "processed"),
+        (figures.reprocessed, "reprocessed"),
+        (figures.lost, "lost"),
+        (figures.expected_losses, "expected losses"),
     )
+    said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+    if said:
+        yield f"  records: {said}"
     delay = figures.delay
     if delay.p50_us is not None and delay.p99_us is not None and delay.max_us is not None:
         yield (
@@ -294,17 +358,23 @@ def costs_of(figures: Figures) -> Iterable[str]:
     fresh = figures.freshness
     if fresh.gap_max_us:
         yield (
-            f"  freshness: the newest processed record is {span_text(fresh.newest_age_mean_us)} old on average while a "
-            f"newer one waits, at most {span_text(fresh.newest_age_max_us)}; members that came were fresh after "
-            f"{span_text(fresh.fresh_after_max_us)}, what had waited was done after {span_text(fresh.gap_max_us)}"
+            f"  freshness: while newer records wait, the newest processed one is {span_text(fresh.newest_age_mean_us)} "
+            f"old on average, {span_text(fresh.newest_age_max_us)} at most"
+        )
+        yield (
+            f"    after a member came, a fresh record was processed within {span_text(fresh.fresh_after_max_us)}, "
+            f"the backlog within {span_text(fresh.gap_max_us)}"
         )
     if fresh.reordered:
         yield f"  records processed after higher offsets: {fresh.reordered:,}, by up to {fresh.reorder_max:,} offsets"
     if figures.zombie_records:
         yield f"  records processed by a member that had lost the partition: {figures.zombie_records:,}"
     if figures.skipped:
-        yield f"  records passed over, read by nobody: {figures.skipped:,}"
-    if figures.lag:
+        yield f"  records skipped, read by no member: {figures.skipped:,}"
+    for name, value in figures.values.items():
+        if value and issubclass((each := FIGURES[name]).of, FactCounter):
+            yield f"  {each.meaning}: {each.text(value)} {each.unit}".rstrip()
+    if any(row.max_lag for row in figures.lag):
         high = max(figures.lag, key=lambda row: row.max_lag)
         total = sum(row.lag for row in figures.lag)
         yield (
@@ -319,7 +389,7 @@ def costs_of(figures: Figures) -> Iterable[str]:
 
 
 def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
-    """How near the record of a group came to what a broker takes: of Streams applications, and of large groups."""
+    """The size of the group's metadata record and its distance to the limit, for Streams and for large groups."""
     for name, group in figures.groups.items():
         spec = scenario.groups.get(name)
         size, margin = group.metadata_max_bytes, group.margin_to_limit
@@ -331,7 +401,7 @@ def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
 
 
 def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
-    """How long moving took, and what it put on brokers."""
+    """The duration of reassignments, and their load on brokers."""
     took = f"in {span_text(moves.took_us)}" if moves.took_us is not None else "and did not end"
     left = f", {moves.unfinished} still on their way" if moves.unfinished else ""
     yield f"  reassignments: {moves.partitions} partitions in {len(moves.steps)} steps, {took}{left}"
@@ -350,7 +420,7 @@ def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
 
 
 def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
-    """What the tasks of a Streams application went through, event by event and task by task."""
+    """The tasks of a Streams application: rebalances by event, downtime by task, restores."""
     yield f"  tasks of {application}: {len(streams.downtime_us)}, {streams.tasks_down} of them down for a time"
     for episode in streams.episodes:
         balanced = "never in balance"
@@ -398,25 +468,26 @@ def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
 
 
 def _rows_of_tasks(streams: StreamsFigures) -> Iterable[str]:
-    """Each time that a task was down; of many the longest."""
+    """The downtimes of tasks; of many, the longest."""
     rows = streams.task_downtime
     shown = rows
     if len(rows) > MOST_REBALANCES:
         longest = sorted(rows, key=lambda row: row.from_us - row.until_us)[:MOST_REBALANCES]
         shown = tuple(row for row in rows if row in longest)
         yield f"    {len(rows)} times; the longest:"
-    parts = "".join(f"{name:>9}" for name in ("down", "detect", "barrier", "restore", "pause"))
-    yield f"      {'task':<7} {'from':>10} {parts}  because, and who goes on"
+    heads = [TableColumn("task"), *(TableColumn(head, right=True) for head in TASK_HEADS), TableColumn("cause, owner")]
+    cells = []
     for row in shown:
         spent = (row.until_us - row.from_us, row.detect_us, row.barrier_us, row.restore_us, row.pause_us)
-        cells = "".join(f"{span_text(us) if us else '-':>9}" for us in spent)
-        taken = row.taken_by or "nobody"
-        way = f"{row.instance} goes on" if taken == row.instance else f"{row.instance}, then {taken}"
-        yield f"      {row.task:<7} {clock_text(row.from_us):>10} {cells}  {row.cause}: {way}"
+        taken = row.taken_by or "no instance"
+        owner = f"{row.instance} resumes" if taken == row.instance else f"{row.instance}, then {taken}"
+        times = [span_text(us) if us else "-" for us in spent]
+        cells.append([row.task, clock_text(row.from_us), *times, f"{_CAUSES.get(row.cause, row.cause)}: {owner}"])
+    yield from table(*without_zeros(heads, cells, keys=3), indent=6)
 
 
 def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
-    """How many partitions, how long in all, and which ones longest; nothing if none."""
+    """The number of partitions, their total time, and the longest times; no lines if there are none."""
     spans = {name: us for name, us in spent_us.items() if us}
     if spans:
         worst = sorted(spans.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -426,7 +497,7 @@ def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
 
 
 def _downtime(figures: Figures) -> Iterable[str]:
-    """Without service: which partitions, for what, and how much of the whole at a time."""
+    """Partitions without service: the causes, the waits, and the share of the group."""
     yield from _spans("partitions without service for a time", figures.downtime_us)
     if not figures.downtime:
         return
@@ -454,7 +525,7 @@ def _shares(spent_us: Mapping[str, int], unit: str = "partition-seconds") -> str
 
 
 def _control(figures: ReplicationFigures) -> Iterable[str]:
-    """Controllers, elections, and what partitions went through."""
+    """Controllers, elections, ISR changes, and partitions without leader or in-sync replicas."""
     terms = [
         f"{broker_host(term.broker)} from {clock_text(term.from_us)} (epoch {term.controller_epoch})"
         for term in figures.controllers
@@ -471,7 +542,7 @@ def _control(figures: ReplicationFigures) -> Iterable[str]:
 
 
 def _closings(closings: Sequence[ClosingFigures]) -> Iterable[str]:
-    """How long clean ends took, and what was left undone."""
+    """The duration of clean ends, and their unfinished work."""
     slowest = max(closings, key=lambda row: row.took_us)
     many = f"{len(closings)} hosts were closed, the slowest" if len(closings) > 1 else "closed"
     yield f"  {many}: {slowest.host} in {span_text(slowest.took_us)}"
@@ -482,8 +553,8 @@ def _closings(closings: Sequence[ClosingFigures]) -> Iterable[str]:
             yield f"    {row.host} gave up partitions with {row.uncommitted:,} records processed and not committed"
 
 
-def _rebalances(rows: Sequence[RebalanceFigures]) -> Iterable[str]:
-    """Every rebalance; of many the longest, and the sum."""
+def _rebalances(rows: Sequence[RebalanceFigures], verbose: bool = False) -> Iterable[str]:
+    """Every rebalance; of many, the longest and the sum."""
     shown = rows
     if len(rows) > MOST_REBALANCES:
         longest = sorted(rows, key=lambda row: -row.took_us)[:MOST_REBALANCES]
@@ -491,26 +562,34 @@ def _rebalances(rows: Sequence[RebalanceFigures]) -> Iterable[str]:
         yield f"  rebalances: {len(rows)}, {span_text(sum(row.took_us for row in rows))} in all; the longest:"
     else:
         yield "  rebalances"
-    head = f"{'group':<12} {'gen':>5} {'began':>10} {'took':>10} {'stopped':>9} {'members':>8} {'moved':>6}"
-    yield f"    {head}  reason"
-    for row in shown:
-        took = "not over" if row.ended_us is None else span_text(row.took_us)
-        yield (
-            f"    {row.group:<12} {row.generation:>5} {clock_text(row.started_us):>10} {took:>10} "
-            f"{span_text(row.stop_the_world_us):>9} {row.members:>8} {row.moved:>6}  {row.reason}"
-        )
+    heads = [TableColumn("group"), *(TableColumn(head, right=True) for head in REBALANCE_HEADS), TableColumn("reason")]
+    cells = [
+        [
+            row.group,
+            f"{row.generation}",
+            clock_text(row.started_us),
+            "unfinished" if row.ended_us is None else span_text(row.took_us),
+            span_text(row.stop_the_world_us),
+            f"{row.members}",
+            f"{row.moved}",
+            row.reason if verbose else short_reason(row.reason),
+        ]
+        for row in shown
+    ]
+    yield from table(*without_zeros(heads, cells, keys=4), keys=2, indent=4)
 
 
-def _faults(result: RunResult) -> Iterable[str]:
+def _faults(result: RunResult, restarts: _Restarts) -> Iterable[str]:
     for fault in result.faults:
+        said = f"  {fault.index}  {restarts.in_text(fault.index, fault.text)}"
         if fault.parts:
-            said = f"  {fault.index}  {fault.text}: fired {fault.done} of {fault.parts}"
+            said += f": fired {fault.done} of {fault.parts}"
             yield said if fault.done == fault.parts else click.style(said, fg="yellow")
         elif fault.fired:
             times = "once" if fault.fired == 1 else f"{fault.fired:,} times"
-            yield f"  {fault.index}  {fault.text}: fired {times}"
+            yield f"{said}: fired {times}"
         else:
-            yield click.style(f"  {fault.index}  {fault.text}: NEVER FIRED", fg="yellow")
+            yield click.style(f"{said}: NEVER FIRED", fg="yellow")
 
 
 def _reasons(losses: Iterable[Loss]) -> list[str]:
@@ -518,7 +597,7 @@ def _reasons(losses: Iterable[Loss]) -> list[str]:
 
 
 def _losses(losses: Sequence[Loss]) -> Iterable[str]:
-    """What is gone and may be: by reason, with why the reason is one."""
+    """Records lost as Kafka's rules allow, by reason, with the rule."""
     for why in _reasons(losses):
         rows = [loss for loss in losses if loss.why == why]
         yield f"  {sum(loss.records for loss in rows):,} records by {why}: {LOSS_REASONS[why]}"
@@ -530,40 +609,51 @@ def _losses(losses: Sequence[Loss]) -> Iterable[str]:
 
 
 def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
-    """What stays as it is: by reason, with why the reason is one."""
+    """Conditions from which Kafka itself does not recover, by reason, with the explanation."""
     for why in dict.fromkeys(each.why for each in left):
         rows = [each for each in left if each.why == why]
-        yield f"  {why}: {STAYS_SO[why]}"
+        yield f"  {why}: {STAYS_DEGRADED[why]}"
         yield from (f"    {each.text}" for each in rows[:MOST_LOSSES])
         if len(rows) > MOST_LOSSES:
             yield f"    ... and {len(rows) - MOST_LOSSES} more"
 
 
 def _waiting(result: RunResult) -> Iterable[str]:
-    """What waits, for how long, and for what."""
+    """Waiting hosts and groups, their waiting time, and the cause."""
     for each in result.waiting[:MOST_WAITING]:
         yield f"  {each.what} for {(result.virtual_us - each.since_us) / 1e6:.1f} s: {each.why}"
     if len(result.waiting) > MOST_WAITING:
         yield f"  ... and {len(result.waiting) - MOST_WAITING} more"
 
 
-def _verdict(result: RunResult, scenario: Scenario, command: str, trace: Path | None) -> Iterable[str]:
-    yield "  " + click.style(result.verdict, fg=COLOURS[result.verdict], bold=True)
+def _violations(result: RunResult, scenario: Scenario) -> Iterable[str]:
+    """Every violation, the error of a broken run, and the reason why figures are not comparable."""
     unexpected, _ = split(result.violations, scenario.expect)
     for violation in result.violations:
         said = "" if violation in unexpected else "expected, "
         what = f"{violation.checker} ({said}{violation.kind})"
-        yield f"  {clock_text(violation.at_us)} step {violation.seq}: {what}: {violation.text}"
-        kafkas_own = STANDS_STILL.get((violation.checker, violation.kind))
+        text = short_members(violation.text)
+        yield f"  {clock_text(violation.at_us)}  step {violation.seq}: {what}: {text}"
+        kafkas_own = STAYS_BLOCKED.get((violation.checker, violation.kind))
         if kafkas_own:
             yield f"    as in Kafka: {kafkas_own}"
     if result.did_not_work:
         yield f"  did not work: {result.did_not_work}"
-        yield "  what it cost is not to be compared with a run that did"
+        yield "  the cost of this run is not comparable with the cost of a run that worked"
     if result.broke:
         yield from (f"  {line}" for line in result.broke.splitlines())
-    if trace is not None:
-        yield f"  trace: {trace}   (kemu explain {trace}; kemu replay {trace})"
+
+
+def _run_itself(result: RunResult, command: str, trace: Path | None) -> Iterable[str]:
+    """Speed, digest, trace, and the command that repeats the run."""
+    speed = result.virtual_us / 1e6 / result.wall_s if result.wall_s else 0
+    yield (
+        f"  {result.loop} loop, {result.steps:,} steps, {result.messages:,} messages, "
+        f"{speed:,.0f} times as fast as real time"
+    )
     yield f"  digest: {result.digest}"
-    if OF_VERDICT[result.verdict]:
-        yield f"  repeat with: {command}"
+    if trace is not None:
+        yield f"  trace: {trace}"
+        yield f"  read it with: kemu explain {trace}"
+        yield f"  replay it with: kemu replay {trace}"
+    yield f"  repeat with: {command}"

@@ -1,8 +1,8 @@
-"""What happened in a run, in order, for people: an observer that keeps the turning points and drops the routine.
+"""The story of a run for people: an observer that keeps the turning points in order and drops the routine.
 
-Lines that say the same of many hosts within ``TOGETHER_US`` become one line, so that a hundred members that start
-within two seconds are one line and not a hundred. That line has the time of the first and names the time of the last. A
-host that dies or stands still is told at its own time: only hosts of the same moment share such a line.
+Equal lines about several hosts within ``TOGETHER_US`` become one line: a hundred members that start within two seconds
+are one line, not a hundred. The line has the time of the first host and names the time of the last. Crashes and pauses
+are told at their own times: only hosts of the same moment share such a line.
 """
 
 from collections.abc import Callable
@@ -15,18 +15,20 @@ from kemu.emulator.facts import Seen
 from kemu.protocol.notes import groups as notes
 from kemu.tools.report import control_story, streams_story
 from kemu.tools.report.control_story import PARTITIONS, ControlStory
+from kemu.tools.report.reasons import short_members, short_reason
 from kemu.tools.report.streams_story import StreamsStory
 from kemu.tools.report.transcript import partitions_text
 
 TOGETHER_US = 3_000_000
-"""How near in time equal lines must be to be told as one."""
+"""Equal lines at most this far apart become one line."""
 TOLD_US = 1_000_000
-"""How long a line must last for the time of its last host to be told."""
+"""A line that lasts at least this long names the time of its last host."""
 NAMED = 6
-"""How many hosts a line names before it counts the rest."""
+"""Number of hosts that a line names; it counts the others."""
 CAUSED = ("host", "effect")
-"""Kinds of lines that a fault brings about at once."""
-CALM = ("Stable", "Empty", "Dead")
+"""Kinds of lines that a fault causes at once."""
+SETTLED = ("Stable", "Empty", "Dead")
+"""States of a group that end a rebalance."""
 CLOSED = "{} closed cleanly"
 
 Emit = Callable[[str], None]
@@ -39,7 +41,7 @@ def clock_text(us: int) -> str:
 
 
 def span_text(us: int) -> str:
-    """How long something took, rounded for the eye: "850 ms", "12.3 s", "2 min 5 s"."""
+    """A duration, rounded for reading: "850 ms", "12.3 s", "2 min 5 s"."""
     if us < 1_000_000:
         return f"{us / 1_000:.0f} ms"
     if us < 120_000_000:
@@ -49,7 +51,7 @@ def span_text(us: int) -> str:
 
 @define
 class StoryLine:
-    """One line of the story: a sentence, and of whom it is true."""
+    """One line of the story: a sentence, and the hosts or partitions it is about."""
 
     at_us: int
     kind: str
@@ -58,10 +60,14 @@ class StoryLine:
     """With "{}" where the hosts (or partitions) stand, if it is about any."""
     who: list[str]
     last_us: int = -1
-    """When the last of them was added; -1: all at the same time."""
+    """Time at which the last host was added; -1: all at the same time."""
+    whole: str = ""
+    """The sentence with Kafka's own words at full length; "" if ``sentence`` has them."""
 
-    def text(self) -> str:
-        """The line without its time."""
+    def text(self, verbose: bool = False) -> str:
+        """The line without its time; ``verbose``: with Kafka's own words at full length."""
+        if verbose and self.whole:
+            return self.whole
         if not self.who:
             return self.sentence
         if self.kind == PARTITIONS:
@@ -75,24 +81,28 @@ class StoryLine:
 
 
 class Story:
-    """Collects lines while a run goes on. With ``emit`` each is also handed out at once (for live runs)."""
+    """Collects lines during a run. With ``emit``, each line is also passed on at once (for live runs)."""
 
     def __init__(self, emit: Emit | None = None) -> None:
         self.lines: list[StoryLine] = []
         self._emit = emit
         self._began: dict[str, tuple[int, str]] = {}
-        """group -> when and why the rebalance that runs began."""
+        """Group -> start and reason of the rebalance in progress."""
         self._down_us: dict[str, int] = {}
-        """Host that is down -> since when."""
+        """Host that is down -> time of its end."""
+        self.restarts: list[tuple[str, int, int]] = []
+        """Hosts that went down and started again: the host, the time of its end, the time of its start."""
+        self.applied_us: dict[int, int] = {}
+        """Index of a plan's entry -> time at which it was first applied."""
         self._members: dict[str, int] = {}
-        """group -> members at the last completed join."""
+        """Group -> number of members at the last completed join."""
         self._is_core = False
-        """A core alone is healed."""
+        """Whether only a core of the cluster is repaired after the plan."""
         self._control = ControlStory(self.add)
         self._tasks = StreamsStory(self.add)
 
     def wants(self, kind: type) -> bool:
-        """Facts that are turning points."""
+        """Whether facts of this kind are turning points."""
         return kind in _TELLERS or kind in control_story.TELLERS or kind in streams_story.TELLERS
 
     def see(self, seen: Seen) -> None:
@@ -105,15 +115,17 @@ class Story:
         elif type(seen.fact) in streams_story.TELLERS:
             streams_story.TELLERS[type(seen.fact)](self._tasks, seen, seen.fact)
 
-    def add(self, at_us: int, kind: str, sentence: str, who: str = "", *, within_us: int = TOGETHER_US) -> None:
-        """Add a line, or its host to an equal line that is at most ``within_us`` old."""
+    def add(
+        self, at_us: int, kind: str, sentence: str, who: str = "", *, within_us: int = TOGETHER_US, whole: str = ""
+    ) -> None:
+        """Add a line, or add its host to an equal line that is at most ``within_us`` old."""
         for line in reversed(self.lines[-20:]):
             if who and line.sentence == sentence and at_us - line.at_us <= within_us and self._emit is None:
                 if who not in line.who:
                     line.who.append(who)
                     line.last_us = at_us
                 return
-        line = StoryLine(at_us, kind, sentence, [who] if who else [])
+        line = StoryLine(at_us, kind, sentence, [who] if who else [], whole=whole)
         self.lines.append(line)
         if self._emit is not None:
             self._emit(f"{clock_text(at_us)}  {line.text()}")
@@ -121,115 +133,125 @@ class Story:
     # --- groups ------------------------------------------------------------------------------------------------
 
     def group_became(self, seen: Seen, fact: notes.GroupBecame) -> None:
-        """A rebalance is told when it begins and when it ends."""
+        """Tell the begin and the end of a rebalance."""
         if fact.new == "PreparingRebalance":
-            # A rebalance that begins again before it ended goes on: its cost is counted from the first beginning.
+            # A rebalance that begins again before it ended is one rebalance: its time counts from the first begin.
             again = " again" if fact.group in self._began else ""
             self._began.setdefault(fact.group, (seen.at_us, fact.why))
-            self.add(seen.at_us, "group", f"{fact.group} rebalances{again}: {fact.why}")
-        elif fact.new in CALM and fact.group in self._began:
+            head = f"{fact.group} rebalances{again}: "
+            self.add(seen.at_us, "group", head + short_reason(fact.why), whole=head + fact.why)
+        elif fact.new in SETTLED and fact.group in self._began:
             began_us, _ = self._began.pop(fact.group)
             took = span_text(seen.at_us - began_us)
             of = f", {_counted(self._members.get(fact.group, 0))}" if fact.new == "Stable" else ""
             self.add(seen.at_us, "group", f"{fact.group} is {fact.new}: generation {fact.generation}{of}, after {took}")
-        elif fact.new in CALM:
+        elif fact.new in SETTLED and fact.why != UNLOADED:
             self.add(seen.at_us, "group", f"{fact.group} is {fact.new}: {fact.why}")
 
     def join_phase_completed(self, seen: Seen, fact: notes.JoinPhaseCompleted) -> None:
-        """Remembered for the line that ends the rebalance."""
+        """Remember the number of members for the line that ends the rebalance."""
         self._members[fact.group] = len(fact.members)
 
     def group_loaded(self, seen: Seen, fact: notes.GroupLoaded) -> None:
-        """A failover, seen from the new coordinator."""
+        """Tell of a failover, seen from the new coordinator."""
         self._began.pop(fact.group, None)
         what = f"{fact.state}, generation {fact.generation}, {_counted(len(fact.members))}"
         self.add(seen.at_us, "group", f"{seen.actor} loaded {fact.group} from the log: {what}")
 
     def group_unloaded(self, seen: Seen, fact: notes.GroupUnloaded) -> None:
-        """A failover, seen from the old coordinator."""
-        self.add(seen.at_us, "group", f"{seen.actor} gave {fact.group} up")
+        """Tell of a failover, seen from the old coordinator."""
+        self.add(seen.at_us, "group", f"{seen.actor} unloaded {fact.group}")
 
     def member_failed(self, seen: Seen, fact: notes.MemberFailed) -> None:
-        """A member that is of no use any more."""
-        self.add(seen.at_us, "member", f"{{}} failed for good: {fact.error.name}, {fact.why}", seen.actor)
+        """Tell that a member failed with an error that it does not retry."""
+        self.add(seen.at_us, "member", f"{{}} failed permanently: {fact.error.name}, {fact.why}", seen.actor)
 
     def partitions_lost(self, seen: Seen, fact: notes.PartitionsLost) -> None:
-        """A member learned that it was none any more."""
+        """Tell that a fenced member dropped its partitions."""
         if fact.lost:
             self.add(seen.at_us, "member", "{} lost all partitions (onPartitionsLost)", seen.actor)
 
     def listener_failed(self, seen: Seen, fact: notes.ListenerFailed) -> None:
-        """A listener raised."""
+        """Tell that a rebalance listener raised."""
         self.add(seen.at_us, "member", f"{fact.callback} of {{}} failed: {fact.why}", seen.actor)
 
     # --- the admin client --------------------------------------------------------------------------------------
 
     def admin_answered(self, seen: Seen, fact: notes.AdminAnswered) -> None:
-        """What came of an admin client's request."""
+        """Tell the answer to an admin client's request."""
         about = f" of {fact.group}" if fact.group else ""
         outcome = f"refused, {fact.error.name}" if fact.error else "done"
         self.add(seen.at_us, "effect", f"{fact.api}{about}: {outcome}{_beside(fact.text)}")
 
     def group_described(self, seen: Seen, fact: notes.GroupDescribed) -> None:
-        """What a coordinator says of its group."""
+        """Tell the answer to DescribeGroups."""
         outcome = f"refused, {fact.error.name}" if fact.error else fact.state
         members = "" if fact.error else f" ({_counted(len(fact.members))}{_beside(', '.join(fact.members))})"
-        self.add(seen.at_us, "effect", f"DescribeGroups of {fact.group}: {outcome}{members}")
+        said = f"DescribeGroups of {fact.group}: {outcome}{members}"
+        self.add(seen.at_us, "effect", short_members(said), whole=said)
 
     # --- the world ---------------------------------------------------------------------------------------------
 
     def member_reconfigured(self, seen: Seen, fact: facts.MemberReconfigured) -> None:
-        """A step of a rolling upgrade."""
+        """Tell a step of a rolling upgrade of members."""
         said = [*([fact.profile] if fact.profile else []), *fact.settings]
         if fact.assignors:
             said.append(f"assignors {', '.join(fact.assignors)}")
-        self.add(seen.at_us, "host", f"{{}} will start again with {'; '.join(said)}", fact.host)
+        self.add(seen.at_us, "host", f"{{}} will restart with {'; '.join(said)}", fact.host)
 
     def broker_reconfigured(self, seen: Seen, fact: facts.BrokerReconfigured) -> None:
-        """A step of an upgrade of brokers."""
-        said = f"as {fact.profile}, inter.broker.protocol.version as {fact.protocol} has it"
-        self.add(seen.at_us, "host", f"{{}} will start again {said}", fact.host)
+        """Tell a step of a rolling upgrade of brokers."""
+        said = f"as {fact.profile}, with the inter.broker.protocol.version of {fact.protocol}"
+        self.add(seen.at_us, "host", f"{{}} will restart {said}", fact.host)
 
     def host_started(self, seen: Seen, fact: facts.HostStarted) -> None:
-        """Starts and restarts, and how long a host was down: that is drawn, and a start takes its time."""
-        again = "started" if fact.life == 1 else "started again" if fact.kept_disk else "started again, its disk empty"
+        """Tell a start, or a restart with the time that the host was down: part of that time is drawn."""
+        said = "started" if fact.life == 1 else "restarted" if fact.kept_disk else "restarted with an empty disk"
         down_us = self._down_us.pop(fact.host, None)
-        after = "" if down_us is None else f", {span_text(seen.at_us - down_us)} after it went down"
-        self.add(seen.at_us, "host", f"{{}} {again}{after}", fact.host)
+        after = ""
+        if down_us is not None:
+            self.restarts.append((fact.host, down_us, seen.at_us))
+            after = f", {span_text(seen.at_us - down_us)} after it went down"
+        self.add(seen.at_us, "host", f"{{}} {said}{after}", fact.host)
 
     def host_down(self, seen: Seen, fact: facts.HostDown) -> None:
-        """Deaths and clean ends."""
+        """Tell a crash or a clean end."""
         self._down_us[fact.host] = seen.at_us
-        how = {"power": "lost power", "process": "died (its process)", "closed": CLOSED.removeprefix("{} ")}
+        how = {
+            "power": "crashed (power lost)",
+            "process": "crashed (process killed)",
+            "closed": CLOSED.removeprefix("{} "),
+        }
         within_us = TOGETHER_US if fact.how == "closed" else 0
         self.add(seen.at_us, "host", f"{{}} {how.get(fact.how, fact.how)}", fact.host, within_us=within_us)
 
     def host_closed(self, seen: Seen, fact: facts.HostClosed) -> None:
-        """How long a clean end took: it goes with the line of that end, unless others ended then or it is told."""
+        """Tell the duration of a clean end, in the line of that end if the line is about this host alone."""
         took = span_text(fact.took_us)
         ended = [line for line in self.lines[-20:] if line.sentence == CLOSED and line.who == [fact.host]]
         if ended and self._emit is None:
-            ended[-1].sentence = f"{CLOSED}, {took} after it was asked to"
+            ended[-1].sentence = f"{CLOSED}, in {took}"
         else:
             self.add(seen.at_us, "host", f"{{}} took {took} to close", fact.host)
 
     def host_paused(self, seen: Seen, fact: facts.HostPaused) -> None:
-        """A pause began."""
-        self.add(seen.at_us, "host", "{} stands still", fact.host, within_us=0)
+        """Tell the begin of a pause."""
+        self.add(seen.at_us, "host", "{} paused", fact.host, within_us=0)
 
     def host_resumed(self, seen: Seen, fact: facts.HostResumed) -> None:
-        """A pause is over."""
-        self.add(seen.at_us, "host", "{} goes on", fact.host)
+        """Tell the end of a pause."""
+        self.add(seen.at_us, "host", "{} resumed", fact.host)
 
     def topic_grown(self, seen: Seen, fact: facts.TopicGrown) -> None:
-        """A topic got partitions."""
-        self.add(seen.at_us, "effect", f"{fact.topic} has {fact.partitions} partitions now")
+        """Tell that a topic got partitions."""
+        self.add(seen.at_us, "effect", f"{fact.topic} grew to {fact.partitions} partitions")
 
     def fault_applied(self, seen: Seen, fact: facts.FaultApplied) -> None:
-        """An entry of the plan."""
+        """Tell an entry of the plan."""
+        self.applied_us.setdefault(fact.index, seen.at_us)
         self.add(seen.at_us, "fault", f"fault {fact.index}: {fact.text}")
         if self._emit is None:
-            # It is reported after what it did; told, the cause comes first.
+            # The world reports a fault after its effects; the story names the cause first.
             line = self.lines.pop()
             place = len(self.lines)
             while place and self.lines[place - 1].at_us == seen.at_us and self.lines[place - 1].kind in CAUSED:
@@ -237,42 +259,44 @@ class Story:
             self.lines.insert(place, line)
 
     def fault_ended(self, seen: Seen, fact: facts.FaultEnded) -> None:
-        """An entry of the plan is over."""
-        self.add(seen.at_us, "fault", f"fault {fact.index} ({fact.kind}) is over")
+        """Tell the end of a fault that lasts."""
+        self.add(seen.at_us, "fault", f"fault {fact.index} ({fact.kind}) ended")
 
     def disk_tail_lost(self, seen: Seen, fact: facts.DiskTailLost) -> None:
-        """Records are gone."""
+        """Tell that a disk lost records."""
         self.add(seen.at_us, "effect", f"{fact.host} lost the last {fact.records} records of {fact.log}")
 
     def unflushed_lost(self, seen: Seen, fact: facts.UnflushedLost) -> None:
-        """A power cut took what was not on the disk."""
+        """Tell that a power loss took records that were not flushed."""
         logs = ", ".join(log.removeprefix("replica/") for log, _, _ in fact.logs[:_SHOWN])
         more = f" and {len(fact.logs) - _SHOWN} more logs" if len(fact.logs) > _SHOWN else ""
-        self.add(seen.at_us, "effect", f"{fact.host} lost what was not flushed of {logs}{more}")
+        self.add(seen.at_us, "effect", f"{fact.host} lost the unflushed records of {logs}{more}")
 
     def core_healed(self, seen: Seen, fact: facts.CoreHealed) -> None:
-        """Some stay away."""
+        """Tell that only a core of the cluster is repaired."""
         self._is_core = True
         self.add(seen.at_us, "fault", core_text(fact))
 
     def healed(self, seen: Seen, fact: facts.Healed) -> None:
-        """The plan is over."""
-        what = "the core" if self._is_core else "all"
-        self.add(seen.at_us, "fault", f"the plan is over, {what} is healed: now the groups must get well")
+        """Tell the end of the plan."""
+        what = "the core is repaired" if self._is_core else "all faults are repaired"
+        self.add(seen.at_us, "fault", f"the plan ended and {what}: the groups must recover")
 
 
 _SHOWN = 3
-"""How many logs a line names."""
+"""Number of logs that a line names."""
+UNLOADED = "unloaded"
+"""``GroupBecame.why`` of a group whose coordinator moved; ``GroupUnloaded`` says the same."""
 
 
 def core_text(fact: facts.CoreHealed) -> str:
-    """What of a cluster is healed, and whether it can get well."""
-    away = f"{', '.join(fact.away)} stay away ({fact.how})" if fact.away else "nobody stays away"
-    recalled = f"; needed and recalled: {', '.join(fact.recalled)}" if fact.recalled else ""
+    """The repaired core of a cluster, and whether the core can recover."""
+    away = f"{', '.join(fact.away)} excluded ({fact.how})" if fact.away else "no host excluded"
+    recalled = f"; restarted because the core needs them: {', '.join(fact.recalled)}" if fact.recalled else ""
     more = len(fact.unrecoverable) - 1
     why = fact.unrecoverable[0] + (f", and {more} more" if more else "") if fact.unrecoverable else ""
-    able = f"; it cannot get well, so that only safety is checked: {why}" if why else ""
-    return f"the core is {', '.join(fact.core)}; {away}{recalled}{able}"
+    able = f"; the core cannot recover, so only safety is checked: {why}" if why else ""
+    return f"repaired core: {', '.join(fact.core)}; {away}{recalled}{able}"
 
 
 def _beside(text: str) -> str:
@@ -308,4 +332,4 @@ _TELLERS: dict[type, Callable[[Story, Seen, Any], None]] = {
     facts.CoreHealed: Story.core_healed,
     facts.Healed: Story.healed,
 }
-"""Which fact is told by what. Any row is only ever called with its own type of fact."""
+"""Type of fact -> the method that tells it. A row is only ever called with its own type of fact."""

@@ -1,4 +1,4 @@
-"""What Streams tasks go through, for people: who learns what, what goes where, who restores for long, who leaves."""
+"""The story of Streams tasks: learners, moves of tasks, long restores, instances that leave."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,30 +17,30 @@ from kemu.protocol.notes.streams import (
 Add = Callable[..., None]
 """``add(at_us, kind, sentence, who)`` of the story."""
 LONG_US = 1_000_000
-"""Who restores this long before a task runs is told of."""
+"""A restore of an active task that takes at least this long is told."""
 _NAMED = 6
 
 
 class StreamsStory:
-    """Part of the story."""
+    """Tells turning points of Streams applications."""
 
     def __init__(self, add: Add) -> None:
         self._add = add
         self._instances: dict[str, str] = {}
-        """Process id -> instance."""
+        """Process id -> name of the instance."""
         self._given: dict[str, dict[str, TasksGiven]] = {}
-        """By application, what each process was given last."""
+        """Application -> process id -> the last tasks assigned to the process."""
         self._owners: dict[tuple[str, str], str] = {}
-        """(application, task) -> process that had it last."""
+        """(application, task) -> process id of the last owner."""
         self._restoring: dict[tuple[str, str, str], int] = {}
-        """(application, task, instance) -> since when, of active tasks."""
+        """(application, task, instance) -> start of the restore of an active task."""
 
     def instance_started(self, seen: Seen, fact: InstanceStarted) -> None:
-        """Leaders know instances by their process ids."""
+        """Remember the process id: leaders know instances by process ids."""
         self._instances[fact.process] = fact.instance
 
     def tasks_decided(self, seen: Seen, fact: TasksDecided) -> None:
-        """What changes: learners and other copies that are new, and tasks that go from one instance to another."""
+        """Tell new learners, new standbys, and tasks that move from one instance to another."""
         before = self._given.get(fact.application, {})
         first = not before
         self._given[fact.application] = {row.process: row for row in fact.given}
@@ -54,8 +54,8 @@ class StreamsStory:
         for row in fact.given:
             had = before.get(row.process)
             for verb, now, then in (
-                ("learn", row.learning, had.learning if had else ()),
-                ("keep a copy of", row.standby, had.standby if had else ()),
+                ("restore as a learner", row.learning, had.learning if had else ()),
+                ("keep a standby of", row.standby, had.standby if had else ()),
             ):
                 added = [task for task in now if task not in then]
                 if added and not first:
@@ -65,7 +65,7 @@ class StreamsStory:
             self._member(seen, f"{what}: from {self._name(last)} to {self._name(new)}")
 
     def task_became(self, seen: Seen, fact: TaskBecame) -> None:
-        """An owner that had to restore for long."""
+        """Tell an owner that restored for long before its task ran."""
         if fact.role != "active":
             return
         at = fact.application, fact.task, fact.instance
@@ -77,17 +77,17 @@ class StreamsStory:
             self._member(seen, f"{fact.instance} runs task {fact.task} of {fact.application}, restored in {spent}")
 
     def learner_ready(self, seen: Seen, fact: LearnerReady) -> None:
-        """A task may move."""
-        self._member(seen, f"{fact.instance} has learned task {fact.task} of {fact.application}")
+        """Tell that a learner caught up, so that its task may move."""
+        self._member(seen, f"the learner of task {fact.task} of {fact.application} on {fact.instance} is ready")
 
     def instance_leaving(self, seen: Seen, fact: InstanceLeaving) -> None:
-        """The scaling tool spoke."""
-        what = "told to hand tasks over and leave" if fact.leaving else "told to stay after all"
+        """Tell an order of the scaling tool."""
+        what = "asked to transfer all tasks and leave" if fact.leaving else "asked to stay"
         self._add(seen.at_us, "member", f"{{}} {what}", fact.instance)
 
     def instance_released(self, seen: Seen, fact: InstanceReleased) -> None:
-        """It closes now."""
-        self._add(seen.at_us, "member", "{} handed everything over, closes", fact.instance)
+        """Tell that an instance without tasks closes."""
+        self._add(seen.at_us, "member", "{} transferred all tasks, closing", fact.instance)
 
     def _member(self, seen: Seen, text: str) -> None:
         self._add(seen.at_us, "member", text)
@@ -110,4 +110,4 @@ TELLERS: dict[type, Callable[[StreamsStory, Seen, Any], None]] = {
     InstanceLeaving: StreamsStory.instance_leaving,
     InstanceReleased: StreamsStory.instance_released,
 }
-"""Which fact is told by what."""
+"""Type of fact -> the method that tells it."""

@@ -1,7 +1,7 @@
 """A trace as lines for people, and as plain data for programs.
 
-Every record becomes an entry: its lines (a step's first line is fixed-width, its notes stand below it), the actors it
-is about, and its plain form. Filters look at entries; a line that belongs to a step stays with it.
+Every record becomes an entry: its lines, its actors and its plain form. The first line of a step has its event; the
+effects and notes follow, a line each. Filters look at whole entries, so the lines of a step stay together.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,18 +22,21 @@ from kemu.protocol.wire.schema import SPECS, Kind
 from kemu.protocol.wire.values import from_row
 
 LEGEND = """\
-time         step    actor            what happened                          | what it did
-  <- received   !! link broke   ** timer fired   == append done   ^^ log loaded   :: told from outside
-  -> sent, (+ms until it arrives)   xx hung up   *+ timer started   *- timer stopped   => append begun
-  #  a note of the machine   %  a fact of the world   ~  what became of a packet later   ## violation or failure
+time         step    actor            event; below it the effects and notes
+  <- received       !! link broke       ** timer fired       == append done
+  ^^ log loaded     :: order            -> sent, (+ms until arrival)
+  xx hung up        *+ timer started    *- timer stopped     => append begun
+  #  note           %  world fact       ~  later fate of a packet
+  ## violation or failure
 """
+BELOW = " " * 22
+"""Indentation of the effects and notes of a step: they stand under its actor."""
 SENT = "sent"
 MESSAGE_WIDTH = 72
 FIRST = ("error", "generation", "member_id", "instance_id", "leader")
 """Fields of a message that are shown before the others."""
 SHOWN = 8
-"""Items of a list that are shown; of longer ones the count."""
-EVENT_WIDTH = 38
+"""Items of a list that are shown; a longer list ends with its count."""
 
 
 @frozen
@@ -42,7 +45,7 @@ class Entry:
 
     at_us: int
     actors: tuple[str, ...]
-    """Whom it is about; empty: everybody."""
+    """Actors that the record is about; empty: all."""
     lines: tuple[str, ...]
     data: dict[str, Any]
 
@@ -52,7 +55,7 @@ def entries_of(trace: Trace) -> Iterator[Entry]:
 
     Raises:
         TraceError: the file is damaged.
-        Malformed: a row in it is none.
+        Malformed: a row of the file is invalid.
     """
     yield _header(trace.header)
     packets = Packets()
@@ -83,12 +86,9 @@ def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets) -> Entry
     event_text, event_data = _event(step.event, packets)
     packets.sent(step.actor, step.effects)
     effects = [_effect(row, fates, step.at_us) for row in step.effects]
-    notes = [text for (text, _), row in zip(effects, step.effects, strict=True) if row[0] == rows.NOTE]
-    done = "  ".join(text for (text, _), row in zip(effects, step.effects, strict=True) if row[0] != rows.NOTE)
     for fate in fates.values():
         if fate.verdict not in (SENT, "queued", "held", ""):
             packets.lost(fate.packet_id)
-    first = f"{_place(step)} {event_text:{EVENT_WIDTH}} | {done}".rstrip(" |")
     data = {
         "kind": "step",
         "seq": step.seq,
@@ -99,7 +99,8 @@ def _step(step: Step, fates: dict[int, PacketRecord], packets: Packets) -> Entry
         "event": event_data,
         "effects": [effect for _, effect in effects],
     }
-    return Entry(step.at_us, (step.actor,), (first, *[f"{'':22}{note}" for note in notes]), data)
+    lines = (f"{_place(step)} {event_text}", *[f"{BELOW}{effect}" for effect, _ in effects])
+    return Entry(step.at_us, (step.actor,), lines, data)
 
 
 def _place(step: Step | Broken) -> str:
@@ -160,10 +161,10 @@ def _effect(row: Row, fates: dict[int, PacketRecord], at_us: int) -> tuple[str, 
 
 
 def effect_data(row: Row) -> dict[str, Any]:
-    """A row of an effect as plain data, messages and notes with their fields by name.
+    """A row of an effect as plain data; messages and notes have their fields by name.
 
     Raises:
-        Malformed: it is none.
+        Malformed: the row is invalid.
     """
     return _effect(row, {}, 0)[1]
 
@@ -198,7 +199,7 @@ def _other(record: Record, packets: Packets) -> Entry:
             )
         case Broken():
             event, event_data = _event(record.event, packets)
-            lines = (f"{_place(record)} {event}", f"{'':22}## the machine broke: {record.text}")
+            lines = (f"{_place(record)} {event}", f"{BELOW}## the machine broke: {record.text}")
             data = {"kind": "broken", **record._asdict(), "event": event_data}
             return Entry(record.at_us, (record.actor,), lines, data)
         case Footer():
@@ -245,7 +246,7 @@ def _message(sealed: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def brief(value: object) -> str:
-    """A note, fact or command on one line: its name and its fields that are not at their default."""
+    """A note, fact or command on one line: its name, and the fields that differ from their defaults."""
     return f"{type(value).__name__}{_fields(value)}"
 
 
@@ -280,7 +281,7 @@ def _is_partition(item: Any) -> bool:
 
 
 def partitions_text(pairs: Iterable[TopicPartition]) -> str:
-    """Partitions with runs drawn together: t-0..5."""
+    """Partitions as text; consecutive numbers are joined: t-0..5."""
     runs: list[list[Any]] = []
     for topic, number in pairs:
         if runs and runs[-1][0] == topic and runs[-1][2] == number - 1:

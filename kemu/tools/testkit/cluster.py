@@ -1,9 +1,9 @@
-"""An emulated cluster inside a test: it stands still while the test acts, and goes on while the test waits.
+"""An emulated cluster inside a test: virtual time stops while the test acts, and advances while the test waits.
 
 A test waits for a state with a virtual deadline (``await group.until(stable, within_ms=10_000)``), never for wall-clock
-time; what it does (``do``, ``rule``) happens between two turns and counts as a line of the plan. So everything a test
-did is a scenario in the end (``EmulatedCluster.as_scenario``), which runs again without the test's code and can be
-shrunk; only code of the test's own (listeners, applications) is not in it.
+time. Its actions (``do``, ``rule``) happen between two steps of machines and become entries of the plan.
+``EmulatedCluster.as_scenario`` returns them as a scenario, which runs without the test and can be shrunk. Listeners and
+applications of the test are not part of this scenario.
 """
 
 import io
@@ -28,9 +28,13 @@ from kemu.emulator.findings import Violation
 from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import LONGER_US, Run, RunResult, result_of
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.files import with_entries
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.watching.panel import Holding, WatchedGroup
@@ -38,25 +42,25 @@ from kemu.protocol.names import host_of
 from kemu.protocol.notes.groups import GroupLoaded, MemberAdded, MemberRemoved
 from kemu.tools.report.story import Story, clock_text
 
-READY = "what was waited for is there"
+READY = "the awaited state is reached"
 MS = 1_000
 LONGEST_MS = 600_000
-"""How long ``until`` waits when the test does not say."""
+"""Default deadline of ``until``, in virtual milliseconds."""
 LAST_LINES = 12
 LOOK_US = 1_000
-"""How often a count is looked at that no fact tells of."""
+"""Interval at which a count is read whose changes no fact reports."""
 
 
 class NotInTime(AssertionError):
-    """What was waited for did not come about by its virtual deadline."""
+    """The awaited state was not reached by its virtual deadline."""
 
 
 class NoEffect(AssertionError):
-    """Something that was done to the cluster had no effect, such as a crash of a host that is down."""
+    """An action had no effect, such as the crash of a host that is down."""
 
 
 class Violated(AssertionError):
-    """A rule was broken. ``outcome``: the whole run, if it is over."""
+    """A checker found a violation. ``outcome``: the result of the run, if the run has ended."""
 
     def __init__(self, text: str, outcome: RunResult | None = None) -> None:
         super().__init__(text)
@@ -64,22 +68,22 @@ class Violated(AssertionError):
 
 
 def stable(group: "EmulatedGroup") -> bool:
-    """Kafka's Stable, and each member that runs has taken over what it was assigned in this generation."""
+    """Return whether the group is Stable and every running member owns its assignment of this generation."""
     return group.state == "Stable" and group.taken_over
 
 
 def empty(group: "EmulatedGroup") -> bool:
-    """Kafka's Empty: no members."""
+    """Return whether the group is Empty: it has no members."""
     return group.state == "Empty"
 
 
 def rebalancing(group: "EmulatedGroup") -> bool:
-    """Kafka's PreparingRebalance or CompletingRebalance."""
+    """Return whether the group is in PreparingRebalance or CompletingRebalance."""
     return group.state in ("PreparingRebalance", "CompletingRebalance")
 
 
 class EmulatedGroup:
-    """A consumer group of a running cluster, as its coordinator and its members tell of it."""
+    """A consumer group of a running cluster, as its coordinator and its members report it."""
 
     def __init__(self, cluster: "EmulatedCluster", name: str) -> None:
         self.name = name
@@ -91,18 +95,18 @@ class EmulatedGroup:
 
     @property
     def state(self) -> str:
-        """As Kafka names it: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"."""
+        """Kafka's name of the state: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"."""
         return self._watched.state
 
     @property
     def generation(self) -> int:
-        """The one that its coordinator told last; -1: none yet."""
-        told = self._cluster.notes("GroupBecame", group=self.name)
-        return told[-1].fact.generation if told else -1
+        """The generation that the coordinator reported last; -1: none yet."""
+        reported = self._cluster.notes("GroupBecame", group=self.name)
+        return reported[-1].fact.generation if reported else -1
 
     @property
     def taken_over(self) -> bool:
-        """Whether every member that runs owns what it was assigned in the present generation."""
+        """Whether every running member owns its assignment of the present generation."""
         generation, taken = self.generation, {each.actor: each for each in self._holdings()}
         return all(
             member in taken
@@ -113,66 +117,67 @@ class EmulatedGroup:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The members that its coordinator counts, by name; a member that crashed is one until its session expires."""
+        """Names of the members that the coordinator knows; a crashed member counts until its session expires."""
         return tuple(sorted({*self._cluster.members_by_id.get(self.name, {}).values()}))
 
     @property
     def coordinator(self) -> str:
-        """The broker that coordinates it now, "" if none does."""
+        """The broker that coordinates the group now; "" if there is none."""
         return self._cluster.inside.cluster.coordinator_of(self.name)
 
     @property
     def leader(self) -> str:
-        """The host of the member that assigns, "" before there is one."""
+        """The host of the group's leader; "" before the first election."""
         return self._cluster.inside.cluster.resolve(f"leader of {self.name}")
 
     @property
     def owners(self) -> dict[str, str]:
-        """Partition ("orders-0") -> the member that owns it; of several the one named last."""
+        """Partition ("orders-0") -> its owner; of several owners the last one by name."""
         pairs = [(f"{topic}-{number}", each.actor) for each in self._holdings() for topic, number in each.owned]
         return dict(sorted(pairs))
 
     def _holdings(self) -> list[Holding]:
         panel = self._cluster.inside.judging.panel
-        return [each for each in panel.holdings.values() if each.group == self.name and not each.gone]
+        return [each for each in panel.holdings.values() if each.group == self.name and not each.has_left]
 
     def until(self, wanted: Callable[["EmulatedGroup"], bool], *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
-        """Let the cluster go on until this is true of the group.
+        """Run the cluster until the condition holds for the group.
 
         Args:
-            wanted: ``stable``, ``empty``, ``rebalancing`` or a function of the group of your own.
-            within_ms: virtual time.
+            wanted: The condition: ``stable``, ``empty``, ``rebalancing`` or a function of the group.
+            within_ms: The deadline in virtual milliseconds from now.
 
         Raises:
-            NotInTime: it is not true by then.
-            MachineBroke: a machine failed an assertion of its own.
+            NotInTime: The condition does not hold by the deadline.
+            MachineBroke: An assertion of a machine failed.
         """
-        what = f"{self.name} is {getattr(wanted, '__name__', 'as was waited for')}"
+        what = f"{self.name} is {getattr(wanted, '__name__', 'in the awaited state')}"
         return self._cluster.until(lambda: wanted(self), within_ms=within_ms, what=what)
 
     def __repr__(self) -> str:
-        return f"<group {self.name}: {self.state}, generation {self.generation}, {', '.join(self.members) or 'nobody'}>"
+        members = ", ".join(self.members) or "no members"
+        return f"<group {self.name}: {self.state}, generation {self.generation}, {members}>"
 
 
 class RuleInForce:
-    """Something that lasts while its ``with`` does; ``count``: how often it took effect."""
+    """An action that lasts as long as its ``with`` block."""
 
     def __init__(self, cluster: "EmulatedCluster", index: int, words: str) -> None:
         self._cluster = cluster
         self.index = index
-        """Which entry of the plan it is."""
+        """Index of its entry in the plan."""
         self.words = words
 
     @property
     def count(self) -> int:
-        """How often it took effect until now."""
+        """Number of times it took effect until now."""
         return self._cluster.inside.injector.counts()[self.index]
 
     def hits(self, count: int = 1, *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
-        """Let the cluster go on until it took effect so often.
+        """Run the cluster until the action took effect ``count`` times.
 
         Raises:
-            NotInTime: it did not by then.
+            NotInTime: It did not by the deadline.
         """
         what = f"{self.words} took effect {count} times"
         return self._cluster.until(lambda: self.count >= count, within_ms=within_ms, what=what, look_us=LOOK_US)
@@ -180,20 +185,20 @@ class RuleInForce:
 
 @frozen
 class HeldMessage:
-    """A message that a rule of the network holds, as it will be handed over."""
+    """A message that a rule of the network holds, as its receiver will get it."""
 
     api: str
-    """"SyncGroup", or "SyncGroupReply" of its answer."""
+    """"SyncGroup" for a request, "SyncGroupReply" for its answer."""
     sender: str
     receiver: str
     sent_ms: int
-    """When it was sent, or held again, in virtual milliseconds."""
+    """Virtual milliseconds at which the rule began to hold the message."""
     message: Any
-    """Its fields, by Kafka's names: ``held.messages[0].message.generation``."""
+    """The decoded message: ``held.messages[0].message.generation``."""
 
 
 class HeldMessages(RuleInForce):
-    """What ``hold`` or ``barrier`` holds: it is there to be looked at, delivered, or lost with its connection."""
+    """The messages that ``hold`` or ``barrier`` holds: to read, to deliver, or to lose with their connection."""
 
     def __init__(self, cluster: "EmulatedCluster", index: int, words: str, keys: Mapping[str, Any]) -> None:
         super().__init__(cluster, index, words)
@@ -208,7 +213,7 @@ class HeldMessages(RuleInForce):
 
     @property
     def messages(self) -> tuple[HeldMessage, ...]:
-        """Those that it is about (what merely waits behind them is not among them), in the order they were sent."""
+        """The held messages in the order they were sent, without the messages that queue behind them."""
         return tuple(
             HeldMessage(said_api(each), each.sender, each.receiver, each.held_us // MS, open_mail(each.data))
             for each in self._packets
@@ -216,55 +221,55 @@ class HeldMessages(RuleInForce):
 
     @property
     def over(self) -> bool:
-        """Whether it holds no more: a barrier that came about, or everything was healed."""
+        """Whether the rule has ended: the barrier has opened, or everything was healed."""
         return self._rule not in self._cluster.inside.world.network.rules
 
     def arrives(self, count: int = 1, *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
-        """Let the cluster go on until so many messages are held.
+        """Run the cluster until ``count`` messages are held.
 
         Raises:
-            NotInTime: there are not so many by then.
+            NotInTime: There are fewer at the deadline.
         """
         what = f"{self.words}: {count} are held"
         wanted = lambda: len(self._packets) >= count  # noqa: E731
         return self._cluster.until(wanted, within_ms=within_ms, what=what, look_us=LOOK_US)
 
     def opens(self, *, within_ms: int = LONGEST_MS) -> Awaitable[None]:
-        """Let the cluster go on until a barrier has come about.
+        """Run the cluster until the barrier has opened.
 
         Raises:
-            NotInTime: it has not by then.
+            NotInTime: It has not by the deadline.
         """
         return self._cluster.until(lambda: self.over, within_ms=within_ms, what=self.words, look_us=LOOK_US)
 
     def deliver(self, count: int = 0) -> None:
-        """The first ``count`` messages go on (0: all), each connection in its order; what comes now is held as before.
+        """Deliver the first ``count`` messages (0: all), in the order of each connection; hold new ones as before.
 
         Raises:
-            NoEffect: there are none.
+            NoEffect: No message is held.
         """
         self._cluster.do("deliver", **self._keys, count=count)
 
     def lose(self) -> None:
-        """The first message is lost as TCP loses: its connection breaks, and all that waits on it is gone.
+        """Break the connection of the first message: it is lost with all messages that queue on that connection.
 
         Raises:
-            NoEffect: there is none.
+            NoEffect: No message is held.
         """
         if not self._packets:
-            raise NoEffect(f"{self.words}: nothing is held that could be lost")
+            raise NoEffect(f"{self.words}: no message is held")
         first = self._packets[0]
         self._cluster.do("disconnect", a=host_of(first.sender), b=host_of(first.receiver))
 
 
 class EmulatedCluster:
-    """See the module. Made by the fixture ``kemu``; ``group`` or ``start`` begins it.
+    """An emulated cluster for one test, made by the fixture ``kemu``. ``group`` or ``start`` begins the run.
 
     Args:
-        seed: decides all that the test leaves open.
-        scenario: what ``start`` begins; None: what ``group`` says.
-        profile: which release everybody is; None: the scenario's.
-        allow_unfired: entries of the scenario's plan may never take effect.
+        seed: The seed of all draws.
+        scenario: The scenario that ``start`` begins; None: ``group`` makes one.
+        profile: The release of brokers and clients; None: the scenario's.
+        allow_unfired: Entries of the scenario's plan may have no effect.
     """
 
     def __init__(
@@ -281,32 +286,32 @@ class EmulatedCluster:
         self.profile = profile
         self.story = Story()
         self.seen: dict[str, list[Seen]] = {}
-        """Every fact so far, in order, by the name of its type."""
+        """All facts so far in order, by the name of their type."""
         self.members_by_id: dict[str, dict[str, str]] = {}
-        """Group -> id of a member -> its name, as the group's coordinator tells them."""
+        """Group -> member id -> name of the member, as the coordinator reports them."""
         self.outcome: RunResult | None = None
-        """What the run came to, once it is over."""
+        """The result of the run, once it has ended."""
         self.trace = io.BytesIO()
         self.own_code = False
-        """Whether the test's own code runs in it, which no scenario can say."""
+        """Whether listeners or applications of the test run in the cluster; a scenario cannot contain them."""
         self._run: Run | None = None
         self._began_s = time.perf_counter()
         self._wanted: Callable[[], bool] | None = None
         self._waits = 0
-        """How often the test waited: a stop that is on its way is for the wait it was meant for."""
+        """Number of waits so far; a stop request carries the number of the wait that it ends."""
         self._plan: list[At] = []
-        """What the test did, as lines of a plan."""
+        """The actions of the test, as entries of a plan."""
         self._healed_us: int | None = None
         self._broke = ""
 
-    # --- beginning -----------------------------------------------------------------------------------------------
+    # --- start -----------------------------------------------------------------------------------------------
 
     @property
     def inside(self) -> Run:
-        """The run itself, once it has begun.
+        """The run, once it has begun.
 
         Raises:
-            RuntimeError: it has not.
+            RuntimeError: The run has not begun.
         """
         if self._run is None:
             raise RuntimeError("the cluster does not run yet: await kemu.group(...) or kemu.start(...) first")
@@ -314,7 +319,7 @@ class EmulatedCluster:
 
     @property
     def began(self) -> bool:
-        """Whether it runs."""
+        """Whether the run has begun."""
         return self._run is not None
 
     async def group(
@@ -331,26 +336,27 @@ class EmulatedCluster:
         listeners: Mapping[str, Listener] | None = None,
         applications: Mapping[str, ApplicationFactory] | None = None,
     ) -> EmulatedGroup:
-        """A group by its name; if nothing runs yet and there is no scenario, a cluster with this one group begins.
+        """Return a group by its name; without a scenario, begin a cluster with this one group.
 
         Args:
-            name: of the group.
-            topics: topic -> how many partitions (default: "orders" with 6).
-            members: how many, c1, c2, ... (default 3).
-            assignors: names of Kafka's, or classes of your own (``kemu.Assignor``), best first; none: its release's.
-            static: whether members have a ``group.instance.id``.
-            config: consumer settings by Kafka's keys.
-            brokers: how many; ``records_per_s``: into each topic.
-            listeners: your own rebalance listeners, by member ("c1").
-            applications: your own loops around a consumer, by member.
+            name: The name of the group.
+            topics: Topic -> number of partitions (default: "orders" with 6).
+            members: Number of members, named c1, c2, ... (default 3).
+            assignors: Kafka's names, or classes of your own (``kemu.Assignor``), best first; None: the release's.
+            static: Whether members have a ``group.instance.id``.
+            config: Consumer settings by Kafka's keys.
+            brokers: Number of brokers.
+            records_per_s: Rate of records into each topic.
+            listeners: Your own rebalance listeners, by member ("c1").
+            applications: Your own poll loops, by member.
 
         Raises:
-            ScenarioError: everything that is wrong with it.
-            ValueError: the cluster runs already, or has a scenario: what a group is was said there.
+            ScenarioError: All mistakes in these arguments.
+            ValueError: The cluster runs already or has a scenario, which defines its groups.
         """
-        said = [topics, members, assignors, static, config, listeners, applications]
+        given = [topics, members, assignors, static, config, listeners, applications]
         if self.began or self.scenario is not None:
-            if self.began and any(each is not None for each in said):
+            if self.began and any(each is not None for each in given):
                 raise ValueError(f"the cluster runs already: write kemu.group({name!r}) for one of its groups")
             if not self.began:
                 self.start(listeners=listeners, applications=applications)
@@ -385,11 +391,11 @@ class EmulatedCluster:
         listeners: Mapping[str, Listener] | None = None,
         applications: Mapping[str, ApplicationFactory] | None = None,
     ) -> None:
-        """Begin a cluster of this scenario, or of the one that the test is marked with.
+        """Begin a cluster of this scenario, or of the scenario in the test's mark.
 
         Raises:
-            ScenarioError: an unknown profile, or settings that a machine refuses.
-            ValueError: it runs already, or there is no scenario.
+            ScenarioError: An unknown profile, or settings that a machine refuses.
+            ValueError: The cluster runs already, or there is no scenario.
         """
         if self.began:
             raise ValueError("the cluster runs already")
@@ -409,7 +415,7 @@ class EmulatedCluster:
         )
         self._run.begin()
 
-    # --- going on ------------------------------------------------------------------------------------------------
+    # --- waiting ------------------------------------------------------------------------------------------------
 
     @property
     def now_ms(self) -> int:
@@ -417,7 +423,7 @@ class EmulatedCluster:
         return self.inside.world.now_us // MS
 
     def see(self, seen: Seen) -> None:
-        """Take one fact: an observer's part."""
+        """Take one fact, as every observer does."""
         self.seen.setdefault(type(seen.fact).__name__, []).append(seen)
         if isinstance(seen.fact, GroupLoaded | MemberAdded | MemberRemoved):
             self._count_members(seen, seen.fact)
@@ -441,7 +447,7 @@ class EmulatedCluster:
                 members.pop(fact.member_id, None)
 
     def _stop(self, why: str) -> None:
-        """Stop with the next microsecond, before anything else happens then: what the test does next is done there."""
+        """Stop at the start of the next microsecond; the test's next action happens there."""
         self._wanted = None
         world, waits = self.inside.world, self._waits
 
@@ -454,11 +460,17 @@ class EmulatedCluster:
     async def until(
         self, wanted: Callable[[], bool], *, within_ms: int = LONGEST_MS, what: str = "it", look_us: int = 0
     ) -> None:
-        """Let the cluster go on until this is true; looked at after every fact, and every ``look_us`` if that is given.
+        """Run the cluster until the condition holds.
+
+        Args:
+            wanted: The condition; it is evaluated after every fact.
+            within_ms: The deadline in virtual milliseconds from now.
+            what: The condition in words, for the error.
+            look_us: Interval of further evaluations; 0: none.
 
         Raises:
-            NotInTime: it is not true by then.
-            MachineBroke: a machine failed an assertion of its own.
+            NotInTime: The condition does not hold by the deadline.
+            MachineBroke: An assertion of a machine failed.
         """
         if wanted():
             return
@@ -480,7 +492,7 @@ class EmulatedCluster:
         if not wanted():
             last = [f"  {clock_text(line.at_us)}  {line.text()}" for line in self.story.lines[-LAST_LINES:]]
             head = f"not within {duration_text(within_ms * MS)} of virtual time, at {clock_text(world.now_us)}: {what}"
-            raise NotInTime("\n".join([head, *(f"  {self._groups()}".splitlines()), "what happened last:", *last]))
+            raise NotInTime("\n".join([head, *(f"  {self._groups()}".splitlines()), "last events:", *last]))
 
     def _look(self, wanted: Callable[[], bool], look_us: int, until_us: int) -> None:
         world = self.inside.world
@@ -500,7 +512,7 @@ class EmulatedCluster:
         return "; ".join(repr(EmulatedGroup(self, name)) for name in self.inside.scenario.groups)
 
     async def sleep_ms(self, ms: int) -> None:
-        """Let so much virtual time pass."""
+        """Run the cluster for a span of virtual time."""
         try:
             await run_in_trio(self.inside.world, self.inside.world.now_us + ms * MS)
         except MachineBroke as broke:
@@ -510,11 +522,11 @@ class EmulatedCluster:
     # --- acting --------------------------------------------------------------------------------------------------
 
     def do(self, action: Action | str, **keys: Any) -> None:
-        """Do something to the cluster now: an action, or its kind and keys as a plan has them ("crash", host="c2").
+        """Perform an action now: a value, or its kind and keys as in a plan (``do("crash", host="c2")``).
 
         Raises:
-            ScenarioError: it names what is not there.
-            NoEffect: it could not be done.
+            ScenarioError: An unknown action, key, host, group or topic.
+            NoEffect: The action had no effect.
         """
         self._order(action, keys)
 
@@ -522,8 +534,8 @@ class EmulatedCluster:
     def hold(self, **keys: Any) -> Iterator[HeldMessages]:
         """Hold messages back to look at them: ``with kemu.hold(api="SyncGroup", sender="c1") as held``.
 
-        ``api`` ("" = any; with "Reply" at its end, answers), ``sender`` and ``receiver`` as of the action "hold". What
-        is sent behind a held message waits behind it. When the ``with`` ends, all that is held goes on.
+        ``api`` ("": any; "SyncGroupReply": answers), ``sender`` and ``receiver`` are keys of the action "hold".
+        Messages behind a held one queue on its connection. The end of the ``with`` block delivers all of them.
 
         Raises:
             ScenarioError, NoEffect: as ``do``.
@@ -533,9 +545,9 @@ class EmulatedCluster:
 
     @contextmanager
     def barrier(self, **keys: Any) -> Iterator[HeldMessages]:
-        """Hold messages until those of ``count`` senders are there: ``with kemu.barrier(api="JoinGroup", count=3)``.
+        """Hold messages until ``count`` senders have sent one: ``with kemu.barrier(api="JoinGroup", count=3)``.
 
-        Then all go on at once. ``await barrier.opens()`` waits for that.
+        Then the barrier opens and delivers all of them at once. ``await barrier.opens()`` waits for the opening.
 
         Raises:
             ScenarioError, NoEffect: as ``do``.
@@ -550,7 +562,7 @@ class EmulatedCluster:
 
     @contextmanager
     def rule(self, action: Action | str, **keys: Any) -> Iterator[RuleInForce]:
-        """As ``do``, but it ends with the ``with``: ``with kemu.rule("hold", sender="c1", api="SyncGroup") as r``.
+        """Perform an action that ends with the block: ``with kemu.rule("hold", sender="c1", api="SyncGroup") as r``.
 
         Raises:
             ScenarioError, NoEffect: as ``do``.
@@ -569,7 +581,7 @@ class EmulatedCluster:
                 self.inside.injector.end(index)
 
     def _order(self, action: Action | str, keys: Mapping[str, Any]) -> int:
-        """Do it; which entry of the plan it is."""
+        """Perform an action; return the index of its entry in the plan."""
         world, injector = self.inside.world, self.inside.injector
         row: dict[str, Any] = {"at": duration_text(world.now_us)}
         scenario = self.inside.scenario
@@ -578,19 +590,19 @@ class EmulatedCluster:
             row |= {"do": action, **{"from" if key == "from_" else key: item for key, item in keys.items()}}
             checked = with_entries(scenario, [row], "kemu.do")
         else:
-            checked = attrs.evolve(scenario, plan=(At(world.now_us, action),))
+            checked = attrs.evolve(scenario, plan=(At(at_us=world.now_us, action=action),))
         (entry,) = checked.plan
         assert isinstance(entry, At)
         outcome = injector.order(entry.action)
         if outcome is not None:
             raise NoEffect(f"{entry.action.words()}: no effect, {outcome}")
-        self._plan.append(At(world.now_us, entry.action))
+        self._plan.append(At(at_us=world.now_us, action=entry.action))
         return len(injector.plan) - 1
 
-    # --- asking --------------------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------------
 
     def notes(self, name: str, **fields: Any) -> list[Seen]:
-        """What machines and the world told so far, by the name of the note: ``notes("MemberRemoved", group="g")``."""
+        """Return the notes of this name so far, filtered by fields: ``notes("MemberRemoved", group="g")``."""
         return [
             seen
             for seen in self.seen.get(name, ())
@@ -598,11 +610,11 @@ class EmulatedCluster:
         ]
 
     def check(self, *checkers: str) -> None:
-        """Nothing bad has happened until now, by these checkers (none named: by all).
+        """Check that these checkers (none named: all) found no violation so far.
 
         Raises:
-            Violated: something has.
-            ValueError: no such checker.
+            Violated: A checker found one.
+            ValueError: An unknown checker.
         """
         judging = self.inside.judging
         known = [checker.name for checker in judging.checkers]
@@ -622,10 +634,10 @@ class EmulatedCluster:
     # --- ending --------------------------------------------------------------------------------------------------
 
     def run(self, scenario: Scenario | None = None) -> RunResult:
-        """For a test that only wants the whole of a run: begin it, if nothing has, and see it to its end.
+        """Begin the run, unless it has begun, and finish it.
 
         Raises:
-            Violated: it does not hold.
+            Violated: A rule does not hold.
         """
         __tracebackhide__ = True
         if not self.began:
@@ -633,11 +645,11 @@ class EmulatedCluster:
         return self.finish()
 
     def finish(self) -> RunResult:
-        """Heal everything, let all get well, and judge the whole run; again, it is the same result.
+        """Heal everything, let the cluster recover, and judge the run. A second call returns the same result.
 
         Raises:
-            Violated: it does not hold.
-            NoEffect: it holds, but an entry of the scenario's plan never took effect.
+            Violated: A rule does not hold.
+            NoEffect: All rules hold, but an entry of the scenario's plan had no effect.
         """
         __tracebackhide__ = True
         one = self.inside
@@ -651,8 +663,8 @@ class EmulatedCluster:
             self.outcome = result_of(one, self.seed, one.profile, "bare", broke, self._began_s)
         if self.outcome.verdict != "holds":
             unexpected, _ = split(self.outcome.violations, one.scenario.expect)
-            said = violations_text(unexpected) if not self.outcome.broke else self.outcome.broke
-            raise Violated(f"{self.outcome.verdict}: {said}", self.outcome)
+            problem = violations_text(unexpected) if not self.outcome.broke else self.outcome.broke
+            raise Violated(f"{self.outcome.verdict}: {problem}", self.outcome)
         planned = self.outcome.faults[: len(one.scenario.plan)]
         unfired = [fault.text for fault in planned if not fault.fired]
         if unfired and not self.allow_unfired:
@@ -660,7 +672,7 @@ class EmulatedCluster:
         return self.outcome
 
     def as_scenario(self) -> Scenario:
-        """What ran, as a scenario without the test: everything it did is a line of the plan."""
+        """Return the run as a scenario whose plan contains the actions of the test."""
         scenario, world = self.inside.scenario, self.inside.world
         ends_us = world.now_us + 1 if self._healed_us is None else self._healed_us
         whole_ms = -(-max(ends_us, scenario.duration_us) // MS)
@@ -675,13 +687,13 @@ class EmulatedCluster:
 
 
 def violations_text(violations: Iterable[Violation]) -> str:
-    """The first few, a line each."""
+    """Return the first violations, one line each."""
     found = list(violations)
     lines = [f"{each.checker} ({each.kind}) at {clock_text(each.at_us)}: {each.text}" for each in found[:5]]
     return "\n".join([*lines, *([f"and {len(found) - 5} more"] if len(found) > 5 else ())])
 
 
 def _names_of(assignors: str | type | Iterable[str | type]) -> tuple[str, ...]:
-    """As scenarios name them; a class of one's own is ``module:Class``."""
+    """Return the names that scenarios use; a class is ``module:Class``."""
     given = [assignors] if isinstance(assignors, str | type) else list(assignors)
     return tuple(each if isinstance(each, str) else f"{each.__module__}:{each.__qualname__}" for each in given)

@@ -1,11 +1,11 @@
-"""What a failed test says of its cluster: the seed, what was violated, the shortest story of it, how to repeat it."""
+"""The report of a failed test: seed, violations, the shortest story, and the command that repeats the test."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from kemu.emulator.exploring.pasteable import said
+from kemu.emulator.exploring.pasteable import violation_line
 from kemu.emulator.exploring.python_text import python_text
 from kemu.emulator.exploring.shrinking import NothingToShrink, Shrinker
 from kemu.emulator.exploring.trial import Trials
@@ -16,27 +16,30 @@ from kemu.tools.report.story import clock_text
 from kemu.tools.testkit.cluster import EmulatedCluster
 
 LINES = 40
-"""Of a story that was not shrunk, so many of its last lines."""
+"""Number of lines printed of a story that was not shrunk."""
 
 
-def failure_text(cluster: EmulatedCluster, trace: Path, again: str, shrink_runs: int) -> Iterator[str]:
-    """The lines. The trace is written to ``trace``; ``shrink_runs`` 0: nothing is shrunk."""
+def failure_text(cluster: EmulatedCluster, trace: Path, command: str, shrink_runs: int) -> Iterator[str]:
+    """Write the trace to ``trace`` and yield the lines of the report.
+
+    ``command`` repeats the test. ``shrink_runs``: the limit of runs for shrinking; 0: do not shrink.
+    """
     scenario = cluster.inside.scenario
     yield f"{scenario.name}, seed {cluster.seed}, {cluster.inside.profile}"
     outcome = cluster.outcome
     unexpected = split(outcome.violations, scenario.expect)[0] if outcome is not None else ()
     for each in unexpected[:3]:
-        yield f"violated: {said(each)}"
+        yield f"violated: {violation_line(each)}"
     if outcome is not None and outcome.broke:
         yield f"broke: {outcome.broke.splitlines()[0]}"
     shrunk = list(_shrunk(cluster, shrink_runs)) if outcome is not None and shrink_runs else []
     if shrunk:
         yield from shrunk
     else:
-        yield "what happened:"
+        yield "events:"
         for line in cluster.story.lines[-LINES:]:
             yield f"  {clock_text(line.at_us)}  {line.text()}"
-    yield f"repeat with: {again}"
+    yield f"repeat with: {command}"
     try:
         trace.parent.mkdir(parents=True, exist_ok=True)
         cluster.inside.writer.flush()
@@ -48,7 +51,7 @@ def failure_text(cluster: EmulatedCluster, trace: Path, again: str, shrink_runs:
 
 
 def _shrunk(cluster: EmulatedCluster, runs: int) -> Iterator[str]:
-    """The same violation from a scenario without the test; nothing, if it takes code of the test's own."""
+    """Yield the smallest scenario with the same violation; nothing if the test has code in the cluster."""
     if cluster.own_code:
         return
     scenario = cluster.as_scenario()
@@ -57,7 +60,7 @@ def _shrunk(cluster: EmulatedCluster, runs: int) -> Iterator[str]:
     except (NothingToShrink, ScenarioError):
         return
     shrunk = shrinker.shrink()
-    yield f"shrunk in {shrunk.runs} runs to what shows: {said(shrunk.violation)}"
+    yield f"shrunk in {shrunk.runs} runs to what shows: {violation_line(shrunk.violation)}"
     yield from sizes(shrunk)
     yield from map(click.unstyle, story_of(shrunk)[1])
     yield ""

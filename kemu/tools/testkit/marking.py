@@ -1,6 +1,5 @@
-"""``@kemu_test``: what a test is run with, said at the test."""
+"""``@kemu_test``: the scenario, seeds and profile of a test."""
 
-import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,22 +17,20 @@ def kemu_test(
     seeds: int | Iterable[int] | None = None,
     swarm: bool = False,
     profile: str | None = None,
+    allow_unfired: bool = False,
 ) -> Callable[[Test], Test]:
-    """Mark a test that takes the fixture ``kemu``; an async one runs under pytest-trio.
+    """Mark a test that takes the fixture ``kemu``, as ``pytest.mark.kemu`` does, with typed arguments.
+
+    pytest-trio runs an async test, beside pytest-asyncio as well.
 
     Args:
-        scenario: what runs: a scenario, a preset's name, a .toml file, or a function that makes one. None: the test
-            says it (``kemu.group``), or with ``swarm`` each seed draws it.
-        seeds: with which the test is run; a number means 1 to so many. Options of the command line come first.
-        swarm: each seed also draws faults, about half of their families off (``emulator.exploring.swarm``).
-        profile: which release everybody is.
+        scenario: A scenario, a preset's name, a .toml file, or a function that makes a scenario. None: the test begins
+            a cluster by ``kemu.group``, or with ``swarm`` each seed draws one.
+        seeds: The seeds of the test; a number n means 1 to n. Options of the command line take precedence.
+        swarm: Each seed also draws faults, with about half of their families disabled.
+        profile: The release of brokers and clients.
+        allow_unfired: Entries of the plan may have no effect.
     """
-    found = None if seeds is None else tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds)
-
-    def mark(test: Test) -> Test:
-        marked: Test = pytest.mark.kemu(scenario, seeds=found, swarm=swarm, profile=profile)(test)
-        if inspect.iscoroutinefunction(test):
-            marked = pytest.mark.trio(marked)
-        return marked
-
+    given = {"seeds": seeds, "swarm": swarm, "profile": profile, "allow_unfired": allow_unfired}
+    mark: Callable[[Test], Test] = pytest.mark.kemu(scenario, **given)
     return mark

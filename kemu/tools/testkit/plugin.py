@@ -1,12 +1,13 @@
-"""The pytest plugin: the fixture ``kemu``, the mark ``kemu``, options, and what a failure says.
+"""The pytest plugin: the fixture ``kemu``, the mark ``kemu``, options, and the report of a failure.
 
-It is imported with every pytest of an environment that has kemu, so it imports nothing of it before a test asks for it.
-Source of the order of settings: the command line, then the environment, then the mark.
+Every pytest in an environment with kemu imports this plugin, so it imports the rest of kemu only when a test needs it.
+The command line takes precedence over the environment, and the environment over the mark.
 """
 
+import inspect
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,30 +17,37 @@ if TYPE_CHECKING:
     from kemu.emulator.scenario.scenario import Scenario
     from kemu.tools.testkit.cluster import EmulatedCluster
 
-MARK = "kemu(scenario, *, seeds, swarm, profile, allow_unfired): what the fixture kemu runs, and with which seeds"
+MARK = "kemu(scenario, *, seeds, swarm, profile, allow_unfired): the scenario and the seeds of the fixture kemu"
 SHRINK_RUNS = 100
 TRACES = "kemu-traces"
-"""In the folder of pytest's cache, if it has one."""
+"""Folder of traces in pytest's cache, if the cache is enabled."""
 _CLUSTER = pytest.StashKey["EmulatedCluster"]()
+_COROUTINE = pytest.StashKey[Callable[..., Any]]()
+"""The coroutine function of an async test, while pytest collects."""
 
 OPTIONS = (
     ("--kemu-seed", "KEMU_SEED", "N", "Run tests that use kemu with this one seed."),
     ("--kemu-seeds", "KEMU_SEEDS", "A:B", "Run tests that use kemu with each of these seeds, both ends included."),
-    ("--kemu-shrink", "KEMU_SHRINK", "RUNS", f"Shrink a failure with so many runs (default {SHRINK_RUNS}; 0: do not)."),
-    ("--kemu-trace-dir", "KEMU_TRACE_DIR", "DIR", "Where traces of failed tests go (default: in pytest's cache)."),
+    (
+        "--kemu-shrink",
+        "KEMU_SHRINK",
+        "RUNS",
+        f"Shrink a failure with at most RUNS runs (default {SHRINK_RUNS}; 0: do not).",
+    ),
+    ("--kemu-trace-dir", "KEMU_TRACE_DIR", "DIR", "Folder for traces of failed tests (default: in pytest's cache)."),
 )
-"""Option, environment variable, what it takes, help."""
+"""Option, environment variable, placeholder of its value, help."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options; each has an environment variable of the same meaning."""
+    """Add the options; each has an environment variable of the same meaning."""
     group = parser.getgroup("kemu", "emulated Kafka clusters (kemu)")
     for option, variable, metavar, text in OPTIONS:
         group.addoption(option, metavar=metavar, default=None, help=f"{text} ({variable})")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Options are read once, so that a mistake ends the run before any test."""
+    """Read the options once, so that a mistake ends the session before any test."""
     config.addinivalue_line("markers", MARK)
     _seeds_asked_for(config)
     _shrink_runs(config)
@@ -78,31 +86,61 @@ def _shrink_runs(config: pytest.Config) -> int:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each seed, where there is more than the default one."""
+    """Make one test for each seed of the mark or of the options."""
     if "kemu_seed" not in metafunc.fixturenames:
         return
     mark = metafunc.definition.get_closest_marker("kemu")
-    seeds = _seeds_asked_for(metafunc.config) or (mark.kwargs.get("seeds") if mark else None)
+    seeds = _seeds_asked_for(metafunc.config) or (_seeds_of(mark) if mark else None)
     if seeds:
         metafunc.parametrize("kemu_seed", seeds, ids=[f"seed{seed}" for seed in seeds], scope="function")
 
 
+def _seeds_of(mark: pytest.Mark) -> tuple[int, ...] | None:
+    seeds = mark.kwargs.get("seeds")
+    return None if seeds is None else tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Mark each async test of kemu for pytest-trio, and hide its coroutine function from other plugins.
+
+    pytest-asyncio in auto mode takes over every coroutine function that it finds here.
+    """
+    made = yield
+    for node in made if isinstance(made, list) else [made]:
+        is_ours = isinstance(node, pytest.Function) and node.get_closest_marker("kemu")
+        if is_ours and inspect.iscoroutinefunction(node.obj):
+            if not collector.config.pluginmanager.hasplugin("trio"):
+                raise pytest.UsageError(f"{node.nodeid}: async tests need pytest-trio: pip install 'kemu[test]'")
+            node.add_marker("trio")
+            node.stash[_COROUTINE] = node.obj
+            node.obj = _collected
+    return made
+
+
+def _collected() -> None:
+    raise AssertionError("a coroutine function stands here before the first test runs")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A mark without the fixture would run nothing."""
+    """Restore coroutine functions, and refuse a mark without the fixture: such a test would run nothing."""
     for item in items:
+        if isinstance(item, pytest.Function) and _COROUTINE in item.stash:
+            item.obj = item.stash[_COROUTINE]
         if item.get_closest_marker("kemu") and "kemu" not in getattr(item, "fixturenames", ()):
             raise pytest.UsageError(f"{item.nodeid}: marked with kemu, but it does not take the fixture kemu")
 
 
 @pytest.fixture
 def kemu_seed() -> int:
-    """The seed of a test; more than one makes more than one test."""
+    """The seed of a test; several seeds make several tests."""
     return 1
 
 
 @pytest.fixture
 def kemu(request: pytest.FixtureRequest, kemu_seed: int) -> "Iterator[EmulatedCluster]":
-    """An emulated cluster (``EmulatedCluster``): the mark's, or what the test makes of it; judged when it is over."""
+    """An ``EmulatedCluster`` of the mark's scenario, or of the test's own; it is judged after the test."""
     from kemu.tools.testkit.cluster import EmulatedCluster
 
     mark = request.node.get_closest_marker("kemu")
@@ -112,7 +150,7 @@ def kemu(request: pytest.FixtureRequest, kemu_seed: int) -> "Iterator[EmulatedCl
         from kemu.emulator.exploring.swarm import swarm_case
 
         scenario = swarm_case(kemu_seed, scenario, profile=given.get("profile")).scenario
-    allow_unfired = bool(given.get("allow_unfired") or given.get("swarm"))  # a drawn plan may miss
+    allow_unfired = bool(given.get("allow_unfired") or given.get("swarm"))  # a drawn fault may have no effect
     cluster = EmulatedCluster(
         seed=kemu_seed, scenario=scenario, profile=given.get("profile"), allow_unfired=allow_unfired
     )
@@ -131,7 +169,7 @@ def _scenario(given: Any) -> "Scenario | None":
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """A test that passed has its cluster judged: all is healed, must get well, and nothing bad may have happened."""
+    """Judge the cluster of a passed test: heal all faults, let it recover, and raise on a violation."""
     __tracebackhide__ = True
     done = yield
     cluster = pyfuncitem.stash.get(_CLUSTER, None)
@@ -147,15 +185,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What a failure says beside the assertion: seed, violation, the short story, how to repeat it, the trace."""
+    """Add the seed, the violation, a short story, the command that repeats the test, and the trace to a failure."""
     report = yield
     cluster = item.stash.get(_CLUSTER, None)
     if call.when == "call" and report.failed and cluster is not None and cluster.began:
-        report.sections.append(("kemu", "\n".join(_told(item, cluster))))
+        report.sections.append(("kemu", "\n".join(_failure_lines(item, cluster))))
     return report
 
 
-def _told(item: pytest.Item, cluster: "EmulatedCluster") -> Iterator[str]:
+def _failure_lines(item: pytest.Item, cluster: "EmulatedCluster") -> Iterator[str]:
     from kemu.tools.testkit.failure import failure_text
 
     name = re.sub(r"[^\w.-]+", "-", item.nodeid.rpartition("/")[2]).strip("-").removesuffix(f"-seed{cluster.seed}")
@@ -163,5 +201,5 @@ def _told(item: pytest.Item, cluster: "EmulatedCluster") -> Iterator[str]:
     place = Path(chosen) if chosen else cache.mkdir(TRACES) if cache else item.config.rootpath / f".{TRACES}"
     place = place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place
     nodeid = item.nodeid.replace(f"[seed{cluster.seed}]", "").replace(f"seed{cluster.seed}-", "")
-    again = f'pytest "{nodeid}" --kemu-seed={cluster.seed}'
-    yield from failure_text(cluster, place / f"{name}-seed{cluster.seed}.kemu", again, _shrink_runs(item.config))
+    command = f'pytest "{nodeid}" --kemu-seed={cluster.seed}'
+    yield from failure_text(cluster, place / f"{name}-seed{cluster.seed}.kemu", command, _shrink_runs(item.config))

@@ -1,7 +1,7 @@
-"""Hypothesis strategies of clusters, plans and settings: Hypothesis itself then shrinks what fails.
+"""Hypothesis strategies for clusters, plans and settings; Hypothesis shrinks a failing example.
 
-They draw what the swarm draws (``emulator.exploring.swarm``), through a stream whose every choice is Hypothesis's; the
-simplest choice is the first and the least, so a failing plan becomes few faults, early, short, of the first host.
+The strategies use the swarm's functions (``emulator.exploring.swarm``) with a stream of Hypothesis's choices. The first
+and smallest choice is the simplest one: a failing plan shrinks to few, early and short faults of the first host.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from kemu.emulator.scenario.scenario import Scenario
 
 
 class _Drawn(Stream):
-    """A stream of Hypothesis's choices."""
+    """A stream whose draws are choices of Hypothesis."""
 
     __slots__ = ("_draw",)
 
@@ -37,23 +37,23 @@ class _Drawn(Stream):
 def scenarios(
     draw: Callable[[st.SearchStrategy[Any]], Any], *, replicated: bool | None = None, profile: str | None = None
 ) -> Scenario:
-    """Small clusters with their load, without faults.
+    """Draw small clusters with their load, without faults.
 
     Args:
-        draw: Hypothesis's.
-        replicated: whether brokers replicate; None: some do.
-        profile: which release everybody is; None: the default.
+        draw: Hypothesis's function.
+        replicated: Whether brokers replicate; None: Hypothesis decides.
+        profile: The release of brokers and clients; None: the default.
     """
     return drawn_scenario(_Drawn(draw), profile=profile, replicated=replicated)
 
 
 @st.composite
 def plans(draw: Callable[[st.SearchStrategy[Any]], Any], scenario: Scenario, *, at_most: int = 6) -> Plan:
-    """Faults for a scenario, in order of time: ``attrs.evolve(scenario, plan=plan)`` has them."""
+    """Draw faults for a scenario, in order of time; ``attrs.evolve(scenario, plan=plan)`` adds them."""
     return drawn_plan(scenario, _Drawn(draw), fault_families(scenario), at_most=at_most)
 
 
 @st.composite
 def configs(draw: Callable[[st.SearchStrategy[Any]], Any]) -> dict[str, Any]:
-    """Settings of consumers by Kafka's keys that go together, for ``GroupSpec(config=...)``."""
+    """Draw consistent consumer settings by Kafka's keys, for ``GroupSpec(config=...)``."""
     return drawn_config(_Drawn(draw))

@@ -20,8 +20,11 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import Run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.trace.rows import RECEIVED, Packets
 from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
 from kemu.protocol.messages.control import (
@@ -66,17 +69,17 @@ _BROKERS = tuple(broker_host(broker) for broker in range(plan.BROKERS))
 def scenario() -> Scenario:
     """The plan as a scenario."""
     dies = broker_host(plan.TARGET_THAT_DIES)
-    entries: list[At] = [At(1, Pause(host=broker, for_us=S)) for broker in _BROKERS[1:]]
-    entries.append(At(AT_US[plan.MOVE] - 5 * S, ElectPreferredLeaders()))
+    entries: list[At] = [At(at_us=1, action=Pause(host=broker, for_us=S)) for broker in _BROKERS[1:]]
+    entries.append(At(at_us=AT_US[plan.MOVE] - 5 * S, action=ElectPreferredLeaders()))
     entries += [entry for step in plan.STEPS for entry in _moves(step)]
     for step, after in ((plan.MOVE_SLOWLY, plan.CANCEL), (plan.MOVE_TO_BROKER_THAT_DIES, plan.KILL)):
         for topic, number, _ in step.targets:
             leader = broker_host(plan.TOPICS[topic][number][0])
             until_us = AT_US[after] + S - AT_US[step]
-            entries.append(At(AT_US[step] - 1, Split(side=(leader,), other=(dies,), for_us=until_us)))
-    entries.append(At(AT_US[plan.CANCEL], ReassignmentCancellation(topic=plan.CANCELLED)))
-    entries.append(At(AT_US[plan.KILL], Crash(host=dies)))
-    entries.append(At(AT_US[plan.RETURN], StartHost(host=dies)))
+            entries.append(At(at_us=AT_US[step] - 1, action=Split(side=(leader,), other=(dies,), for_us=until_us)))
+    entries.append(At(at_us=AT_US[plan.CANCEL], action=ReassignmentCancellation(topic=plan.CANCELLED)))
+    entries.append(At(at_us=AT_US[plan.KILL], action=Crash(host=dies)))
+    entries.append(At(at_us=AT_US[plan.RETURN], action=StartHost(host=dies)))
     entries.sort(key=lambda entry: entry.at_us)
     return Scenario(
         name="reassigning",
@@ -103,7 +106,8 @@ def _moves(step: PlanStep) -> list[At]:
     for topic, number, to in step.targets:
         lines.setdefault(topic, []).append(f"{number}: {' '.join(map(str, to))}")
     return [
-        At(AT_US[step], PartitionsReassignment(topic=topic, assignment=tuple(rows))) for topic, rows in lines.items()
+        At(at_us=AT_US[step], action=PartitionsReassignment(topic=topic, assignment=tuple(rows)))
+        for topic, rows in lines.items()
     ]
 
 

@@ -34,18 +34,18 @@ APPEND_US = 500
 
 
 class Lot:
-    """A fixed sequence of chance: 0, 1, 2, ... below each bound, from a start that tells lives apart."""
+    """A fixed sequence of chance: 0, 1, 2, ... below each bound; the start differs between starts of a process."""
 
     def __init__(self, first: int = 0) -> None:
         self._numbers = count(first)
 
     def below(self, bound: int) -> int:
-        """The next number, reduced."""
+        """The next number, reduced modulo the bound."""
         return next(self._numbers) % bound
 
 
 class DataWorld:
-    """Hosts one machine per name; ``factories`` build the machine of a life (1 = first)."""
+    """Hosts one machine per name; ``factories`` build the machine of each start (1 = first)."""
 
     def __init__(self) -> None:
         self.now_us = 0
@@ -73,7 +73,7 @@ class DataWorld:
         self.start(name, *told)
 
     def start(self, name: str, *told: object) -> None:
-        """The next life of a host; its disk is as it was."""
+        """Start a host again, with its disk unchanged."""
         life = self.lives[name] = self.lives.get(name, 0) + 1
         self.machines[name] = self.factories[name](life)
         for log in sorted(self.disks[name]):
@@ -82,7 +82,7 @@ class DataWorld:
             self.step(name, Told(command))
 
     def crash(self, name: str) -> None:
-        """The process is gone, its peers learn it at once; appends on their way are not written."""
+        """End the process: its peers learn it at once; appends in progress are not written."""
         del self.machines[name]
         for timer in [timer for timer in self._timers if timer[0] == name]:
             del self._timers[timer]
@@ -94,7 +94,7 @@ class DataWorld:
         self.step(name, Told(command))
 
     def break_link(self, client: str, server: str) -> None:
-        """Reset the connection: both ends learn it, what is on its way is lost."""
+        """Reset the connection: both ends learn it, messages in flight are lost."""
         if self._links.pop((client, server), None) is not None:
             for end, other in ((client, server), (server, client)):
                 self._later(0, end, LinkDown(other))

@@ -1,6 +1,7 @@
-"""Brokers with replicas on a bench: messages wait in queues until a test delivers them, the controller is the test.
+"""Brokers with replicas on a bench: messages wait in queues until a test delivers them; the test acts as controller.
 
-Every message goes through the codec. The metadata store is the test, too: ISR writes are answered when asked for.
+Every message goes through the codec. The test is also the metadata store: it answers ISR writes when a test asks for
+it.
 """
 
 from collections import deque
@@ -70,7 +71,7 @@ BROKER_EPOCH = 10
 CONTROLLER = "ctl"
 CONTROLLER_ID = 9
 EACH = BrokerConfig(log_flush_interval_messages=1)
-"""Every append is flushed before it counts: what waits for disks can be seen."""
+"""Every append is flushed before it counts, so that tests can see the waits for disks."""
 
 
 class Bench:
@@ -96,7 +97,7 @@ class Bench:
         self.settings = {topic: TopicSettings(record_bytes=100, min_in_sync=min_in_sync)}
         self.rules = attrs.evolve(rules, isr_path=isr_path)
         self.asked: deque[tuple[str, Received]] = deque()
-        """AlterIsr requests to the controller, who is the test."""
+        """AlterIsr requests to the controller, whose role the test plays."""
         self.session_timeout_ms = session_timeout_ms
         self.brokers: dict[str, ReplicatedBroker] = {}
         self.disks: dict[str, dict[str, list[Record]]] = {}
@@ -104,25 +105,25 @@ class Bench:
         self.mail: dict[tuple[str, str], deque[Event]] = {}
         self.writes: deque[tuple[str, str, tuple[Record, ...], int]] = deque()
         self.written: deque[tuple[str, int]] = deque()
-        """What is in the page cache, before that is told."""
+        """The content of the page cache, before the broker is informed."""
         self.flushed: list[tuple[str, str, int]] = []
-        """Whom and what was flushed with nobody waiting, and when."""
+        """(broker, log, time) of each flush without a waiting request."""
         self.replies: list[tuple[str, Any]] = []
-        """What the test's own requests were answered, and by whom."""
+        """The answers to the test's own requests, with their senders."""
         self.notes: list[tuple[str, Any]] = []
         self.isr: tuple[int, ...] = tuple(range(count))
         self.epoch = -1
         self.leader = -1
         self.version = 0
         self.node_data = b""
-        """Of the state node, as a broker wrote it last."""
+        """Content of the state node, as a broker wrote it last."""
         self.lives: dict[str, int] = {}
         self.requests = 0
         self.auto_store = True
-        """Whether ISR writes are carried out when they arrive; else they wait in ``held``."""
+        """Whether ISR writes are executed when they arrive; otherwise they wait in ``held``."""
         self.held: list[tuple[str, Received]] = []
         self.store_is_silent = False
-        """Nothing that arrives at the store is answered: it is in ``unanswered``, with the time."""
+        """The store answers nothing: requests are in ``unanswered``, with the time."""
         self.unanswered: list[tuple[str, int, Received]] = []
         for number in range(count):
             self.start(f"b{number}")
@@ -149,7 +150,7 @@ class Bench:
         self.tell_brokers()
 
     def crash(self, name: str) -> None:
-        """The process is gone; what it wrote reaches the disk."""
+        """End the process; its writes reach the disk."""
         self.write_all(name)
         del self.brokers[name]
         self.timers = {key: at for key, at in self.timers.items() if key[0] != name}
@@ -167,7 +168,7 @@ class Bench:
     # --- the controller ----------------------------------------------------------------------------------------
 
     def tell_brokers(self, *, controller_epoch: int = 1, **partition: Any) -> None:
-        """Say who lives, and of the partition what is known, or this."""
+        """Send UpdateMetadata with the live brokers and the known state of the partition, or this state."""
         live = tuple(UpdateMetadataBroker(id=int(name[1:]), host=name) for name in self.brokers)
         request = UpdateMetadata(
             controller_id=CONTROLLER_ID,
@@ -179,7 +180,7 @@ class Bench:
             self.ask(name, request, 7)
 
     def metadata(self, **changes: Any) -> UpdateMetadataPartition:
-        """What brokers are told of the partition for their metadata caches."""
+        """The partition's row of UpdateMetadata."""
         given: dict[str, Any] = {
             "topic_name": self.topic,
             "partition_index": 0,
@@ -193,7 +194,7 @@ class Bench:
         return UpdateMetadataPartition(**{**given, **changes})
 
     def elect(self, leader: int, isr: tuple[int, ...], *, to: tuple[int, ...] | None = None) -> None:
-        """A new epoch with this leader; everybody (or ``to``) is told."""
+        """Elect this leader in a new epoch, and inform all brokers (or ``to``)."""
         self.epoch += 1
         self.version += 1
         self.leader, self.isr = leader, isr
@@ -215,7 +216,7 @@ class Bench:
         return LeaderAndIsrPartition(**{**given, **changes})
 
     def tell_state(self, name: str, *, controller_epoch: int = 1, broker_epoch: int = -1, **changes: Any) -> Any:
-        """LeaderAndIsr with the newest state, or with changes; the answer."""
+        """Send LeaderAndIsr with the newest state, or with changes; returns the answer."""
         request = LeaderAndIsr(
             controller_id=CONTROLLER_ID,
             controller_epoch=controller_epoch,
@@ -226,7 +227,7 @@ class Bench:
         return self.ask(name, request, 5)
 
     def stop(self, name: str, leader_epoch: int, *, delete: bool = False, controller_epoch: int = 1) -> Any:
-        """StopReplica; the answer (when a deletion is on the disk)."""
+        """Send StopReplica; returns the answer (after a deletion is on the disk)."""
         row = StopReplicaPartition(
             topic_name=self.topic, partition_index=0, leader_epoch=leader_epoch, delete_partition=delete
         )
@@ -237,7 +238,7 @@ class Bench:
         return self.replies[before][1]
 
     def produce(self, name: str, count: int = 1, *, acks: int = -1) -> int:
-        """Ask a broker to append; the number of the request (see ``answer_to``)."""
+        """Send a Produce; returns the number of the request (see ``answer_to``)."""
         batch = ProduceBatch(topic=self.topic, partition=0, count=count)
         self.ask(name, Produce(acks=acks, timeout_ms=60_000, batches=(batch,)), 9, sender="p1")
         return self.requests
@@ -245,7 +246,7 @@ class Bench:
     # --- steps -------------------------------------------------------------------------------------------------
 
     def ask(self, name: str, message: object, version: int, *, sender: str = CONTROLLER) -> Any:
-        """A request of the test, over a connection of its own; its answer, if it came at once."""
+        """Send a request of the test over its own connection; returns its answer, if it came at once."""
         self.requests += 1
         before = len(self.replies)
         self.step(name, Received(sender, self.requests, self.requests, version, message))
@@ -289,7 +290,7 @@ class Bench:
                     self.notes.append((name, fact))
 
     def write_all(self, only: str = "") -> None:
-        """Everything on its way to disks arrives."""
+        """Complete all writes to disks."""
         waiting, self.writes = self.writes, deque()
         for name, log, records, token in waiting:
             if only and name != only:
@@ -299,7 +300,7 @@ class Bench:
             self.step(name, Appended(token, ErrorCode.NONE, 0))
 
     def deliver(self, sender: str, to: str) -> bool:
-        """The oldest message between two brokers arrives; False when there is none."""
+        """Deliver the oldest message between two brokers; False if there is none."""
         queue = self.mail.get((sender, to))
         if not queue:
             return False
@@ -308,7 +309,7 @@ class Bench:
         return True
 
     def pass_time(self, us: int) -> None:
-        """Timers that are due fire, in order."""
+        """Let time pass; due timers fire in order."""
         until_us = self.now_us + us
         while due := [(at, key) for key, at in self.timers.items() if at <= until_us]:
             at, (name, key) = min(due)
@@ -318,7 +319,7 @@ class Bench:
         self.now_us = until_us
 
     def settle(self, us: int = 3_000_000) -> None:
-        """Let everything arrive and some time pass."""
+        """Deliver everything, and let some time pass."""
         until_us = self.now_us + us
         while self.now_us < until_us:
             for _ in range(50):
@@ -332,7 +333,7 @@ class Bench:
     # --- the controller's part in ISRs --------------------------------------------------------------------------
 
     def alter(self, error: ErrorCode = ErrorCode.NONE, *, row_error: ErrorCode = ErrorCode.NONE) -> AlterIsr:
-        """Answer the oldest AlterIsr: carry it out, or refuse it, or its rows; what it was."""
+        """Answer the oldest AlterIsr: execute it, or refuse it or its rows; returns the request."""
         name, event = self.asked.popleft()
         request: AlterIsr = event.message
         rows = []
@@ -372,7 +373,7 @@ class Bench:
                     self.held.append((name, event))
 
     def carry_out(self, name: str, event: Received, *, answered: bool = True) -> None:
-        """An ISR write (or a read) as the store does it."""
+        """Execute an ISR write (or a read) as the store does."""
         results = []
         for (op,) in [transaction.ops for transaction in event.message.transactions]:
             if op.kind is StoreOpKind.CREATE:

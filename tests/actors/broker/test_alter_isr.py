@@ -1,4 +1,4 @@
-"""ISR changes that the controller decides: one request in flight, what each answer means, both outcomes counted.
+"""ISR changes that the controller decides: one request in flight, the meaning of each answer, both results counted.
 
 Mirrors Kafka's AlterPartitionManagerTest and PartitionTest (3.4); KIP-497.
 """
@@ -20,7 +20,7 @@ STEP_US = 100_000
 
 
 def shrinking() -> Bench:
-    """b2 is gone, and b0 has just asked the controller for the ISR without it."""
+    """b2 has failed, and b0 has just asked the controller for the ISR without it."""
     bench = Bench(isr_path=IsrPath.CONTROLLER)
     bench.elect(0, (0, 1, 2))
     bench.settle(S)
@@ -40,7 +40,7 @@ def noted(bench: Bench, kind: type) -> list[tuple[int, ...]]:
 
 
 def test_a_leader_asks_with_its_epochs_and_the_version_it_knows():
-    """AlterIsrRequest.json: who asks, in which life, from which version of the state."""
+    """AlterIsrRequest.json: the broker's id and epoch, and the version of the state."""
     bench = shrinking()
 
     request = bench.alter()
@@ -66,7 +66,7 @@ def test_until_the_controller_answers_nothing_counts_without_the_one_that_goes()
 
 @pytest.mark.parametrize("error", [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA])
 def test_a_change_that_is_given_up_leaves_the_isr_and_may_be_asked_for_again(error: ErrorCode):
-    """Partition.handleAlterPartitionError: back to what was committed last."""
+    """Partition.handleAlterPartitionError: back to the last committed ISR."""
     bench = shrinking()
 
     bench.alter(row_error=error)
@@ -87,7 +87,7 @@ def test_a_change_that_is_given_up_leaves_the_isr_and_may_be_asked_for_again(err
     ],
 )
 def test_where_the_controller_knows_better_the_leader_waits_for_its_word(error: ErrorCode):
-    """Partition.handleAlterPartitionError: the change stays pending, and both outcomes go on to count."""
+    """Partition.handleAlterPartitionError: the change stays pending, and both results still count."""
     bench = shrinking()
 
     bench.alter(row_error=error)
@@ -102,7 +102,7 @@ def test_where_the_controller_knows_better_the_leader_waits_for_its_word(error: 
 
 
 def test_another_error_is_tried_again_at_once():
-    """Partition.handleAlterPartitionError: anything else."""
+    """Partition.handleAlterPartitionError: any other error."""
     bench = shrinking()
 
     bench.alter(row_error=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -114,7 +114,7 @@ def test_another_error_is_tried_again_at_once():
 
 @pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER])
 def test_a_request_refused_as_a_whole_is_sent_again_a_moment_later(error: ErrorCode):
-    """AlterPartitionManagerTest.testTopLevelError (50 ms); BrokerToControllerChannelManager (a new look at 100 ms)."""
+    """AlterPartitionManagerTest.testTopLevelError (50 ms); BrokerToControllerChannelManager (a new check at 100 ms)."""
     bench = shrinking()
 
     bench.alter(error)
@@ -125,7 +125,7 @@ def test_a_request_refused_as_a_whole_is_sent_again_a_moment_later(error: ErrorC
 
 
 def test_a_leader_that_is_cut_off_from_the_controller_cannot_shrink_its_isr():
-    """KIP-497: what leaders could do alone while they wrote to ZooKeeper."""
+    """KIP-497: leaders could do this alone while they wrote to ZooKeeper."""
     bench = shrinking()
     for _ in range(10):
         bench.asked.clear()
@@ -139,7 +139,7 @@ def test_a_leader_that_is_cut_off_from_the_controller_cannot_shrink_its_isr():
 
 
 def test_an_answer_to_a_former_epoch_changes_nothing():
-    """PartitionTest.testAlterIsrNewLeaderElected: the state was replaced while it was on its way."""
+    """PartitionTest.testAlterIsrNewLeaderElected: the state was replaced while the answer was on its way."""
     bench = shrinking()
     name, event = bench.asked[0]
     bench.elect(0, (0, 1, 2))
@@ -174,13 +174,13 @@ ACTIONS = st.lists(
 
 
 TIMES_OUT_S = 30
-"""``controller.socket.timeout.ms``: a request that nobody answers for so long is given up."""
+"""``controller.socket.timeout.ms``: a request without an answer for so long is abandoned."""
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(ACTIONS)
 def test_whatever_is_answered_the_leader_counts_everybody_who_may_be_in_the_isr(actions: list[tuple[str, ErrorCode]]):
-    """I9, and one request in flight: answers, lost answers, refusals, elections and followers in any order."""
+    """One request in flight: answers, lost answers, refusals, elections and followers in any order."""
     bench = shrinking()
     waited_s = 0
     for what, error in actions:
@@ -206,7 +206,8 @@ def test_whatever_is_answered_the_leader_counts_everybody_who_may_be_in_the_isr(
         elif bench.asked and what == "refuse":
             bench.alter(error)
         elif bench.asked and what == "refuse a row":
-            # What it has carried out it takes for done, before it looks who may join (tryProcessAlterPartition).
+            # The controller answers an already executed change before it checks the ISR's members
+            # (tryProcessAlterPartition).
             done = bench.asked[0][1].message.partitions[0].new_isr == bench.isr
             bench.alter(row_error=ErrorCode.NONE if done and error is ErrorCode.INELIGIBLE_REPLICA else error)
         elif bench.asked and what == "answer":

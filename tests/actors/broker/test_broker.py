@@ -47,7 +47,7 @@ NONE = ErrorCode.NONE
 
 
 class Bench:
-    """A started broker b0 that leads t-0 and t-1; t-2 is led by b1, t-3 by nobody."""
+    """A started broker b0 that leads t-0 and t-1; b1 leads t-2, and t-3 has no leader."""
 
     def __init__(self, *loaded: Loaded) -> None:
         self.broker = Broker("b0", 0, BrokerConfig())
@@ -76,19 +76,19 @@ class Bench:
         return self.step(Told(command))
 
     def ask(self, message: object, *, sender: str = "c1", version: int = 12) -> Sequence[Effect]:
-        """A request; its effects."""
+        """Send a request; returns the effects."""
         self.requests += 1
         return self.step(Received(sender, 77, self.requests, version, message))
 
     def answer(self, message: object, *, sender: str = "c1", version: int = 12) -> Any:
-        """A request that is answered at once; the answer."""
+        """Send a request that is answered at once; returns the answer."""
         effects = self.ask(message, sender=sender, version=version)
         (send,) = [effect for effect in effects if isinstance(effect, Send)]
         assert (send.to, send.connection, send.request_id, send.version) == (sender, 77, self.requests, version)
         return send.message
 
     def append(self, partition: int, count: int) -> Sequence[Effect]:
-        """Records of a producer without idempotence, durable at once; the effects of that."""
+        """Append records of a producer without idempotence, durable at once; returns the effects."""
         (write,) = _kind(self.ask(_produce(_batch(partition, count)), sender="p1", version=11), Append)
         return self.step(Appended(write.token, NONE, 0))
 
@@ -213,7 +213,9 @@ def test_acks_zero_is_written_and_never_answered():
 
 
 def test_batches_that_cannot_be_taken_are_refused_without_holding_up_the_others():
-    """ReplicaManager: 6 for a partition that others lead, 3 for one nobody knows; 42 for nonsense; 21 for acks."""
+    """ReplicaManager: 6 for a partition of another leader, 3 for an unknown one; 42 for invalid requests; 21 for
+    acks.
+    """
     bench = Bench()
     effects = bench.ask(
         _produce(_batch(2, 1), _batch(9, 1), _batch(0, 0), _batch(0, 2), _batch(0, 1, topic="nowhere")), version=11
@@ -233,7 +235,7 @@ def test_batches_that_cannot_be_taken_are_refused_without_holding_up_the_others(
 
 
 def test_a_batch_that_comes_again_is_answered_with_its_first_offset_and_not_written():
-    """KIP-98: duplicates by producer id, epoch and sequence; also while the first is on its way to the disk."""
+    """KIP-98: duplicates by producer id, epoch and sequence; also while the first is being written to the disk."""
     bench = Bench()
     bench.append(0, 2)
     (write,) = _kind(bench.ask(_produce(_batch(0, 3, sequence=0)), sender="p1", version=11), Append)
@@ -259,7 +261,7 @@ def test_a_gap_in_the_sequence_is_refused():
 
 
 def test_a_failed_append_leaves_no_gap_and_what_queued_behind_it_goes_next():
-    """Offsets are given when the batch goes to the disk; one append per partition is on its way."""
+    """Offsets are assigned when the batch goes to the disk; one append per partition is in progress."""
     bench = Bench()
     (first,) = _kind(bench.ask(_produce(_batch(0, 3)), sender="p1", version=11), Append)
     assert bench.ask(_produce(_batch(0, 2)), sender="p2", version=11) == []
@@ -307,7 +309,7 @@ def test_a_fetch_with_enough_records_is_answered_at_once_with_what_has_news():
 
 
 def test_a_fetch_waits_for_its_records_and_an_append_wakes_only_those_who_want_them():
-    """fetch.min.bytes, fetch.max.wait.ms; a parked fetch is found through its partitions."""
+    """fetch.min.bytes, fetch.max.wait.ms; a delayed fetch is found through its partitions."""
     bench = Bench()
     (timer,) = bench.ask(_fetch(_from(0, 0), _from(0, 1), min_bytes=4 * RECORD_BYTES), sender="c1")
     (other,) = bench.ask(_fetch(_from(0, 1)), sender="c2")
@@ -325,7 +327,7 @@ def test_a_fetch_waits_for_its_records_and_an_append_wakes_only_those_who_want_t
 
 
 def test_a_connection_is_muted_while_its_fetch_is_held_back():
-    """SocketServer mutes a channel until its request is answered: Metadata waits behind a fetch that waits."""
+    """SocketServer mutes a channel until its request is answered: a Metadata waits behind a delayed fetch."""
     bench = Bench()
     bench.ask(_fetch(_from(0, 0)), sender="c1")
 
@@ -344,7 +346,7 @@ def test_a_connection_is_muted_while_its_fetch_is_held_back():
 
 @pytest.mark.parametrize(("version", "silent"), [(6, [(0, NONE, [])]), (7, []), (17, [])])
 def test_a_fetch_whose_time_is_over_is_answered_with_what_there_is(version, silent):
-    """KIP-227: from v7 on a partition without news is left out of the answer, before it has an empty row."""
+    """KIP-227: from v7 on the answer omits a partition without news; before, the partition has an empty row."""
     bench = Bench()
     (timer,) = bench.ask(_fetch(_from(0, 0), _from(0, 1), min_bytes=1_000), version=version)
     bench.append(1, 1)
@@ -402,7 +404,7 @@ def test_a_fetch_that_does_not_want_to_wait_is_answered_empty():
 
 
 def test_a_leader_tells_where_an_epoch_ended_in_its_log():
-    """KIP-320, OffsetForLeaderEpoch: epoch 4 wrote 40 to 42, this one what came since; the log starts at 40."""
+    """KIP-320, OffsetForLeaderEpoch: epoch 4 wrote 40 to 42, the current one the rest; the log starts at 40."""
     bench = Bench(Loaded("t-0", tuple(to_record(LoggedBatch(40 + n, 1, 900, 4)) for n in range(3))))
     bench.append(0, 2)
     rows = [(0, 4, -1), (0, LEADER_EPOCH, LEADER_EPOCH), (0, 3, -1), (0, LEADER_EPOCH + 1, -1), (0, 4, 4), (2, 4, -1)]
@@ -474,7 +476,7 @@ def test_offsets_by_end_start_and_time():
     ],
 )
 def test_an_injected_error_answers_every_row_and_executes_nothing(message, errors):
-    """``AnswerNext`` says that the request is not executed."""
+    """``AnswerNext``: the request is not executed."""
     bench = Bench()
     api = type(message).__name__
     error = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -488,7 +490,7 @@ def test_an_injected_error_answers_every_row_and_executes_nothing(message, error
 
 
 def test_a_client_that_goes_away_is_no_business_of_the_broker():
-    """Its parked fetch runs out by itself."""
+    """Its delayed fetch times out by itself."""
     bench = Bench()
     (timer,) = bench.ask(_fetch(_from(0)))
 
@@ -497,9 +499,9 @@ def test_a_client_that_goes_away_is_no_business_of_the_broker():
 
 
 def test_a_fetch_that_comes_again_is_looked_at_anew_when_the_leader_epoch_changed_while_it_was_held() -> None:
-    """A repeated Fetch stands at the broker, unresolved; KIP-320: one with an older epoch than the leader's is fenced.
+    """A repeated Fetch is reused at the broker without new checks. KIP-320: one with an older leader epoch is fenced.
 
-    The epoch changes while the first one is held back, so it may not stand after its time is over.
+    The epoch changes while the first one is delayed, so the fetch must not be reused after its timeout.
     """
     broker = Broker("b1", 1, BrokerConfig())
     again = _fetch(FetchPartition(topic="t", partition=0, current_leader_epoch=0, fetch_offset=0, max_bytes=1_000))

@@ -1,4 +1,4 @@
-"""How often a broker that ends asks the controller to take over: KafkaServer.controlledShutdown (3.4.1)."""
+"""Number of ControlledShutdowns of a stopping broker: KafkaServer.controlledShutdown (3.4.1)."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,7 @@ from kemu.protocol.messages.local import LeaveStore
 
 
 class Bench:
-    """A broker that ends; its requests and waits are kept, tests answer them."""
+    """A stopping broker; the tests see its requests and waits, and answer them."""
 
     def __init__(self, *, controller_id: int, broker_epoch: int = 5) -> None:
         self.asked: list[Any] = []
@@ -33,13 +33,13 @@ class Bench:
 
 
 def test_without_a_known_controller_a_broker_waits_and_looks_again_before_it_ends() -> None:
-    """No controller in the metadata cache: a try is spent and the back-off slept."""
+    """No controller in the metadata cache: an attempt is used up, and the back-off passes."""
     bench = Bench(controller_id=-1)
     bench.shutdown.begin()
-    bench.shutdown.try_again()
+    bench.shutdown.try_shutdown()
     assert (bench.asked, bench.waits_ms) == ([], [5_000, 5_000])
 
-    bench.shutdown.try_again()
+    bench.shutdown.try_shutdown()
     assert [type(each) for each in bench.asked] == [LeaveStore], "three tries (controlled.shutdown.max.retries)"
     assert len(bench.waits_ms) == 2, "after the last one it does not sleep"
 
@@ -48,7 +48,7 @@ def test_a_controller_that_is_known_meanwhile_is_asked() -> None:
     bench = Bench(controller_id=-1)
     bench.shutdown.begin()
     bench.control.controller_id = 0
-    bench.shutdown.try_again()
+    bench.shutdown.try_shutdown()
 
     assert [type(each) for each in bench.asked] == [ControlledShutdown]
     bench.answer(ErrorCode.NONE)
@@ -56,7 +56,7 @@ def test_a_controller_that_is_known_meanwhile_is_asked() -> None:
 
 
 def test_a_broker_that_never_registered_ends_at_once() -> None:
-    """Only where startupComplete is set is anything asked."""
+    """Kafka sends requests only if startupComplete is set."""
     bench = Bench(controller_id=0, broker_epoch=-1)
     bench.shutdown.begin()
 

@@ -1,7 +1,7 @@
-"""Copying, one message at a time: what fences, missed elections and shorter leaders do to a follower.
+"""Replication, one message at a time: fences, missed elections and shorter leaders at a follower.
 
 Mirrors tests of Kafka's AbstractFetcherThreadTest, of its ReplicaManagerTest about followers, and of
-EpochDrivenReplicationProtocolAcceptanceTest (spec sections 2.3, 2.4, 5).
+EpochDrivenReplicationProtocolAcceptanceTest.
 """
 
 import pytest
@@ -19,11 +19,11 @@ from tests.actors.broker.replica_world import Bench
 
 S = 1_000_000
 ASKING = evolve(TODAY, truncation=Truncation.MULTI_ROUND)
-"""Inter-broker protocol 2.6: followers ask where epochs end before they fetch."""
+"""Inter-broker protocol 2.6: followers request the end of their epoch before they fetch."""
 
 
 def led(count: int = 2, **how: object) -> Bench:
-    """b0 leads, everybody is in sync, nothing is written."""
+    """b0 leads, all replicas are in sync, the log is empty."""
     bench = Bench(count, **how)  # type: ignore[arg-type]
     bench.elect(0, tuple(range(count)))
     bench.settle(S)
@@ -37,13 +37,13 @@ def log_of(bench: Bench, name: str) -> list[int]:
 
 
 def cuts(bench: Bench, name: str) -> list[tuple[int, int, str]]:
-    """What a broker truncated: (old end, new end, why)."""
+    """The truncations of a broker: (old end, new end, why)."""
     found = [fact for who, fact in bench.notes if who == name and isinstance(fact, Truncated)]
     return [(fact.old_end_offset, fact.end_offset, fact.why) for fact in found]
 
 
 def under_way(bench: Bench, sender: str, to: str) -> list[object]:
-    """The messages between two brokers that did not arrive yet."""
+    """The messages between two brokers that have not arrived yet."""
     return [getattr(event, "message", event) for event in bench.mail.get((sender, to), ())]
 
 
@@ -57,7 +57,7 @@ def fetch_errors(bench: Bench, sender: str, to: str) -> list[ErrorCode]:
 
 
 def test_a_fenced_follower_stops_fetching_until_the_controller_tells_it_more():
-    """AbstractFetcherThreadTest.testFencedFetch: the leader is of a later epoch than its follower knows."""
+    """AbstractFetcherThreadTest.testFencedFetch: the leader has a later epoch than its follower knows."""
     bench = led()
     bench.elect(0, (0, 1), to=(0,))
     bench.produce("b0", 3)
@@ -74,7 +74,7 @@ def test_a_fenced_follower_stops_fetching_until_the_controller_tells_it_more():
 
 
 def test_a_follower_of_a_later_epoch_than_its_leader_asks_again_after_a_pause():
-    """AbstractFetcherThreadTest.testUnknownLeaderEpochWhileFetching: the leader has not heard of its election yet."""
+    """AbstractFetcherThreadTest.testUnknownLeaderEpochWhileFetching: the leader does not know of its election yet."""
     bench = led()
     bench.elect(0, (0, 1), to=(1,))
     while not any(fetch_errors(bench, "b0", "b1")):
@@ -125,7 +125,7 @@ def test_a_follower_that_asks_about_epochs_too_early_asks_again():
 
 
 def _stale_answer(rules: ReplicaRules) -> Bench:
-    """b1 asked b0 about epochs under epoch 1; b0 is of epoch 2 and fences that; b1 is told of epoch 2 meanwhile."""
+    """b1 sent b0 an epoch request in epoch 1; b0 is in epoch 2 and fences it; b1 learns of epoch 2 meanwhile."""
     bench = led(rules=rules)
     bench.produce("b0", 2)
     bench.settle(S)
@@ -184,7 +184,9 @@ def test_a_follower_whose_log_is_longer_than_the_leaders_cuts_it_to_the_leaders_
 
 
 def _missed_election(rules: ReplicaRules) -> Bench:
-    """b2 copied records of b0 that b1 did not; b1 leads an epoch b2 never hears of, b0 cuts them; b0 leads again."""
+    """b2 copied records of b0 that b1 did not. b1 leads an epoch unknown to b2, and b0 truncates them; b0 leads
+    again.
+    """
     bench = led(3, rules=rules)
     bench.produce("b0", 2)
     bench.settle(S)
@@ -221,7 +223,7 @@ def test_a_follower_that_missed_an_election_truncates_though_its_leader_is_the_s
 
 @pytest.mark.parametrize("writes", [True, False], ids=["every leader writes", "only the first and the last do"])
 def test_logs_survive_fast_leader_changes(writes: bool):
-    """EpochDriven...AcceptanceTest.shouldSurviveFastLeaderChange; leaders that wrote nothing count (KAFKA-7415)."""
+    """EpochDriven...AcceptanceTest.shouldSurviveFastLeaderChange; epochs without records count (KAFKA-7415)."""
     bench = led()
     bench.produce("b0", 1)
     bench.settle(S)
@@ -247,7 +249,7 @@ def test_logs_survive_fast_leader_changes(writes: bool):
 
 
 def _unclean_turns(rules: ReplicaRules) -> Bench:
-    """b0 and b1 lead alone in turns, each without what the other wrote; then both are back and b1 leads."""
+    """b0 and b1 lead alone in turns, each without the other's records; then both are up and b1 leads."""
     bench = led(rules=rules)
     bench.produce("b0", 3)
     bench.settle(S)
@@ -286,7 +288,9 @@ def test_logs_do_not_diverge_through_unclean_elections(rules: ReplicaRules):
 
 
 def _diverged(rules: ReplicaRules = TODAY, own: int = 3, new: int = 1) -> Bench:
-    """b1 led alone and wrote ``new`` records while b0, down, had ``own`` of its own; b0 is back and was told."""
+    """b1 led alone and wrote ``new`` records while b0 was down with ``own`` records of its own; b0 is up and
+    informed.
+    """
     bench = led(rules=rules)
     bench.produce("b0", 2)
     bench.settle(S)
@@ -307,7 +311,7 @@ def _diverged(rules: ReplicaRules = TODAY, own: int = 3, new: int = 1) -> Bench:
 
 
 def test_a_follower_whose_tail_is_another_is_told_where_its_epoch_ends_and_cuts_there():
-    """Partition.readRecords, AbstractFetcherThread.truncateOnFetchResponse (2.7.2, 3.4.1); no question about epochs."""
+    """Partition.readRecords, AbstractFetcherThread.truncateOnFetchResponse (2.7.2, 3.4.1); no epoch requests."""
     bench = _diverged()
     (asked,) = [each for each in under_way(bench, "b0", "b1") if isinstance(each, Fetch)]
     assert [(row.fetch_offset, row.last_fetched_epoch) for row in asked.partitions] == [(5, 0)]
@@ -329,7 +333,9 @@ def test_a_follower_whose_tail_is_another_is_told_where_its_epoch_ends_and_cuts_
 
 
 def test_a_fetch_of_a_log_that_parted_ways_moves_nothing_the_leader_knows_of_its_follower():
-    """ReplicaManager.updateFollowerFetchState (2.8.2): neither position nor ISR; KAFKA-13141 let it."""
+    """ReplicaManager.updateFollowerFetchState (2.8.2): neither position nor ISR changes; KAFKA-13141 was the
+    opposite.
+    """
     bench = _diverged(own=1, new=2)
     bench.deliver("b0", "b1")
     follower = bench.replica("b1").followers[0]
@@ -350,7 +356,7 @@ def test_a_follower_behind_its_leaders_end_in_the_same_epoch_is_told_that_end():
 
 
 def test_a_follower_without_epochs_asks_about_none_and_fetches_without_one():
-    """AbstractFetcherThread.partitionFetchState (3.4.1): latestEpoch empty -> Truncating, not asked about epochs."""
+    """AbstractFetcherThread.partitionFetchState (3.4.1): latestEpoch empty -> Truncating, without an epoch request."""
     bench = Bench(2)
     bench.elect(0, (0, 1), to=(1,))
     asked = under_way(bench, "b1", "b0")
@@ -359,7 +365,7 @@ def test_a_follower_without_epochs_asks_about_none_and_fetches_without_one():
 
 
 def test_brokers_of_an_older_protocol_ask_for_the_end_of_their_epoch_and_fetch_without_it():
-    """ReplicaFetcherThread.isTruncationOnFetchSupported: inter.broker.protocol.version 2.7; any leader takes both."""
+    """ReplicaFetcherThread.isTruncationOnFetchSupported: inter.broker.protocol.version 2.7; any leader accepts both."""
     bench = _diverged(ASKING)
     (asked,) = [each for each in under_way(bench, "b0", "b1") if isinstance(each, OffsetForLeaderEpoch)]
     assert [row.leader_epoch for row in asked.questions] == [0]
@@ -373,7 +379,7 @@ def test_brokers_of_an_older_protocol_ask_for_the_end_of_their_epoch_and_fetch_w
 
 @pytest.mark.parametrize("follower", ["on-fetch", "asking"])
 def test_a_follower_finds_the_cut_whichever_protocol_its_leader_has_for_itself(follower: str):
-    """A cluster in the middle of an upgrade: leader and follower have other inter.broker.protocol.versions."""
+    """A cluster during an upgrade: leader and follower have different inter.broker.protocol.versions."""
     newer = follower == "on-fetch"
     bench = _diverged(ASKING if newer else TODAY)
     bench.crash("b0")
@@ -388,7 +394,9 @@ def test_a_follower_finds_the_cut_whichever_protocol_its_leader_has_for_itself(f
 
 
 def _late_answer(rules: ReplicaRules) -> Bench:
-    """b1's fetch is answered with a record that its leader then cuts; b1 hears of the epoch after before the answer."""
+    """b1's fetch is answered with a record that its leader then truncates; b1 learns of the later epoch before the
+    answer.
+    """
     bench = led(3, rules=rules)
     bench.produce("b0", 2)
     bench.settle(2 * S)
@@ -408,7 +416,7 @@ def _late_answer(rules: ReplicaRules) -> Bench:
 
 
 def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_believed():
-    """KAFKA-18991: AbstractFetcherThread.processFetchRequest compared the offset alone."""
+    """KAFKA-18991: AbstractFetcherThread.processFetchRequest compared only the offset."""
     bench = _late_answer(TODAY)
     assert log_of(bench, "b1") == [0, 0]
 
@@ -418,8 +426,10 @@ def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_believed():
 
 @pytest.mark.parametrize("refuses", [True, False])
 def test_a_fetch_of_a_replica_that_is_not_assigned_is_refused_since_3_3_and_before_waits_for_nothing(refuses: bool):
-    """Partition.followerReplicaOrThrow (3.3.2): UNKNOWN_LEADER_EPOCH. To 3.2.3 updateFollowerFetchState
-    (ReplicaManager) empties what was read, nobody's position moves, and DelayedFetch.onComplete reads again for all.
+    """Partition.followerReplicaOrThrow (3.3.2): UNKNOWN_LEADER_EPOCH.
+
+    Up to 3.2.3 updateFollowerFetchState (ReplicaManager) discards the records read, no position moves, and
+    DelayedFetch.onComplete reads again for all.
     """
     bench = Bench(3, rules=evolve(TODAY, refuses_unassigned=refuses))
     bench.elect(0, (0, 1), to=(1, 2))

@@ -1,4 +1,4 @@
-"""Who is in sync. Mirrors Kafka's IsrExpirationTest, PartitionTest."""
+"""The ISR rules. Mirrors Kafka's IsrExpirationTest and PartitionTest."""
 
 import pytest
 from attrs import evolve
@@ -30,7 +30,7 @@ def behind(followers, isr, own_end, now_us, rules=TODAY):
 
 
 def test_a_stuck_follower_falls_out_when_it_was_caught_up_too_long_ago():
-    """IsrExpirationTest.testIsrExpirationForStuckFollowers: at 10 s no, at 15 s yes."""
+    """IsrExpirationTest.testIsrExpirationForStuckFollowers: at 10 s in sync, at 15 s not."""
     one = follower(1)
     one.fetched(10, 10, 5, 2 * S)
 
@@ -48,7 +48,7 @@ def test_a_follower_that_never_fetched_falls_out():
 
 
 def test_a_slow_follower_that_is_always_one_batch_behind_stays():
-    """IsrExpirationTest.testIsrExpirationForSlowFollowers: caught up is what it was at its last fetch."""
+    """IsrExpirationTest.testIsrExpirationForSlowFollowers: the follower counts as caught up at its last fetch."""
     one = follower(1)
     end = 0
     for half_seconds in range(1, 100):
@@ -66,7 +66,7 @@ def test_a_follower_that_has_everything_stays_however_long_ago_it_asked():
 
 
 def test_the_high_watermark_of_the_example_moves_when_followers_ask_again():
-    """A appends 0; B and C fetch at 0 (0), fetch at 1: A's high watermark is 1."""
+    """A appends offset 0; B and C fetch at 0, then at 1: A's high watermark is 1."""
     b, c = follower(1), follower(2)
     isr = in_sync(0, 1, 2)
     b.fetched(0, 1, 5, S), c.fetched(0, 1, 5, S)
@@ -89,12 +89,12 @@ def test_a_replica_joins_only_when_it_reached_the_start_of_the_leaders_epoch():
     [(9, 5, True, True), (8, 5, True, False), (9, 4, True, False), (9, 5, False, False), (-1, 5, True, False)],
 )
 def test_a_replica_joins_with_everything_committed_after_a_fetch_in_this_epoch_and_alive(end, epoch, alive, joins):
-    """KAFKA-14140: the broker must be alive. The fetch must be of this leader epoch."""
+    """KAFKA-14140 (the broker is live); the fetch is of the current leader epoch."""
     assert may_join(follower(3, end=end, epoch=epoch), 9, 2, 5, alive, TODAY) is joins
 
 
 def test_while_a_change_is_under_way_those_it_adds_count_and_those_it_removes_count():
-    """KAFKA-13091: the outcome is not known; both must be safe (the maximal ISR)."""
+    """KAFKA-13091: the result is unknown; both must be safe (the maximal ISR)."""
     old = follower(2, end=3, caught_up_us=-2 * LAG_US)
 
     assert watermark_for(9, [old], in_sync(0, 1), 0, LAG_US, TODAY) == 9

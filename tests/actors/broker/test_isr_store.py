@@ -1,4 +1,4 @@
-"""ISR changes and the session under which they are written: lost answers, a session's end, announcements.
+"""ISR changes and their session in the store: lost answers, expiry, announcements.
 
 Mirrors Kafka's PartitionTest (shrink and expand), ZooKeeperClientTest (session and read timeouts).
 """
@@ -16,7 +16,7 @@ RECONNECT_US = 500_000
 
 
 def shrinking(session_timeout_ms: int = 18_000) -> Bench:
-    """b2 is gone, and b0 has just sent the ISR without it to the store, which has not answered yet."""
+    """b2 has failed, and b0 has just sent the ISR without it to the store, which has not answered yet."""
     bench = Bench(session_timeout_ms=session_timeout_ms)
     bench.elect(0, (0, 1, 2))
     bench.settle(S)
@@ -48,7 +48,7 @@ def test_a_lost_answer_costs_two_thirds_of_the_session_timeout_since_the_store_w
 
 
 def test_a_change_whose_answer_was_lost_is_found_to_be_done():
-    """KAFKA-1382: the write that comes again is refused for its version; the node says that it was ours."""
+    """KAFKA-1382: the repeated write is refused for its version; the node has the leader's own write."""
     bench = shrinking()
     bench.store_is_silent = True
     bench.carry_out(*bench.held.pop(), answered=False)
@@ -76,7 +76,7 @@ def test_what_a_session_left_undecided_is_tried_again_under_the_next():
 
 
 def test_a_change_is_not_tried_again_by_one_who_leads_no_more():
-    """Partition.updateIsr holds for the leader epoch it was decided under."""
+    """Partition.updateIsr applies to the leader epoch of the decision."""
     bench = shrinking()
     bench.elect(1, (0, 1))
     bench.held.clear()
@@ -100,7 +100,7 @@ def test_an_announcement_that_a_session_took_along_is_made_again():
 
 
 def test_what_changes_while_an_announcement_is_on_its_way_is_announced_after_it():
-    """ReplicaManager.maybePropagateIsrChanges 2.6 looks every 2.5 s, whatever it found the last time."""
+    """ReplicaManager.maybePropagateIsrChanges 2.6 checks every 2.5 s, whatever it found the last time."""
     bench = shrinking()
     bench.carry_out(*bench.held.pop())
     while not bench.held:

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kemu.actors.broker.leader_epochs import UNDEFINED, EpochEndOffset, LeaderEpochs, cut_for
+from kemu.actors.broker.leader_epochs import UNDEFINED, EpochEndOffset, LeaderEpochs, truncation_for
 from kemu.protocol.replication import Truncation
 
 MULTI, SINGLE = Truncation.MULTI_ROUND, Truncation.SINGLE_ROUND
 
 
 def cache(*entries: tuple[int, int]) -> LeaderEpochs:
-    """The cache after these were assigned, in order."""
+    """The cache after these assignments, in order."""
     made = LeaderEpochs()
     for epoch, start in entries:
         made.assign(epoch, start)
@@ -146,10 +146,10 @@ def truncated(
     mode: Truncation,
     watermark: int = 0,
 ) -> tuple[int, int]:
-    """Where the follower's log ends after it asked as often as it had to, and how often that was."""
+    """The follower's log end after all its requests, and the number of requests."""
     for rounds in range(1, 20):
         answer = leader.end_offset_for(follower.latest, leader_end)
-        cut = cut_for(answer, follower, follower_end, watermark, mode)
+        cut = truncation_for(answer, follower, follower_end, watermark, mode)
         follower_end = min(follower_end, cut.end_offset)
         follower.truncate_end(cut.end_offset)
         if cut.done:
@@ -169,7 +169,7 @@ def truncated(
     ],
 )
 def test_a_follower_keeps_what_it_has_in_common_with_its_leader(follower, follower_end, leader, leader_end, kept):
-    """KIP-101, KIP-279; spec section 2.4, worked cases A to G."""
+    """KIP-101, KIP-279: seven worked cases."""
     end, _ = truncated(cache(*follower), follower_end, cache(*leader), leader_end, MULTI)
 
     assert end == kept
@@ -192,7 +192,7 @@ def test_without_an_answer_the_high_watermark_decides():
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[int], list[int]]:
-    """Two logs as epochs per record, with a common beginning; what follows was written in different epochs."""
+    """Two logs as epochs per record, with a common beginning; the rest was written in different epochs."""
     common = sorted(draw(st.lists(st.integers(0, 4), max_size=6)))
     base = common[-1] if common else 0
     tails: list[list[int]] = []
@@ -212,7 +212,7 @@ def epochs_of(log: list[int]) -> LeaderEpochs:
 
 @given(histories())
 def test_truncation_ends_and_leaves_a_prefix_of_the_leaders_log(logs):
-    """Log matching (I6): whatever the fork, what the follower keeps is what the leader has; nothing common is cut."""
+    """Log matching: after any fork the follower keeps a prefix of the leader's log, and no common record is removed."""
     follower, leader = logs
     leader_epochs = epochs_of(leader)
     leader_epochs.assign(100, len(leader))  # the leader's own epoch: KAFKA-7415

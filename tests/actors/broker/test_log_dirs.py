@@ -1,4 +1,4 @@
-"""Log directories: where logs go, what a life of the process finds, and what a broker does when one fails. KIP-112."""
+"""Log directories: placement of logs, restarts, and the failure of a directory. KIP-112."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +47,7 @@ def test_a_log_goes_where_the_fewest_are():
 
 
 def test_a_log_does_not_go_to_a_directory_that_failed():
-    """LogManager.handleLogDirFailure: it is not live any more, however few lie there."""
+    """LogManager.handleLogDirFailure: the directory is not live any more, however few logs it has."""
     dirs = LogDirs(2)
     placed(dirs, "t-0")
     dirs.fail(1)
@@ -56,7 +56,7 @@ def test_a_log_does_not_go_to_a_directory_that_failed():
 
 
 def test_one_directory_writes_nothing_down():
-    """Nothing is to be known about it."""
+    """With one directory there is nothing to record."""
     dirs = LogDirs(1)
 
     assert (dirs.place("t-0"), dirs.remove("t-0")) == (None, None)
@@ -66,18 +66,18 @@ def test_a_log_that_may_lie_on_a_failed_directory_is_not_made_again():
     """LogManager.getOrCreateLog: KafkaStorageException while a directory is offline, unless the replica is new."""
     dirs = LogDirs(2)
     dirs.found(((b"t-0", b"0"), (b"t-1", b"1"), (b"t-2", b"1"), (b"t-2", b"")))
-    assert not dirs.may_lie_on_a_failed_one("t-9")
+    assert not dirs.may_be_in_failed_dir("t-9")
 
     dirs.fail(1)
 
-    lie = [dirs.may_lie_on_a_failed_one(name) for name in ("t-0", "t-1", "t-2", "t-9")]
+    lie = [dirs.may_be_in_failed_dir(name) for name in ("t-0", "t-1", "t-2", "t-9")]
     assert lie == [False, True, True, True], "t-2 was deleted: nobody knows of it any more"
     assert placed(dirs, "t-1") == [0], "as a new one"
 
 
 @given(st.integers(1, 4), st.lists(st.tuples(st.sampled_from(["place", "remove", "restart"]), names), max_size=40))
 def test_logs_stay_where_they_are_and_are_spread(count, steps):
-    """Over any order of new logs, deletions and lives: a log's directory never changes; a new one evens out."""
+    """Any order of new logs, deletions and restarts: a log's directory never changes; a new one evens out."""
     dirs, written, model = LogDirs(count), [], {}
     for what, name in steps:
         if what == "place" and name not in model:
@@ -104,7 +104,7 @@ def test_logs_stay_where_they_are_and_are_spread(count, steps):
 
 
 class OneBroker:
-    """b0 with two log directories, its controller is the test; everything that it writes stays."""
+    """b0 with two log directories; the test acts as its controller; all its writes are kept."""
 
     def __init__(self) -> None:
         self.disk: dict[str, list[Record]] = {}
@@ -146,13 +146,13 @@ class OneBroker:
                     self.disk.setdefault(log, []).extend(records)
 
     def ask(self, request: object, version: int) -> object:
-        """What a request of the controller is answered."""
+        """Send a request of the controller; returns the answer."""
         self.requests += 1
         self.step(Received("b1/controller", 1, self.requests, version, request))
         return self.sent[-1].message
 
     def lead(self, *numbers: int, is_new: bool = False, epoch: int = 0) -> dict[int, ErrorCode]:
-        """Tell it to lead these; what it says."""
+        """Tell the broker to lead these partitions; returns the answer."""
         rows = tuple(
             LeaderAndIsrPartition(
                 topic_name="t",
@@ -181,7 +181,7 @@ NONE, STORAGE, OLD = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.ST
 
 
 def test_what_lies_on_a_failed_directory_is_offline_and_the_rest_serves_on():
-    """ReplicaManager.handleLogDirFailure; LeaderAndIsr and StopReplica are refused for what is offline."""
+    """ReplicaManager.handleLogDirFailure; LeaderAndIsr and StopReplica are refused for offline replicas."""
     broker = OneBroker()
     broker.lead(0, 1, 2, 3, is_new=True)
 
@@ -209,7 +209,7 @@ def test_a_new_replica_goes_to_a_live_directory():
 
 
 def test_a_broker_that_starts_again_finds_what_lies_on_its_live_directories():
-    """Also a log that holds nothing yet; with all directories repaired everything is there again."""
+    """Includes an empty log; with all directories repaired all logs are available again."""
     broker = OneBroker()
     broker.lead(0, 1, 2, is_new=True)
     assert [name for name, _ in broker.disk[PLACES]] == [b"t-0", b"t-1", b"t-2"]

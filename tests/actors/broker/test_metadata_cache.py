@@ -1,4 +1,4 @@
-"""What clients are told of topics after UpdateMetadata: ``ZkMetadataCache.updateMetadata``."""
+"""Topics' metadata for clients after UpdateMetadata: ``ZkMetadataCache.updateMetadata``."""
 
 from kemu.actors.broker.metadata_cache import Topics, cached, topics_after
 from kemu.protocol.messages.control import (
@@ -34,7 +34,7 @@ def after(topics: Topics, *rows: tuple[int, int, int], live: int = 2) -> Topics:
 
 
 def test_clients_are_told_the_id_of_the_topic_that_was_told_last():
-    """A topic created again under its name has another (KIP-516)."""
+    """A topic recreated under its name has another id (KIP-516)."""
     first = after({}, (0, 0, 7), (1, 1, 7))
     assert first["t"].topic_id == 7
 
@@ -46,7 +46,7 @@ def test_clients_are_told_the_id_of_the_topic_that_was_told_last():
 
 
 def test_who_lives_changes_no_id_and_a_request_that_is_too_old_for_ids_takes_it_away():
-    """``newZeroIds``: of topics that such a request names (since 3.1); a request about brokers alone names none."""
+    """``newZeroIds``: for topics named in such a request (since 3.1); a request only about brokers names none."""
     first = after({}, (0, 0, 7))
     assert after(first, live=1)["t"].topic_id == 7
     assert after(first)["t"] is first["t"]

@@ -29,7 +29,7 @@ def _log(*batches: tuple[int, int, int], start: int = 0) -> PartitionLog:
 
 
 def _records(batches: tuple[RecordBatch, ...]) -> list[tuple[int, int, int]]:
-    """(offset, time, epoch) of every record in what was read."""
+    """(offset, time, epoch) of every record in the result."""
     return [
         (batch.base_offset + index, batch.append_time_ms, batch.leader_epoch)
         for batch in batches
@@ -50,7 +50,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS, start=st.sampled_from([0, 7]), offset=st.integers(0, 40), max_records=st.integers(0, 12))
 def test_reads_and_time_lookups_equal_those_of_a_list_of_records(steps, start, offset, max_records):
-    """The model: a list with one (offset, time, epoch) per record. Append times may go back."""
+    """The model: a list with one (offset, time, epoch) per record. Append times may decrease."""
     log = PartitionLog(start)
     model: list[tuple[int, int, int]] = []
     for kind, number, time_ms, epoch in steps:
@@ -100,7 +100,7 @@ def test_a_read_brings_a_record_even_when_it_is_larger_than_asked_for():
     )
 )
 def test_a_batch_comes_back_from_its_disk_record(batch):
-    """What ``to_record`` writes, ``from_record`` reads."""
+    """``from_record`` reads the output of ``to_record``."""
     record = to_record(batch)
 
     assert record[0] == b""
@@ -108,7 +108,7 @@ def test_a_batch_comes_back_from_its_disk_record(batch):
 
 
 def test_a_log_rebuilt_from_its_records_answers_as_before():
-    """A restart keeps records and producers; a log whose head is gone starts at its first record."""
+    """A restart keeps records and producers; a log without its head starts at its first record."""
     batches = [
         LoggedBatch(40, 3, 10, 1, 9, 0, 0),
         LoggedBatch(43, 2, 10, 1),
@@ -175,7 +175,7 @@ def test_sequence_numbers_wrap_to_zero():
 
 
 def test_truncation_forgets_what_the_log_lost_and_keeps_the_rest():
-    """A batch that the tail took may be written again; one that stayed is still a duplicate."""
+    """A truncated batch may be written again; one that stayed is still a duplicate."""
     log = PartitionLog()
     first = _write(log, 0, 10)
     _write(log, 10, 10)

@@ -1,4 +1,4 @@
-"""KIP-73: what is measured, whom it concerns, who is held back.
+"""KIP-73: the measured rate, the throttled replicas, and the waits.
 
 Mirrors ReplicationQuotaManagerTest and parts of ReplicaManagerQuotasTest.
 """
@@ -14,20 +14,20 @@ KEY = "leader.replication.throttled.replicas"
 
 
 def quota(text: str, rate: str | None = "100") -> ReplicationQuota:
-    """Broker 1's, of a topic t with this list."""
+    """The quota of broker 1, with this list for topic t."""
     made = ReplicationQuota(1, KEY, {"t": {KEY: text}})
     made.configure(rate)
     return made
 
 
 def test_a_list_names_partitions_by_broker_and_a_star_all() -> None:
-    """ConfigCommand's format: partition:broker pairs; the others' are not ours."""
+    """ConfigCommand's format: partition:broker pairs; pairs of other brokers are ignored."""
     assert [quota("0:1,1:2,2:1").concerns(("t", number)) for number in range(4)] == [True, False, True, False]
     assert quota("*").concerns(("t", 9)) and not quota("*").concerns(("u", 9)) and not quota("").concerns(("t", 0))
 
 
 def test_the_rate_is_a_mean_over_the_last_ten_seconds_and_the_one_under_way() -> None:
-    """SimpleRate: what was used in the first second counts over the time since, at least one second."""
+    """SimpleRate: bytes of the first second count over the time since, at least one second."""
     one = quota("*")
     one.record(("t", 0), 300, S)
     assert one.holds_back(("t", 0), S), "300 bytes in less than a second"
@@ -39,7 +39,7 @@ def test_the_rate_is_a_mean_over_the_last_ten_seconds_and_the_one_under_way() ->
 
 
 def test_what_is_in_no_list_is_neither_counted_nor_held_back() -> None:
-    """Nor is anything without a rate."""
+    """Without a rate nothing is throttled, either."""
     one = quota("0:1")
     one.record(("t", 1), 10_000, S)
     assert not one.holds_back(("t", 0), S) and not one.holds_back(("t", 1), S)
@@ -51,7 +51,7 @@ def test_what_is_in_no_list_is_neither_counted_nor_held_back() -> None:
 def caught_up_after(side: str, *, in_sync: bool = False) -> int:
     """Seconds until b1 has 200 records of 100 bytes, with 1,000 bytes a second on b0 (leader) or b1 (follower).
 
-    It fetches one record's worth of a time; so large is a batch here.
+    It fetches one record's worth at a time, which is the size of a batch here.
     """
     bench = Bench(2)
     bench.elect(0, (0, 1) if in_sync else (0,), to=(0,))

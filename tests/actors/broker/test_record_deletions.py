@@ -12,7 +12,7 @@ S = 1_000_000
 
 
 def led() -> Bench:
-    """b0 leads, all have ten records, everybody knows who lives."""
+    """b0 leads, all replicas have ten records, all brokers know the live ones."""
     bench = Bench(3)
     bench.elect(0, (0, 1, 2))
     bench.tell_brokers()
@@ -23,25 +23,25 @@ def led() -> Bench:
 
 
 def delete(bench: Bench, offset: int, *, at: str = "b0", timeout_ms: int = 5_000, topic: str = "t") -> None:
-    """An admin asks for it."""
+    """Send an admin's DeleteRecords."""
     row = RecordsToDelete(topic=topic, partition=0, offset=offset)
     bench.ask(at, DeleteRecords(partitions=(row,), timeout_ms=timeout_ms), 2, sender="admin")
 
 
 def answers(bench: Bench) -> list[DeletedRecords]:
-    """What admins were answered."""
+    """The answers to admins."""
     found = [reply.partitions for _, reply in bench.replies if isinstance(reply, DeleteRecordsReply)]
     return [row for rows in found for row in rows]
 
 
 def starts(bench: Bench) -> list[int]:
-    """Where each broker's log starts."""
+    """The log start of each broker."""
     return [bench.replica(name).log.start_offset for name in sorted(bench.brokers)]
 
 
 @pytest.mark.parametrize(("offset", "start"), [(4, 4), (-1, 10), (10, 10)])
 def test_the_leader_deletes_at_once_and_answers_when_the_followers_have_fetched_that(offset: int, start: int) -> None:
-    """The low watermark is the least start of all live replicas; -1 stands for the high watermark."""
+    """The low watermark is the lowest log start of all live replicas; -1 stands for the high watermark."""
     bench = led()
     delete(bench, offset)
     assert (starts(bench), answers(bench)) == ([start, 0, 0], [])
@@ -69,7 +69,7 @@ def test_nothing_else_is_read_from_its_connection_until_it_is_answered() -> None
 
 
 def test_what_is_deleted_already_is_answered_with_where_the_logs_start() -> None:
-    """``maybeIncrementLogStartOffset`` never goes back."""
+    """``maybeIncrementLogStartOffset`` never lowers the start."""
     bench = led()
     delete(bench, 6)
     bench.settle(2 * S)
@@ -90,7 +90,7 @@ def test_what_is_deleted_already_is_answered_with_where_the_logs_start() -> None
     ],
 )
 def test_what_cannot_be_deleted_is_refused_and_nothing_happens(how: dict[str, int], error: ErrorCode) -> None:
-    """Beyond the high watermark, by another broker, of the brokers' own topic."""
+    """Above the high watermark, at another broker, or of an internal topic."""
     bench = led()
     delete(bench, **how)  # type: ignore[arg-type]
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_deleted_is_refused_and_nothing_happens(how: dict[str, in
 
 
 def test_a_follower_that_fetches_nothing_makes_it_time_out_while_it_lives() -> None:
-    """REQUEST_TIMED_OUT, and the records are gone all the same; a dead broker is not waited for."""
+    """REQUEST_TIMED_OUT, but the records are deleted; a failed broker is not waited for."""
     bench = led()
     bench.crash("b2")
     delete(bench, 5)
@@ -115,7 +115,7 @@ def test_a_follower_that_fetches_nothing_makes_it_time_out_while_it_lives() -> N
 
 
 def test_a_deposed_leader_answers_who_waits() -> None:
-    """``DelayedDeleteRecords.tryComplete``: whoever does not lead any more cannot know the low watermark."""
+    """``DelayedDeleteRecords.tryComplete``: a former leader cannot know the low watermark."""
     bench = led()
     delete(bench, 5)
     bench.elect(1, (0, 1, 2))

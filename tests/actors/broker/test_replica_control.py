@@ -1,4 +1,4 @@
-"""What a broker obeys: epochs of controllers, brokers and leaders in LeaderAndIsr, StopReplica and UpdateMetadata.
+"""Fences of a broker: epochs of controllers, brokers and leaders in LeaderAndIsr, StopReplica and UpdateMetadata.
 
 Mirrors Kafka's BrokerEpochIntegrationTest, LeaderElectionTest and the StopReplica tests of ReplicaManagerTest.
 """
@@ -24,7 +24,7 @@ S = 1_000_000
 
 
 def led() -> Bench:
-    """b0 leads, everybody is in sync, nothing is written."""
+    """b0 leads, all replicas are in sync, the log is empty."""
     bench = Bench()
     bench.elect(0, (0, 1, 2))
     bench.settle(S)
@@ -32,7 +32,7 @@ def led() -> Bench:
 
 
 def test_equal_and_older_leader_epochs_are_ignored():
-    """STALE_CONTROLLER_EPOCH for the partition, harmless."""
+    """ReplicaManager.becomeLeaderOrFollower: STALE_CONTROLLER_EPOCH for the partition, without effect."""
     bench = led()
     bench.elect(0, (0, 1, 2))
 
@@ -43,6 +43,7 @@ def test_equal_and_older_leader_epochs_are_ignored():
 
 
 def test_a_broker_that_is_no_replica_does_nothing():
+    """ReplicaManager.becomeLeaderOrFollower: UNKNOWN_TOPIC_OR_PARTITION."""
     bench = Bench(2)
     reply = bench.tell_state("b1", leader=0, leader_epoch=3, replicas=(0, 2))
 
@@ -62,7 +63,7 @@ def test_a_follower_of_a_leader_it_does_not_see_alive_keeps_its_role():
 
 
 def test_a_log_of_another_topic_of_that_name_keeps_its_broker_out():
-    """KIP-516: INCONSISTENT_TOPIC_ID; the log remembers its topic through a restart, and is free once it is deleted."""
+    """KIP-516: INCONSISTENT_TOPIC_ID; the log keeps its topic id over a restart, until it is deleted."""
     bench = Bench()
     bench.elect(0, (0, 1, 2), to=())
     first = bench.tell_state("b0", topic_id=7)
@@ -124,7 +125,7 @@ def test_requests_of_an_older_controller_are_refused_and_those_of_an_equal_one_a
 
 
 def _command(bench: Bench, api: str, *, controller_epoch: int = 1, broker_epoch: int = -1) -> ErrorCode:
-    """Tell b0 to follow b1, to stop, or that only b0 lives."""
+    """Tell b0 to follow b1, to stop, or that only b0 is live."""
     epochs = {"controller_id": 9, "controller_epoch": controller_epoch, "broker_epoch": broker_epoch}
     match api:
         case "LeaderAndIsr":

@@ -1,4 +1,4 @@
-"""A replica's log and its journal: what a restart finds is a state the log was in."""
+"""A replica's log and its journal: a restart finds a former state of the log."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,11 +9,11 @@ from kemu.actors.broker.replica_log import (
     ReplicaLog,
     batch_entry,
     batch_of,
-    cut_entry,
     emptied_entry,
     epoch_entry,
     restored,
     topic_id_entry,
+    truncation_entry,
 )
 from kemu.actors.machine import Record
 from kemu.protocol.messages.data import ReplicaBatch
@@ -37,7 +37,7 @@ def batch(log: ReplicaLog, count: int, epoch: int, contents: bool = False) -> Re
 
 
 def seen(log: ReplicaLog) -> tuple[object, ...]:
-    """All of a log that matters."""
+    """All relevant state of a log."""
     copies = log.copy_from(0, 1 << 30, 1)
     return log.end_offset, log.epochs.entries, copies, log.contents()
 
@@ -69,8 +69,8 @@ class JournaledLog(RuleBasedStateMachine):
     @rule(data=st.data())
     def cut(self, data: st.DataObject) -> None:
         end = data.draw(st.integers(0, len(self.model)), "end")
-        if self.log.cut(end):
-            self.journal.append(cut_entry(end))
+        if self.log.truncate_to(end):
+            self.journal.append(truncation_entry(end))
         del self.model[end:]
 
     @rule()
@@ -103,7 +103,7 @@ TestJournaledLog.settings = settings(max_examples=examples(60), stateful_step_co
 
 @given(lost=st.integers(0, 7))
 def test_a_torn_last_append_is_as_if_it_had_not_been(lost):
-    """A power cut may take the end of a journal: the batch whose records are not all there never was."""
+    """A power cut may remove the end of a journal: a batch with missing records is ignored."""
     log = ReplicaLog()
     first, second = batch(log, 2, 0, True), None
     log.take(first)
@@ -118,10 +118,10 @@ def test_a_torn_last_append_is_as_if_it_had_not_been(lost):
 
 
 def test_a_part_of_a_batch_is_nobodys():
-    """A producer must not find half a batch as its own (KIP-98)."""
+    """A producer must not recognize half a batch as its own (KIP-98)."""
     log = ReplicaLog()
     log.take(batch(log, 5, 0))
-    log.cut(3)
+    log.truncate_to(3)
 
     (part,) = log.copy_from(1, 1_000, 1)
 
@@ -140,6 +140,7 @@ def test_followers_copy_whole_batches_but_at_least_one():
 
 
 def test_consumers_read_below_the_high_watermark_only():
+    """Offsets between the high watermark and the end are valid, but not readable."""
     log = ReplicaLog()
     log.take(batch(log, 10, 0))
 
@@ -151,8 +152,8 @@ def test_consumers_read_below_the_high_watermark_only():
 
 
 def test_a_log_knows_its_topic_until_it_is_deleted():
-    """Kafka's ``partition.metadata`` lies in the log's directory, and goes with it (KIP-516)."""
-    kept = restored([topic_id_entry(7), epoch_entry(0, 0), emptied_entry(5), cut_entry(5)])
+    """Kafka's ``partition.metadata`` is in the log's directory, and is deleted with it (KIP-516)."""
+    kept = restored([topic_id_entry(7), epoch_entry(0, 0), emptied_entry(5), truncation_entry(5)])
     fresh = restored([topic_id_entry(7), DELETED_ENTRY, epoch_entry(0, 0)])
 
     assert kept is not None and kept.topic_id == 7
@@ -161,12 +162,12 @@ def test_a_log_knows_its_topic_until_it_is_deleted():
 
 @given(st.integers(1, 9), st.booleans())
 def test_a_disk_is_told_by_a_journals_entries_which_batches_it_writes(count: int, contents: bool) -> None:
-    """One head a batch, with its place and its number of records; nothing else in a journal is one."""
+    """One head per batch, with its offset and its number of records; no other entry is a head."""
     log = ReplicaLog()
     log.take(batch(log, 4, 0))
     one = batch(log, count, 1, contents)
 
-    others = (cut_entry(2), emptied_entry(3), epoch_entry(1, 4), topic_id_entry(7), DELETED_ENTRY)
+    others = (truncation_entry(2), emptied_entry(3), epoch_entry(1, 4), topic_id_entry(7), DELETED_ENTRY)
     told = [batch_of(record) for record in (*batch_entry(one), *others)]
 
     (found,) = [each for each in told if each is not None]

@@ -1,7 +1,7 @@
-"""Leaders and followers one step at a time, with the test as controller and store.
+"""Leaders and followers one step at a time; the test acts as controller and store.
 
-Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest and EpochDrivenReplicationProtocolAcceptanceTest.
-What controllers may tell is in ``test_replica_control``, copying in ``test_fetcher``.
+Mirrors tests of Kafka's PartitionTest, ReplicaManagerTest and EpochDrivenReplicationProtocolAcceptanceTest. Control
+requests are tested in ``test_replica_control``, replication in ``test_fetcher``.
 """
 
 import attrs
@@ -36,7 +36,7 @@ BEFORE_3_7 = attrs.evolve(TODAY, min_isr_holds_watermark=False)
 
 
 def led(count: int = 3, **how: object) -> Bench:
-    """b0 leads, everybody is in sync, nothing is written."""
+    """b0 leads, all replicas are in sync, the log is empty."""
     bench = Bench(count, **how)  # type: ignore[arg-type]
     bench.elect(0, tuple(range(count)))
     bench.settle(S)
@@ -44,7 +44,7 @@ def led(count: int = 3, **how: object) -> Bench:
 
 
 def errors(bench: Bench) -> list[ErrorCode]:
-    """What producers were answered."""
+    """The errors in answers to producers."""
     return [row.error for _, reply in bench.replies if isinstance(reply, ProduceReply) for row in reply.batches]
 
 
@@ -56,6 +56,7 @@ def ends(bench: Bench) -> list[tuple[int, int]]:
 
 
 def test_followers_copy_the_leader_and_the_watermark_follows():
+    """Partition.updateFollowerFetchState, Partition.maybeIncrementLeaderHW."""
     bench = led()
 
     bench.produce("b0", 5)
@@ -67,7 +68,7 @@ def test_followers_copy_the_leader_and_the_watermark_follows():
 
 
 def test_acks_1_waits_for_the_own_disk_and_acks_0_for_nothing():
-    """``log.flush.interval.messages`` 1."""
+    """acks=1 waits for the leader's own disk only if ``log.flush.interval.messages`` is 1."""
     bench = led()
 
     bench.produce("b0", acks=0)
@@ -106,7 +107,7 @@ def test_a_batch_without_acks_holds_nothing_up():
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all_only():
-    """NOT_ENOUGH_REPLICAS, nothing appended; acks 1 ignores min.insync.replicas."""
+    """NOT_ENOUGH_REPLICAS, nothing is appended; acks 1 ignores min.insync.replicas."""
     bench = led(min_in_sync=2)
     bench.elect(0, (0,))
 
@@ -119,7 +120,7 @@ def test_too_few_in_sync_replicas_refuse_acks_all_only():
 
 
 def test_min_insync_replicas_is_the_one_that_was_told_last():
-    """KIP-226: a topic's own setting, else that of all brokers, else the one the broker started with."""
+    """KIP-226: a topic's own setting, else that of all brokers, else that of the start configuration."""
     bench = led(2, min_in_sync=1, rules=BEFORE_3_7)
 
     def outcome(*told: BrokerConfigs) -> list[ErrorCode]:
@@ -139,7 +140,7 @@ def test_min_insync_replicas_is_the_one_that_was_told_last():
 
 
 def flushing(**given: int) -> BrokerConfig:
-    """Kafka's defaults, but for these."""
+    """Kafka's defaults, except for these."""
     return BrokerConfig(**{f"log_flush_{key}": value for key, value in given.items()})  # type: ignore[arg-type]
 
 
@@ -185,7 +186,7 @@ def test_the_flush_scheduler_flushes_logs_that_were_not_flushed_for_the_interval
 
 
 def test_without_a_scheduler_log_flush_interval_ms_counts_at_one_look():
-    """log.flush.scheduler.interval.ms is Long.MaxValue as Kafka comes: it looks once, 30 s after the start."""
+    """log.flush.scheduler.interval.ms is Long.MaxValue by default: one check, 30 s after the start."""
     bench = led(1, flushes=flushing(interval_ms=5_000))
     began_us = bench.now_us - S
     for _ in range(12):
@@ -213,7 +214,7 @@ def test_log_flush_interval_messages_can_be_changed_while_a_broker_runs():
 
 
 def test_an_isr_that_shrinks_below_the_minimum_after_the_append_says_so():
-    """NOT_ENOUGH_REPLICAS_AFTER_APPEND: the record stays, and may count."""
+    """NOT_ENOUGH_REPLICAS_AFTER_APPEND: the record stays, and may be committed later."""
     bench = led(min_in_sync=2, rules=BEFORE_3_7)
     bench.produce("b0")
     bench.write_all("b0")
@@ -254,7 +255,7 @@ def test_no_more_replicas_are_asked_for_than_there_are() -> None:
 
 @pytest.mark.parametrize("acks", [-1, 1])
 def test_a_coordinator_that_waits_itself_is_asked_for_no_minimum_and_never_timed(acks: int) -> None:
-    """CoordinatorPartitionWriter.append (acks=1) and HighWatermarkListener, beside storeGroup's acks=-1."""
+    """CoordinatorPartitionWriter.append (acks=1) and HighWatermarkListener, unlike storeGroup's acks=-1."""
     bench = led(min_in_sync=2, topic=OFFSETS_TOPIC)
     bench.elect(0, (0,), to=(0,))
     request = AppendGroups(partition=0, leader_epoch=bench.epoch, records=((b"k", b"v"),), required_acks=acks)
@@ -322,7 +323,7 @@ def test_a_stuck_follower_leaves_the_isr_and_joins_again():
 
 
 def test_a_replica_joins_only_when_the_store_says_so():
-    """PartitionTest.testIsrNotExpandedIfUpdateFails: somebody else wrote; its LeaderAndIsr will come."""
+    """PartitionTest.testIsrNotExpandedIfUpdateFails: another writer changed the state; its LeaderAndIsr will come."""
     bench = led()
     bench.elect(0, (0, 1))
     bench.version += 1
@@ -338,7 +339,9 @@ def test_a_replica_joins_only_when_the_store_says_so():
 
 
 def test_a_broker_that_shuts_down_does_not_come_back_into_the_isr():
-    """ControllerIntegrationTest.testShutdownBrokerNotAddedToIsr: here it is stopped, and its last fetch is fenced."""
+    """ControllerIntegrationTest.testShutdownBrokerNotAddedToIsr: the replica is stopped, and its last fetch is
+    fenced.
+    """
     bench = led()
     bench.produce("b0", 1)
     for _ in range(5):  # b2's next fetch, from the log's end, is on its way
@@ -382,7 +385,7 @@ def test_one_isr_change_is_under_way_at_a_time_and_both_outcomes_are_safe():
 
 
 def test_consumers_are_answered_below_the_watermark_by_the_leader_only():
-    """An offset between the high watermark and the log end is no error and returns no records."""
+    """An offset between watermark and end is valid, and returns no records."""
     bench = led()
     bench.produce("b0", 3)
     bench.write_all()
@@ -402,7 +405,9 @@ def test_consumers_are_answered_below_the_watermark_by_the_leader_only():
 
 def test_a_leader_serves_clients_while_its_metadata_cache_has_the_partition():
     """``metadataCache.contains`` in ``KafkaApis.handleProduceRequest``, ``handleFetchRequest``,
-    ``handleDeleteRecordsRequest``: a leader that is not told to stop refuses them once its topic is being deleted.
+    ``handleDeleteRecordsRequest``.
+
+    A leader without a StopReplica refuses them once its topic is being deleted.
     """
     bench = led()
     bench.produce("b0", 3)
@@ -449,7 +454,7 @@ def test_a_returning_leader_cuts_what_nobody_else_has():
 
 
 def test_offsets_do_not_go_backwards_when_a_follower_bounces_and_then_leads():
-    """EpochDriven...AcceptanceTest.offsetsShouldNotGoBackwards; KAFKA-1211: with truncation by watermark they do."""
+    """EpochDriven...AcceptanceTest.offsetsShouldNotGoBackwards; KAFKA-1211 is that bug with truncation by watermark."""
     bench = led()
     bench.produce("b0", 4)
     for _ in range(6):  # b1 and b2 have the records, and do not know yet that all have them
@@ -468,7 +473,7 @@ def test_offsets_do_not_go_backwards_when_a_follower_bounces_and_then_leads():
 
 
 def test_a_restart_finds_its_log_and_its_checkpoint():
-    """The high watermark comes from its checkpoint, which is at most 5 s old."""
+    """The watermark is the checkpoint's, at most 5 s old."""
     bench = led()
     bench.produce("b0", 4)
     bench.settle(6 * S)
@@ -483,10 +488,10 @@ def test_a_restart_finds_its_log_and_its_checkpoint():
 
 
 def test_a_restart_does_not_find_an_epoch_that_was_forgotten():
-    """A follower's epoch without records goes when it truncates, from the disk, too (``truncateFromEnd`` flushes).
+    """A follower that truncates removes its epochs without records, from the disk, too (``truncateFromEnd`` flushes).
 
-    Otherwise the older record that it copies next would replace all older epochs when the disk is read:
-    unclean-election, seed 9 with 6 random faults.
+    Otherwise the older record that it copies next would replace all older epochs when the disk is read. Found by the
+    preset unclean-election, seed 9, with 6 random faults.
     """
     bench = led(2)
     bench.produce("b0", 4)
@@ -511,7 +516,7 @@ def test_a_restart_does_not_find_an_epoch_that_was_forgotten():
     ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
 )
 def test_a_new_leader_tells_no_latest_offset_below_what_its_predecessor_told(version: int, error: ErrorCode):
-    """PartitionTest.testMonotonicOffsetsAfterLeaderChange; KIP-207: until its watermark passed its epoch's start."""
+    """PartitionTest.testMonotonicOffsetsAfterLeaderChange; KIP-207: until its watermark passes its epoch's start."""
 
     def latest(name: str, timestamp_ms: int = -1, replica_id: int = -1) -> tuple[ErrorCode, int]:
         question = OffsetQuestion(topic="t", partition=0, timestamp_ms=timestamp_ms)
@@ -543,7 +548,7 @@ def test_a_new_leader_tells_no_latest_offset_below_what_its_predecessor_told(ver
 
 
 def test_a_new_leader_begins_with_its_own_watermark_and_never_lowers_it():
-    """PartitionTest.testMonotonicOffsetsAfterLeaderChange, its other half."""
+    """PartitionTest.testMonotonicOffsetsAfterLeaderChange, second half."""
     bench = led()
     bench.produce("b0", 4)
     bench.settle(2 * S)
@@ -556,7 +561,7 @@ def test_a_new_leader_begins_with_its_own_watermark_and_never_lowers_it():
 
 
 def test_a_producer_is_told_when_not_enough_replicas_had_its_records_in_time():
-    """DelayedProduce.onExpiration: REQUEST_TIMED_OUT; the records stay in the log and may still count."""
+    """DelayedProduce.onExpiration: REQUEST_TIMED_OUT; the records stay in the log and may be committed later."""
     bench = Bench(lag_ms=200_000)
     bench.elect(0, (0, 1, 2))
     bench.settle(S)
@@ -572,8 +577,9 @@ def test_a_producer_is_told_when_not_enough_replicas_had_its_records_in_time():
 
 
 def test_a_high_watermark_that_waited_for_a_replica_rises_with_the_next_append_and_not_with_time():
-    """Partition.maybeIncrementLeaderHW: called when a partition is led anew, a log grows, an ISR has changed; not by
-    maybeShrinkIsr's look while nobody falls out of the ISR (3.4.1).
+    """Partition.maybeIncrementLeaderHW: called on a new leadership, when a log grows, when an ISR has changed.
+
+    It is not called by maybeShrinkIsr's check while no replica leaves the ISR (3.4.1).
     """
     bench = led()
     bench.crash("b2")

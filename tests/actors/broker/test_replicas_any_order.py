@@ -13,7 +13,7 @@ MS = 1_000
 
 
 class Replication(RuleBasedStateMachine):
-    """Three brokers and one partition. What was committed is kept as the epoch of each record."""
+    """Three brokers and one partition. Committed records are kept as the epoch of each record."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Replication(RuleBasedStateMachine):
         self.bench.elect(0, (0, 1, 2))
         self.committed: list[int] = []
         self.read = 0
-        """How many of the bench's notes were looked at."""
+        """Number of the bench's notes that were checked."""
 
     # --- what happens ------------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def elect(self, data: st.DataObject) -> None:
-        """A clean election: from the ISR, and the ISR loses those that do not run. Some may hear of it later."""
+        """A clean election: a leader from the ISR, which loses stopped replicas. Some brokers may learn of it later."""
         alive = tuple(number for number in self.bench.isr if f"b{number}" in self.bench.brokers)
         if not alive:
             return
@@ -102,7 +102,7 @@ class Replication(RuleBasedStateMachine):
         return [one.leader_epoch for one in replica.log.copy_from(0, 1 << 30, 1) for _ in range(one.count)]
 
     def look(self) -> None:
-        """Keep what a high watermark passed; it must go on from what was kept (I5, I8)."""
+        """Keep the newly committed records; they must continue the ones kept before."""
         for name, fact in self.bench.notes[self.read :]:
             if isinstance(fact, HighWatermarkAdvanced) and name in self.bench.brokers:
                 shown = self.epochs_of(name)[: fact.high_watermark]
@@ -113,14 +113,14 @@ class Replication(RuleBasedStateMachine):
 
     @invariant()
     def the_isr_and_the_leader_have_what_is_committed(self) -> None:
-        """I4, I5: whoever may be elected has it."""
+        """Every electable replica has all committed records."""
         for number in self.bench.isr:
             if f"b{number}" in self.bench.brokers:
                 assert self.epochs_of(f"b{number}")[: len(self.committed)] == self.committed, f"b{number}"
 
     @invariant()
     def an_epoch_has_one_leader_and_no_watermark_is_above_its_log(self) -> None:
-        """I1."""
+        """Each epoch has one leader."""
         managers = [broker.manager for broker in self.bench.brokers.values()]
         replicas = [manager.replicas[AT] for manager in managers if AT in manager.replicas]
         leaders = [replica.leader_epoch for replica in replicas if replica.role is Role.LEADER]
@@ -130,7 +130,7 @@ class Replication(RuleBasedStateMachine):
             assert replica.log.stored_end <= replica.log.end_offset
 
     def teardown(self) -> None:
-        """In the end all come back, are told, and agree (I6, Q4)."""
+        """At the end all brokers are up and informed, and their logs agree."""
         bench = self.bench
         for name in ("b0", "b1", "b2"):
             if name not in bench.brokers:

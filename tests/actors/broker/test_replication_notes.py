@@ -1,4 +1,4 @@
-"""What brokers and members report for the checkers of replication, and when they say nothing."""
+"""Notes of brokers and members for the checkers of replication, and the cases without a note."""
 
 import attrs
 import msgpack
@@ -31,7 +31,7 @@ def noted(bench: Bench, kind: type, name: str) -> list:
 
 @pytest.mark.parametrize(("rules", "counted"), [(TODAY, (0, 1, 2)), (attrs.evolve(TODAY, maximal_isr=False), (0, 1))])
 def test_a_leader_says_whom_it_counts_while_a_change_is_undecided(rules: ReplicaRules, counted: tuple[int, ...]):
-    """KAFKA-8836: those that it adds, too."""
+    """KAFKA-8836: replicas that the pending change adds count, too."""
     bench = Bench(rules=rules)
     bench.elect(0, (0, 1))
     bench.auto_store = False
@@ -46,7 +46,7 @@ def test_a_leader_says_whom_it_counts_while_a_change_is_undecided(rules: Replica
 
 
 def test_a_broker_says_when_the_epochs_it_obeys_change():
-    """Many requests of one controller are one note."""
+    """Many requests of one controller lead to one note."""
     bench = Bench()
     bench.notes.clear()
     bench.elect(0, (0, 1, 2))
@@ -91,7 +91,7 @@ def row(number: int, leader: int = 0, epoch: int = 4) -> UpdateMetadataPartition
 
 
 def test_a_broker_says_what_its_cache_has_of_the_partitions_it_was_told_of():
-    """And of no other; a deleted partition is gone."""
+    """Of no other partition; a deleted partition is in ``gone``."""
     bench = Bench()
 
     def told(*rows: UpdateMetadataPartition) -> MetadataCached:
@@ -123,7 +123,7 @@ def test_a_broker_says_what_its_cache_has_of_the_partitions_it_was_told_of():
 
 
 def epochs_read(*answers: tuple[tuple[int, int, int], ...]) -> list[tuple[int, int]]:
-    """What a member says that is given these batches (base, count, epoch), one answer after the other."""
+    """A member's notes for these batches (base, count, epoch), one answer after the other."""
     harness = Harness({"t": 1}).stable()
     harness.hold("Fetch")
     harness.run(S)  # the Fetch that waits at the broker is answered; the next one is held

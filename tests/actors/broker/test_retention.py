@@ -1,4 +1,4 @@
-"""What expires: whole segments from the log's start, too old or too much, never above the high watermark.
+"""Expiry: whole segments from the log's start, too old or too large, never above the high watermark.
 
 Mirrors Kafka's LogTest about retention and LogSegment.shouldRoll.
 """
@@ -26,7 +26,7 @@ def log_of(*appends: tuple[int, int]) -> PartitionLog:
 
 
 def test_a_segment_goes_when_its_last_record_is_too_old():
-    """Log.deleteRetentionMsBreachedSegments: the largest timestamp decides, older than (not as old as)."""
+    """Log.deleteRetentionMsBreachedSegments: the largest timestamp counts, older than (not as old as) the limit."""
     log = log_of((5, 100), (5, 200), (5, 300))
     policy = FOREVER._replace(retention_ms=50)
 
@@ -66,7 +66,7 @@ def test_nothing_above_the_high_watermark_goes():
 
 
 def test_a_log_whose_start_moved_reads_looks_up_and_remembers_producers_as_before():
-    """Log.maybeIncrementLogStartOffset; KIP-360: what a producer wrote last outlives its records."""
+    """Log.maybeIncrementLogStartOffset; KIP-360: a producer's state outlives its records."""
     log = PartitionLog()
     for sequence, time_ms in ((0, 5), (4, 9)):
         log.append(LoggedBatch(log.end_offset, 4, time_ms, 0, 7, 0, sequence))
@@ -83,7 +83,7 @@ def test_a_log_whose_start_moved_reads_looks_up_and_remembers_producers_as_befor
 
 
 def test_a_restart_finds_the_start_again():
-    """The disk is appended to: where the log starts is an entry like any other."""
+    """The disk is only appended to: the log start is an entry like any other."""
     arranged = [to_record(LoggedBatch(0, 4, 1, 0)), start_entry(4), to_record(LoggedBatch(4, 2, 3, 0))]
     found = PartitionLog.rebuilt(arranged)
     assert (found.start_offset, found.end_offset) == (4, 6)
@@ -101,7 +101,7 @@ def test_a_restart_finds_the_start_again():
 
 
 def starts(bench: Bench, name: str) -> list[tuple[int, int, str]]:
-    """Where a broker's log began, again and again: (start, end, why)."""
+    """All changes of a broker's log start: (start, end, why)."""
     found = [fact for who, fact in bench.notes if who == name and isinstance(fact, LogStartMoved)]
     return [(fact.start_offset, fact.end_offset, fact.why) for fact in found]
 
@@ -117,7 +117,7 @@ def led_with_records() -> Bench:
 
 
 def test_a_follower_begins_its_log_where_its_leader_does():
-    """AbstractFetcherThread: processPartitionData takes the leader's log start over, up to its own high watermark."""
+    """AbstractFetcherThread: processPartitionData adopts the leader's log start, up to its own high watermark."""
     bench = led_with_records()
     bench.brokers["b0"].manager.advance_start(bench.replica("b0"), 6, "retention")
     bench.settle(2 * S)
@@ -147,10 +147,10 @@ def test_a_follower_that_needs_what_its_leader_has_deleted_begins_anew():
 
 @pytest.mark.parametrize("end_offset", [3, 0])
 def test_a_log_that_is_cut_below_its_start_begins_there(end_offset: int):
-    """Log.truncateTo: a target before the first segment empties the log, which goes on at the target."""
+    """Log.truncateTo: a target before the first segment empties the log, which continues at the target."""
     bench = led_with_records()
     manager, replica = bench.brokers["b1"].manager, bench.replica("b1")
     manager.advance_start(replica, 5, "retention")
-    manager.cut(replica, end_offset, "leader-epoch")
+    manager.truncate(replica, end_offset, "leader-epoch")
 
     assert (replica.log.start_offset, replica.log.end_offset) == (end_offset, end_offset)

@@ -47,7 +47,7 @@ from kemu.protocol.messages.group import (
     LeavingMember,
     LeftMember,
 )
-from kemu.protocol.messages.negotiation import told_of
+from kemu.protocol.messages.negotiation import versions_reply
 from kemu.protocol.messages.versions import KAFKA_2_3, LATEST, SpokenVersions
 from kemu.protocol.notes.groups import AdminAnswered, GroupDescribed
 
@@ -143,12 +143,12 @@ def test_removing_members_from_a_group_of_an_older_broker_fails_at_once():
     """Kafka 2.3 takes one member id per LeaveGroup, and no instance id: ``NetworkClient.doSend``, versionMismatch."""
     bench = Bench(LATEST.asking())
     bench.step(Told(RemoveMember(group="g", instance_id="i1")))
-    bench.answer(told_of(KAFKA_2_3))
+    bench.answer(versions_reply(KAFKA_2_3))
     bench.answer(FOUND)
-    bench.answer(told_of(KAFKA_2_3))
+    bench.answer(versions_reply(KAFKA_2_3))
     bench.wait(1)
 
-    why = "the broker has no version of it: LeaveGroup"
+    why = "the broker supports no version of the request: LeaveGroup"
     assert bench.notes == [AdminAnswered(group="g", api="LeaveGroup", error=ErrorCode.UNSUPPORTED_VERSION, text=why)]
     assert not bench.hung_up
 
@@ -200,7 +200,7 @@ METADATA = MetadataReply(
     ],
 )
 def test_topics_are_the_controllers_and_its_answer_is_reported(error, command, request_, reply, text):
-    """Whoever controls is looked up; NOT_CONTROLLER, which may be out of date, has it looked up once more."""
+    """The controller is looked up, and once more after NOT_CONTROLLER, which means outdated metadata."""
     bench = Bench()
     bench.step(Told(command))
     assert bench.asked[-1].message == Metadata(topics=())

@@ -1,4 +1,4 @@
-"""Which answers to Metadata a client believes: ``Metadata.updateLatestMetadata``, KIP-320, KIP-516."""
+"""The answers to Metadata that a client trusts: ``Metadata.updateLatestMetadata``, KIP-320, KIP-516."""
 
 from collections.abc import Iterable
 
@@ -29,7 +29,7 @@ GONE = TopicMetadata(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic="t", part
 
 
 class Client:
-    """What it knows after answers."""
+    """A client's knowledge after some answers."""
 
     def __init__(self, rules: MetadataRules = METADATA_2_8, version: int = 12) -> None:
         self.seen = LastSeen(rules)
@@ -70,7 +70,7 @@ def test_a_leader_of_metadata_that_stays_counts_only_while_it_lives():
 
 
 def test_a_topic_that_was_gone_is_passed_over_while_its_epochs_are_older():
-    """Without topic ids nothing tells a new topic from old news (KAFKA-12257)."""
+    """Without topic ids a new topic looks like an outdated answer (KAFKA-12257)."""
     client = Client()
     client.hears(told([(0, 1, 5), (1, 1, 0)]))
     client.hears(GONE)

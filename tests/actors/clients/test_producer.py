@@ -70,7 +70,7 @@ class Bench:
         self.now_us = end_us
 
     def take(self, kind: type) -> list[Send]:
-        """The requests of this class since the last time we took them."""
+        """The requests of this class since the last call."""
         taken = [send for send in self.requests if isinstance(send.message, kind)]
         self.requests = [send for send in self.requests if not isinstance(send.message, kind)]
         return taken
@@ -128,7 +128,7 @@ def test_the_long_run_rate_is_exact(rate, interval_ms):
 
 
 def test_each_broker_gets_one_request_per_interval_with_all_its_partitions():
-    """Records are dealt round-robin, and the deal goes on where it stopped."""
+    """Records are distributed round-robin, from the last partition on."""
     bench = Bench(0, 1, 0, emulated_records_per_s=50)
 
     bench.wait(INTERVAL_US)
@@ -394,7 +394,7 @@ def test_a_fatal_error_ends_the_batch_and_the_next_one_starts_a_new_epoch(lost_f
 
 @pytest.mark.parametrize("error", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
 def test_a_topic_that_may_not_be_used_is_asked_for_again_until_it_may(error):
-    """KafkaProducer.waitOnMetadata: send() raises, and the next one of an application that goes on asks anew."""
+    """KafkaProducer.waitOnMetadata: send() raises, and the application's next send() asks again."""
     bench = Bench()
     bench.step(Told(ProduceRecords(counts=((0, 3),), topic="t")))
     for _ in range(3):
@@ -454,7 +454,7 @@ def test_a_batch_that_is_too_large_is_cut_in_two():
 
 
 def test_a_batch_older_than_the_delivery_timeout_is_given_up():
-    """delivery.timeout.ms: in flight its fate is unknown, never sent it surely is not in the log."""
+    """delivery.timeout.ms: a batch in flight may be in the log, an unsent one is definitely not."""
     config = {"delivery_timeout_ms": 1_000, "request_timeout_ms": 900, "emulated_records_per_s": 20}
     bench = Bench(0, -1, **config)
     bench.wait(INTERVAL_US)

@@ -1,8 +1,8 @@
-"""Members in KIP-333's mode against a real coordinator, and logs that a script lengthens and trims.
+"""Members in KIP-333's mode against a real coordinator, and logs that a script extends and trims.
 
-What ``tests/vectors/parallel_consumer.json`` says of one partition of a group, done with the machines: each event of a
-script is an act of this stage, and ``state`` is what the script expects. Who polls how much is the script's: the stage
-takes records from the first or the second consumer where a real poll would share between both.
+Runs the scripts of ``tests/vectors/parallel_consumer.json``, about one partition of a group, with the machines. Each
+event of a script is an act of this stage; ``state`` is the script's expectation. A script decides which consumer's
+records a poll returns, where a real poll would share.
 """
 
 import heapq
@@ -80,7 +80,7 @@ SECOND = 1_000_000
 
 
 class Script:
-    """The application: it polls, and does what the script has it do in between."""
+    """The application: it polls, and acts as the script says in between."""
 
     def __init__(self, stage: "Stage") -> None:
         self.acts: deque[Callable[[Calls], bool]] = deque()
@@ -96,18 +96,18 @@ class Script:
         for part in records:
             self._stage.delivered_by(part)
             self.calls.processed(part, self.calls.now_us)
-        self._go_on()
+        self._resume_application()
 
     def worked(self) -> None:
-        self._go_on()
+        self._resume_application()
 
     def committed(self) -> None:
-        self._go_on()
+        self._resume_application()
 
     def poll_raised(self, why: str) -> None:
         raise AssertionError(why)
 
-    def _go_on(self) -> None:
+    def _resume_application(self) -> None:
         while self.acts:
             if self.acts.popleft()(self.calls):
                 return
@@ -115,13 +115,13 @@ class Script:
 
 
 class Member:
-    """One life of a member: its machine, and what it may poll."""
+    """One process of a member: its machine, and the number of records it may poll."""
 
     def __init__(self, stage: "Stage", name: str, life: int) -> None:
         self.name = name
         self.script = Script(stage)
         self.first = self.second = 0
-        """How many records the next polls may take from each consumer."""
+        """Number of records that the next polls may take from each consumer."""
         config = ConsumerConfig(
             group_id=GROUP,
             group_instance_id=name,
@@ -147,7 +147,7 @@ class Member:
         catch_up.poll = self._poll  # type: ignore[method-assign]
 
     def _poll(self, most: int) -> list[Returned]:
-        """In place of an even share: what the script lets either consumer give."""
+        """The script's shares of both consumers, instead of equal ones."""
         positions, catch_up = self.machine.positions, self.catch_up
         returned: list[Returned] = []
         if self.first and positions.has_records():
@@ -161,7 +161,7 @@ class Member:
 
 
 class Stage:
-    """See the module."""
+    """Members, coordinators and logs of one script (see the module)."""
 
     def __init__(self, log_end: int, p_commit: int | None) -> None:
         self.log_start, self.log_end = 0, log_end
@@ -175,7 +175,7 @@ class Stage:
         self._lives = 0
         self._life_of: dict[str, int] = {}
         self._zombies: dict[int, Member] = {}
-        """Generation -> a member that was left behind with it."""
+        """Generation -> a deposed member that still has this generation."""
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._timers: dict[tuple[str, tuple[str, ...]], int] = {}
@@ -331,7 +331,7 @@ class Stage:
         return FetchReply(partitions=tuple(rows)) if rows else None
 
     def delivered_by(self, part: Returned) -> None:
-        """A poll returned these."""
+        """A poll returned these records."""
         who = "S" if isinstance(part, ReturnedOfRange) else "P"
         last = self.delivered[-1] if self.delivered else None
         begins = any(part.first == fact.start for fact in self.facts(RangeOpened)) and who == "S"
@@ -346,7 +346,7 @@ class Stage:
     # --- events of a script ------------------------------------------------------------------------------------
 
     def start(self, fail_after: str = "", member: str = "A") -> None:
-        """A member comes: for the first time, after its power was gone, or back to poll()."""
+        """A member starts, restarts after a power failure, or polls again."""
         self._fail_after = fail_after
         if self.member is None:
             self._lives += 1
@@ -372,7 +372,7 @@ class Stage:
         self._fail_after = ""
 
     def _end_of_life(self) -> None:
-        """The power goes."""
+        """The power fails."""
         member, self.member = self.member, None
         if member is not None:
             del self._machines[member.name]
@@ -387,11 +387,11 @@ class Stage:
         self.run(10 * HOP_US)
 
     def trim(self, to: int) -> None:
-        """Retention deletes what lies before."""
+        """Retention deletes the records below an offset."""
         self.log_start = to
 
     def poll(self, who: str, n: int) -> int:
-        """As many polls as it takes to get so many records of one consumer, or all there are."""
+        """Poll until one consumer has returned this many records, or all of its records."""
         member = self.member
         if member is None:
             return 0
@@ -406,7 +406,7 @@ class Stage:
         return sum(last - first for _, first, last in self.delivered) - before
 
     def commit(self, who: str, gen: int | None = None) -> bool:
-        """commitSync() without offsets, of both consumers or of one; ``gen``: of a member that was left behind."""
+        """commitSync() without offsets, of both consumers or of one; ``gen``: of a deposed member."""
         member = self._zombies.get(gen) if gen is not None else self.member
         if member is None:
             self.rejected += 1
@@ -423,7 +423,7 @@ class Stage:
         member.script.acts.append(act)
         if gen is None:
             self.run(SECOND // 2)
-        else:  # it goes on where it stood still; both logs are fenced
+        else:  # the deposed member resumes; both logs fence it
             self._step(member.name, TimerFired(("poll-returns",)))
             assert self.run(SECOND // 2, lambda: len(self._refusals()) >= refused + 2)
             del self._machines[member.name]
@@ -459,7 +459,9 @@ class Stage:
         return "secondary" if len(self.facts(RangeCommitted)) > second else "noop"
 
     def crash(self, who: str) -> None:
-        """The process, the second consumer alone, or the first: its application polls too late and is thrown out."""
+        """The process, the second consumer alone, or the first fails; the first polls too late and is removed from the
+        group.
+        """
         assert self.member is not None
         if who == "both":
             self._end_of_life()
@@ -472,7 +474,7 @@ class Stage:
 
     @property
     def child_is_dead(self) -> bool:
-        """The second consumer died and is not back."""
+        """The second consumer failed and has not restarted."""
         return self.member is not None and (self.member.name, ("child",)) in self._timers
 
     def fail_over(self) -> None:
@@ -493,7 +495,7 @@ class Stage:
         self.run(SECOND // 2)
 
     def recover_secondary(self) -> None:
-        """The second consumer is back, if it was away."""
+        """The second consumer restarts, if it had failed."""
         assert self.member is not None
         if not self.child_is_dead:
             return
@@ -502,7 +504,7 @@ class Stage:
         self.run(10 * HOP_US)
 
     def lose(self, clean: bool) -> None:
-        """The partition goes: the member commits and leaves, or it is cut off and its session expires."""
+        """The member loses the partition: it commits and leaves, or it is isolated and its session expires."""
         member = self.member
         assert member is not None
         if clean:
@@ -513,14 +515,14 @@ class Stage:
         generation = member.machine.membership.generation
         self.member = None
         self._zombies[self._zombie_number()] = member
-        # It stands still: nothing of what it planned happens, until the script lets it commit.
+        # It is paused: none of its planned steps happens, until the script lets it commit.
         del self._machines[member.name]
         self.run(AWAY_US)
         self._machines[member.name] = member.machine
         assert member.machine.membership.generation == generation
 
     def _zombie_number(self) -> int:
-        """Scripts count ownerships; the one that is left behind now is the latest."""
+        """Scripts number ownerships; the member deposed now has the latest number."""
         return self._lives
 
     def pause(self) -> None:
@@ -553,10 +555,10 @@ class Stage:
         member = self.member
         owns = member is not None and member.machine.membership.generation.id >= 0
         return {
-            "position": member.machine.position(AT) if member is not None and owns else None,
+            "position": member.machine.thread.position(AT) if member is not None and owns else None,
             "committed": pending[0][0] if pending else None if kept is None else kept.value.offset,
             "pending": pending,
-            "child_alive": member is not None and member.machine.child_consumer_is_alive(),
+            "child_alive": member is not None and member.machine.thread.child_consumer_is_alive(),
             "p_log": self.p_log,
             "s_log": self.s_log,
             "delivered": self.delivered,
@@ -577,4 +579,4 @@ def _work_for_hours(calls: Calls) -> bool:
 
 
 def _ignore(result: object) -> None:
-    """How a commit ended shows in the notes."""
+    """The notes show the outcome of a commit."""

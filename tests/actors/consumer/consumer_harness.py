@@ -1,7 +1,7 @@
 """One consumer in virtual time, against a small scripted cluster.
 
-The cluster behaves unless told otherwise: one coordinator (``b0/coordinator``), brokers that lead partitions in turn,
-a group in which the consumer is alone (or a follower, ``cluster.leader``), logs of offsets. What it answers can be
+By default the cluster behaves: one coordinator (``b0/coordinator``), brokers that lead partitions in turn, logs of
+offsets, and a group with the consumer as its only member (or as a follower, ``cluster.leader``). Its answers can be
 scripted per API: ``answer_next("SyncGroup", 22)``, ``hold("JoinGroup")`` (keep the request), ``release``.
 """
 
@@ -91,7 +91,7 @@ COORDINATOR = "b0/coordinator"
 
 
 class Middle:
-    """Chance without surprises: jitter of zero, the first broker first."""
+    """Randomness without surprises: no jitter, the first broker first."""
 
     def below(self, bound: int) -> int:
         """Always in the middle (and 0 of a few)."""
@@ -100,14 +100,14 @@ class Middle:
 
 @attrs.define
 class Cluster:
-    """What the fake servers know; tests change it at will."""
+    """State of the fake servers; tests change it at will."""
 
     topics: dict[str, int]
     brokers: int = 2
     leader: str = ""
     """Member id of a leader other than the consumer; "" = the consumer leads."""
     given: tuple[TopicPartition, ...] | None = None
-    """What a follower is assigned (a leader gets what it decided)."""
+    """Assignment of a follower (a leader gets its own decision)."""
     others: tuple[JoinedMember, ...] = ()
     generation: int = 0
     protocol: str = ""
@@ -117,9 +117,9 @@ class Cluster:
     ends: dict[TopicPartition, int] = attrs.Factory(dict)
     next_member: int = 0
     leaders: dict[TopicPartition, int] = attrs.Factory(dict)
-    """Where partitions are that are not where they would be."""
+    """Leaders of partitions that are not at their default place."""
     epochs: dict[TopicPartition, tuple[int, ...]] = attrs.Factory(dict)
-    """Where each leader epoch begins, of partitions that have any; the last one is the leader's."""
+    """Start offset of each leader epoch, of partitions that have any; the last one is the leader's."""
     committed_epochs: dict[TopicPartition, int] = attrs.Factory(dict)
 
     def leader_of(self, at: TopicPartition) -> int:
@@ -176,7 +176,7 @@ class Harness:
         self.now_us = 0
         self.steps = 0
         self.most_effects = 0
-        """Of a single step, so far."""
+        """Largest number of effects of a single step so far."""
         self.notes: list[Any] = []
         self.noted_at: list[tuple[int, Any]] = []
         self.told: list[Any] = []

@@ -1,4 +1,4 @@
-"""The application behind its own protocol: other programs than the usual loop, around the same client."""
+"""Applications other than the usual loop, around the same client."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -201,7 +201,7 @@ def test_commands_pause_seek_and_resume() -> None:
     harness.tell(Seek(topic="t", partition=0, offset=1))
     harness.run(2_000_000)
     done = [(note.first, note.last) for note in harness.notes if isinstance(note, Processed)]
-    assert done == [(0, 4)] and harness.consumer.paused() == (FIRST,)
+    assert done == [(0, 4)] and harness.consumer.thread.paused() == (FIRST,)
 
     harness.tell(ResumePartitions(partitions=(FIRST,)))
     harness.run(2_000_000)
@@ -238,7 +238,7 @@ def test_an_application_that_says_nothing_is_found_out() -> None:
     application.then = lambda records: None
     harness = Harness(application=application).stable()
     harness.append(FIRST, 1)
-    with pytest.raises(AssertionError, match="does not say what it does next"):
+    with pytest.raises(AssertionError, match="made no next call"):
         harness.run(2_000_000)
 
 
@@ -287,7 +287,7 @@ def _committing(**config: Any) -> tuple[Committing, Harness]:
 
 
 def _commits(harness: Harness) -> list[dict[int, int]]:
-    """What each OffsetCommit said of partitions that are not at their beginning."""
+    """Offsets of each OffsetCommit, without partitions at their beginning."""
     return [
         {row.partition: row.offset for row in each.offsets if row.offset} for each in harness.requests(OffsetCommit)
     ]
@@ -397,7 +397,7 @@ def test_close_waits_for_asynchronous_commits_that_wait_for_a_coordinator() -> N
 
 
 def test_close_waits_no_longer_than_it_may_for_a_coordinator() -> None:
-    """Its timer: 30 s or ``request.timeout.ms``; then the lookup is the one thing that is not waited for."""
+    """The timeout of close(): 30 s or ``request.timeout.ms``; afterwards only the lookup is abandoned."""
     harness = _told_to_close_without_a_coordinator()
     began_us = harness.now_us - 1_000_000
 
@@ -426,7 +426,7 @@ def test_a_static_member_closes_when_what_it_committed_is_answered() -> None:
 
 
 def test_who_closes_while_it_joins_waits_for_the_answer_and_takes_no_part_in_it() -> None:
-    """``awaitPendingRequests``: JoinGroup is pending, too; its answer finds a member that is none any more."""
+    """``awaitPendingRequests``: JoinGroup is pending, too; its answer finds a member that has left."""
     _, harness = _committing()
     harness.hold("JoinGroup", "LeaveGroup")
     harness.rejoin_now()

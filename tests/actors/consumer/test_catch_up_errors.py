@@ -1,6 +1,6 @@
-"""KIP-333's second consumer when brokers answer with errors, or not at all: it asks again, loses nothing, or ends.
+"""KIP-333's second consumer when brokers answer with errors, or not at all: it retries without loss, or ends.
 
-The page says nothing of errors; the second consumer is a consumer like the first (``OffsetFetcher``, ``Fetcher``).
+The page does not mention errors; the second consumer reacts like the first (``OffsetFetcher``, ``Fetcher``).
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ def _with_error(error: ErrorCode) -> Changed:
 
 
 class Broker(Stage):
-    """A stage whose broker keeps what the second consumer asks, and answers the next of its requests otherwise."""
+    """A stage whose broker holds requests of the second consumer, and answers its next ones with errors."""
 
     def __init__(self, log_end: int, p_commit: int | None) -> None:
         self.asked: list[Any] = []
@@ -60,7 +60,7 @@ class Broker(Stage):
         super()._reply(sender, event, reply)
 
     def release(self) -> None:
-        """What is held is answered now."""
+        """Answer the held requests now."""
         self.hold = None
         held, self.held = self.held, []
         for each in held:
@@ -68,23 +68,23 @@ class Broker(Stage):
         self.run(SECOND)
 
     def release_alone(self) -> None:
-        """The one request that is held arrives now, and its answer some hops later."""
+        """Deliver the one held request now, and its answer some hops later."""
         (held,), self.held, self.hold = self.held, [], None
         self._request_arrives(*held)
         self.run(10 * HOP_US)
 
     def break_connection(self) -> None:
-        """The second consumer's, to the broker: what is under way on it is gone."""
+        """Break the second consumer's connection to the broker, with the messages on it."""
         self.hold, self.held = None, []
         self._step("c1", LinkDown(through("catch-up", BROKER)))
         self.run(SECOND)
 
     def of(self, kind: type) -> list[Any]:
-        """What the second consumer asked of this kind."""
+        """The second consumer's requests of this kind."""
         return [message for message in self.asked if type(message) is kind]
 
     def looks(self) -> list[int]:
-        """What it asked about the log: the timestamps of ListOffsets."""
+        """The timestamps of its ListOffsets requests."""
         return [question.timestamp_ms for request in self.of(ListOffsets) for question in request.questions]
 
     @property
@@ -95,7 +95,7 @@ class Broker(Stage):
 
 
 def _trimmed_range() -> Broker:
-    """20 to 100 was open when the power went, and retention took what lies before 60; the member is down."""
+    """20 to 100 was open at the power failure, and retention deleted the records below 60; the member is down."""
     stage = Broker(100, 20)
     stage.start()
     stage.crash("both")
@@ -131,7 +131,7 @@ def test_where_a_log_begins_is_asked_again_after_the_backoff_and_with_new_metada
 
 
 def test_where_a_log_begins_is_asked_again_when_the_connection_broke() -> None:
-    """The same: what is lost with its connection is an answer that failed."""
+    """A lost connection counts as a failed answer."""
     stage = _trimmed_range()
     stage.hold = ListOffsets
 
@@ -145,7 +145,7 @@ def test_where_a_log_begins_is_asked_again_when_the_connection_broke() -> None:
 
 
 def test_what_was_given_up_while_its_log_was_asked_about_is_not_read() -> None:
-    """A consumer reads what it is assigned: an answer that comes late is about a partition of somebody else."""
+    """A consumer reads only assigned partitions; the late answer concerns a partition of another member."""
     stage = _trimmed_range()
     stage.hold = ListOffsets
     stage.start()
@@ -153,7 +153,7 @@ def test_what_was_given_up_while_its_log_was_asked_about_is_not_read() -> None:
     assert stage.looks() == [EARLIEST_TIMESTAMP]
 
     stage.tell(Unsubscribe())
-    assert stage.owner.machine.assignment() == ()
+    assert stage.owner.machine.thread.assignment() == ()
     stage.release()
     stage.poll("secondary", 10_000)
 
@@ -191,7 +191,7 @@ def test_a_topic_that_may_not_be_read_any_more_fails_the_member() -> None:
 
 
 def test_a_log_that_was_cut_below_an_open_range_leaves_nothing_to_work_off() -> None:
-    """An unclean election: what lies beyond the log's end is no more, and what comes there later is the first one's."""
+    """An unclean election: records beyond the log's end are lost, and later records there are the first consumer's."""
     stage = Broker(100, 20)
     stage.start()
     stage.crash("both")

@@ -1,4 +1,4 @@
-"""What consumers of earlier releases do otherwise around their membership: ``ClientRules``, value by value.
+"""Earlier releases' consumers around their membership: ``ClientRules``, value by value.
 
 Each test runs the release that has the value and the one after it. Sources: AbstractCoordinator (AC) and
 ConsumerCoordinator (CC) at the tags named.

@@ -1,4 +1,5 @@
-"""Any order of answers, errors, broken connections, timers and commands: what never happens, what does in the end.
+"""Any order of answers, errors, broken connections, timers and commands: what must never happen, and the end that must
+come.
 
 Kafka's ``AbstractCoordinatorTest`` plays a few of these races by hand; here Hypothesis looks for them.
 """
@@ -102,7 +103,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.ended = False
         self.seen = 0
         self.positions: dict[TopicPartition, int] = {}
-        """Where each owned partition is read next, as the notes tell it."""
+        """Position of each owned partition, according to the notes."""
         self.owned: tuple[TopicPartition, ...] = ()
 
     # --- what may happen ---------------------------------------------------------------------------------------
@@ -185,7 +186,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def notes_tell_a_story_that_holds(self) -> None:
-        """Owned is what was assigned less what was given up; positions move on without a gap; commits do not lead."""
+        """Owned are the assigned partitions without revoked ones; positions move without a gap; commits never lead."""
         told, self.seen = self.harness.told[self.seen :], len(self.harness.told)
         for one in told:
             assert not self.ended, f"{one} after the end"
@@ -238,7 +239,9 @@ class AnyOrder(RuleBasedStateMachine):
         if self.subscribed:
             owned = harness.consumer.positions.owned()
             wanted = [
-                (topic, number) for topic in harness.consumer.topics for number in range(harness.cluster.topics[topic])
+                (topic, number)
+                for topic in harness.consumer.subscription.topics
+                for number in range(harness.cluster.topics[topic])
             ]
             assert sorted(owned) == sorted(wanted)
             assert all(

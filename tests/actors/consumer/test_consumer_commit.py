@@ -1,4 +1,4 @@
-"""Committing: when, what, and what every answer does (Kafka's reaction table, OffsetCommit)."""
+"""Commits: their time, their content, and the reaction to each answer (OffsetCommit)."""
 
 import pytest
 
@@ -284,7 +284,7 @@ def test_a_commit_before_a_join_or_a_close_without_authorization_holds_neither_u
 
 @pytest.mark.parametrize("error", [12, 28, -1])
 def test_a_commit_that_is_refused_for_itself_changes_nothing_else(error: int) -> None:
-    """OffsetCommitResponseHandler: raised to whoever committed; the interval commit logs it and goes on."""
+    """OffsetCommitResponseHandler: raised to the caller of the commit; the interval commit logs it and continues."""
     harness, commit = committing()
     answer(harness, error)
     assert commit.result is Result.FAILED

@@ -319,7 +319,7 @@ def test_an_idle_consumer_is_driven_by_answers_and_timers_only() -> None:
 
 
 def test_the_fetch_of_an_idle_leader_is_the_same_object_every_time() -> None:
-    """What is hot is not made anew: O(1) of our own per idle round, however many partitions there are."""
+    """An idle round makes no new objects: O(1) work, however many partitions there are."""
     harness = stable(topics={"t": 100})
     flights = [flight for flight in harness.consumer.client.in_flight.values() if flight.peer == "b0"]
     plan = flights[0].context[1]

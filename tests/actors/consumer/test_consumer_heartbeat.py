@@ -118,9 +118,10 @@ def test_being_no_member_any_more_loses_the_partitions_at_the_next_poll(error: i
 
 
 def test_a_fenced_instance_is_fatal_at_the_next_poll() -> None:
-    """HeartbeatResponseHandler, 82 unchanged: reset, and the heartbeat thread's failure is raised by poll; the close
-    that follows finds no generation, so all is lost (ConsumerCoordinator.onLeavePrepare 3.4.1), and a static one leaves
-    in silence.
+    """HeartbeatResponseHandler, 82 unchanged: reset, and poll raises the heartbeat thread's failure.
+
+    The close that follows finds no generation, so all partitions are lost (ConsumerCoordinator.onLeavePrepare 3.4.1). A
+    static member leaves without a request.
     """
     harness = stable(group_instance_id="i1")
     harness.answer_next("Heartbeat", 82)

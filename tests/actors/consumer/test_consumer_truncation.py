@@ -1,4 +1,4 @@
-"""The consumer's half of KIP-320: a position is asked about whenever the leader, or its epoch, is another."""
+"""The consumer's half of KIP-320: a position is validated after each change of the leader or its epoch."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_leader_that_has_all_that_was_read_is_fetched_from_there():
 
 
 def test_a_leader_that_has_less_is_read_from_where_its_log_was_cut():
-    """It does not go on behind the new leader's records, nor from the start: the divergence offset."""
+    """The consumer continues at the divergence offset, neither behind the new leader's records nor from the start."""
     harness = reading()
     elect(harness, (0, 60), 130)
 
@@ -77,7 +77,7 @@ def test_without_a_reset_policy_the_application_is_told_of_the_truncation():
     elect(harness, (0, 60), 130)
 
     (failed,) = harness.facts(MemberFailed)
-    assert "LogTruncationException: t-0 was cut to 60, the position is 100" in failed.why
+    assert "LogTruncationException: t-0 was truncated to 60, the position is 100" in failed.why
     assert read(harness) == []
 
 
@@ -92,7 +92,7 @@ def test_a_client_older_than_2_3_goes_on_behind_the_truncation():
 
 
 def test_commits_carry_the_epoch_of_what_was_read_and_a_start_is_asked_about():
-    """OffsetCommit v6, OffsetFetch v5: a group that was away while the log was cut learns of it."""
+    """OffsetCommit v6, OffsetFetch v5: a group that was away while the log was truncated learns of it."""
     harness = reading(auto_commit_interval_ms=500)
     harness.run(SECOND)
     rows = [row for commit in harness.requests(OffsetCommit) for row in commit.offsets]

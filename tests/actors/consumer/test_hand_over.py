@@ -1,4 +1,4 @@
-"""How long a member's polling thread takes to go on with what it was handed: draws of the set life."""
+"""The time until a member's polling thread continues with new input: draws of the set ``life``."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -40,7 +40,7 @@ def rejoined(harness: Harness) -> Harness:
 
 
 def spans_of(harness: Harness) -> list[int]:
-    """From what it was answered to what it did next: commit, join, sync, callback."""
+    """Times from each answer to the next step: commit, join, sync, callback."""
     at = {type(message): at_us for at_us, _, message in harness.sent if not isinstance(message, Heartbeat)}
     beats = [at_us for at_us, _, message in harness.sent if isinstance(message, Heartbeat)]
     assigned = next(at_us for at_us, note in harness.noted_at if isinstance(note, PartitionsAssigned))

@@ -1,4 +1,4 @@
-"""KIP-333's mode in the machines: every script of parallel_consumer.json, and any script against the promises."""
+"""KIP-333's mode in the machines: every script of parallel_consumer.json, and random scripts against its promises."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ def test_a_script_comes_out_of_the_machines_state_by_state(vector: dict[str, Any
 
 
 def _committed(stage: Stage) -> int | None:
-    """What the application is told by ``committed()``."""
+    """The answer of ``committed()`` to the application."""
     told: list[int | None] = []
     member = stage.member
     assert member is not None

@@ -1,4 +1,4 @@
-"""``subscribe(Pattern)``: every member matches the names of all topics by itself, whenever it hears of them."""
+"""``subscribe(Pattern)``: every member matches the names of all topics by itself, at each metadata refresh."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_any_member_that_hears_of_a_new_topic_rebalances_the_group() -> None:
 
 
 def test_a_topic_that_does_not_match_disturbs_nobody() -> None:
-    """What is not retained is in no snapshot."""
+    """Topics that are not retained are in no snapshot."""
     harness = matching(metadata_max_age_ms=60_000)
     harness.forget()
     harness.cluster.topics.update({"another": 4, "my-orders-asia": 1})
@@ -118,7 +118,7 @@ def test_what_a_leader_knew_first_is_taken_and_counts_as_subscribed() -> None:
     harness.cluster.leader, harness.cluster.given = "other", (("orders-asia", 0),)
     harness.stable()
 
-    assert harness.consumer.topics == ("orders-asia", "orders-eu", "orders-us")
+    assert harness.consumer.subscription.topics == ("orders-asia", "orders-eu", "orders-us")
     assert harness.consumer.positions.owned() == (("orders-asia", 0),)
     assert len(joined_with(harness)) == 1
 
@@ -157,14 +157,14 @@ def test_a_pattern_and_partitions_by_hand_exclude_each_other() -> None:
     """SubscriptionState.setSubscriptionType."""
     harness = matching("nothing-.*")
     with pytest.raises(IllegalState):
-        harness.consumer.assign((("other", 0),))
+        harness.consumer.thread.assign((("other", 0),))
     by_hand = Harness(dict(TOPICS), subscribe=())
-    by_hand.consumer.assign((("other", 0),))
+    by_hand.consumer.thread.assign((("other", 0),))
     with pytest.raises(IllegalState):
-        by_hand.consumer.subscribe_to_pattern("other")
+        by_hand.consumer.thread.subscribe_to_pattern("other")
 
 
 def test_what_is_no_expression_says_where_it_goes_wrong() -> None:
-    """As a user's mistake is told."""
-    with pytest.raises(ValueError, match=r"'orders\(' is no regular expression: missing \), .*position 6"):
+    """A user's mistake gets a clear error."""
+    with pytest.raises(ValueError, match=r"'orders\(' is not a regular expression: missing \), .*position 6"):
         TopicPattern("orders(")

@@ -129,5 +129,5 @@ def test_a_members_own_assignor_without_a_method_is_refused() -> None:
         def for_member(self) -> MemberAssignor:
             return object()  # type: ignore[return-value]
 
-    with pytest.raises(NotAnAssignor, match=r"mine:Half: what its for_member\(\) makes has no method user_data"):
+    with pytest.raises(NotAnAssignor, match=r"mine:Half: the result of its for_member\(\) has no method user_data"):
         checked(Half(), "mine:Half")

@@ -1,7 +1,7 @@
 """A small control plane for tests: the store, a controller part per broker, and brokers that obey as Kafka's do.
 
-The brokers (``ObedientBroker``) have no logs: they check the fences, keep who leads and follows what, and can be told
-to fail. Time, links and crashes are ``DataWorld``'s.
+The brokers (``ObedientBroker``) have no logs: they check the fences, store the leaders of their partitions, and can be
+told to fail. Time, links and crashes are those of ``DataWorld``.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,9 @@ STORE = "zk"
 
 
 class ObedientBroker(Machine):
-    """Does what controllers say, within Kafka's fences. ``disobey`` may answer a partition with an error instead."""
+    """Executes controllers' requests, within Kafka's fences. ``disobey`` may answer a partition with an error
+    instead.
+    """
 
     def __init__(self, name: str, broker_id: int) -> None:
         super().__init__(name)
@@ -54,22 +56,22 @@ class ObedientBroker(Machine):
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.controller_epoch = 0
         self.hosted: dict[TopicPartition, LeaderAndIsrPartition] = {}
-        """What it leads or follows."""
+        """Its partitions, as leader or follower."""
         self.stopped: dict[TopicPartition, bool] = {}
         """Replicas stopped since they last served; True: deleted."""
         self.metadata: dict[TopicPartition, UpdateMetadataPartition] = {}
         self.live: tuple[int, ...] = ()
         self.was_out = False
-        """Whether its session expired in this life."""
+        """Whether its session has expired since its start."""
         self.heard: list[Any] = []
-        """Every control request, in order, also those refused."""
+        """Every control request, in order, including refused ones."""
         self.refused: list[ErrorCode] = []
         self.disobey: Callable[[TopicPartition, Any], ErrorCode] = lambda at, request: ErrorCode.NONE
         self.answers: list[Any] = []
         self.configs: list[BrokerConfigs] = []
 
     def handle(self, event: Event) -> None:
-        """Control requests, and what its own controller part tells it."""
+        """Handle control requests, and messages of its own controller part."""
         match event:
             case Received(message=LeaderAndIsr() | StopReplica() | UpdateMetadata() as request):
                 self.heard.append(request)
@@ -186,7 +188,7 @@ class ControlWorld(DataWorld):
         self.run(200)
 
     def add_broker(self, broker: int) -> None:
-        """The first life of a broker process."""
+        """The first start of a broker process."""
         self.add(f"b{broker}", lambda life: ObedientBroker(f"b{broker}", broker))
         self.add(
             f"b{broker}/controller",
@@ -198,12 +200,12 @@ class ControlWorld(DataWorld):
     # --- processes ---------------------------------------------------------------------------------------------
 
     def kill(self, broker: int) -> None:
-        """Both actors of a broker process die; its session goes on until it expires."""
+        """End both actors of a broker process; its session lasts until it expires."""
         self.crash(f"b{broker}/controller")
         self.crash(f"b{broker}")
 
     def revive(self, broker: int) -> None:
-        """The next life of a broker process."""
+        """Restart a broker process."""
         self.start(f"b{broker}")
         self.start(f"b{broker}/controller")
 
@@ -232,7 +234,7 @@ class ControlWorld(DataWorld):
 
     @property
     def active(self) -> Controller:
-        """The one controller that believes it controls."""
+        """The one controller that believes it is active."""
         (found,) = [self.part(each) for each in self.ids if self.is_up(each) and self.part(each).is_active]
         return found
 

@@ -59,9 +59,9 @@ class ControllerBench:
             0, self.context, rules, lambda broker, request, version: self.sent.append((broker, request))
         )
         self.before_write: Callable[[], None] = lambda: None
-        """Called before each flight of transactions reaches the store: another client's chance."""
+        """Called before each group of transactions reaches the store, for changes by another client."""
         self.fail: Callable[[Transaction], StoreCode] = lambda transaction: StoreCode.OK
-        """Refuse a transaction with a code of one's choice."""
+        """Refuse a transaction with a code of the test's choice."""
 
     def do(self, work: Work[T]) -> T:
         """Run a procedure to its end."""
@@ -88,7 +88,7 @@ class ControllerBench:
     # --- what there is -----------------------------------------------------------------------------------------
 
     def topic(self, name: str, *rows: tuple[int, ...]) -> None:
-        """A topic in the store and in the controller's books, without states."""
+        """A topic in the store and in the controller's state, without partition states."""
         assignments = {number: ReplicaAssignment(replicas) for number, replicas in enumerate(rows)}
         self.tree.make(topic_path(name), topic_data(assignments))
         for number, assignment in assignments.items():
@@ -107,11 +107,11 @@ class ControllerBench:
             self.context.set_replica_phase((*at, broker), ReplicaPhase.ONLINE)
 
     def write_state(self, at: TopicPartition, state: PartitionState) -> None:
-        """Somebody else writes a state."""
+        """Write a state as another client."""
         self.tree.make(state_path(*at), state_data(state))
 
     def state(self, at: TopicPartition) -> PartitionState:
-        """What the store says."""
+        """The state in the store."""
         return read_state(self.tree.nodes[state_path(*at)].data)
 
     # --- what was sent -----------------------------------------------------------------------------------------

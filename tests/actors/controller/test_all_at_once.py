@@ -1,4 +1,4 @@
-"""Reassignments as they were to Kafka 2.3, and the node by which they are asked for, which later controllers heed, too.
+"""Reassignment up to Kafka 2.3, and the node with its requests, which later controllers support, too.
 
 Mirrors Kafka 2.3's ControllerIntegrationTest.testPartitionReassignment* and ReassignPartitionsClusterTest; of 2.4
 ReassignPartitionsClusterTest.should*Znode*.
@@ -27,7 +27,7 @@ AT_ONCE = evolve(RULES, reassignment=ReassignmentAlgorithm.ALL_AT_ONCE)
 
 
 class AtOnce(Moves):
-    """Moves under controllers of 2.3; the test plays their leaders."""
+    """Reassignments under controllers of 2.3; the test acts as the leaders."""
 
     def __init__(self, brokers: int, *rows: tuple[int, ...]) -> None:
         super().__init__(brokers, *rows, rules=AT_ONCE)
@@ -41,7 +41,7 @@ class AtOnce(Moves):
         self.world.run(400)
 
     def written(self, number: int = 0) -> list[ReplicaAssignment]:
-        """What the topic's node had, one after the other."""
+        """All values of the topic's node, one after the other."""
         found: list[ReplicaAssignment] = []
         for _, fact in self.world.notes[self.began :]:
             if isinstance(fact, NodeWritten) and fact.path == topic_path("t") and fact.what != "deleted":
@@ -52,7 +52,7 @@ class AtOnce(Moves):
 
 
 def test_all_new_replicas_are_there_beside_all_old_ones_then_only_the_new():
-    """onPartitionReassignment: OAR + RAR, wait, RAR; nothing says what comes and goes; the node goes last."""
+    """onPartitionReassignment: OAR + RAR, wait, RAR; no adding or removing lists; the node is deleted last."""
     moves = AtOnce(6, (0, 1, 2))
     before = moves.world.state("t").leader_epoch
 
@@ -85,7 +85,7 @@ def test_there_is_no_request_for_it_and_nothing_is_cancelled():
 
 
 def test_what_cannot_be_done_is_struck_out_so_that_the_rest_ends():
-    """maybeTriggerPartitionReassignment: "to unblock the tool"; a partition that is not there, and one that is."""
+    """maybeTriggerPartitionReassignment: "to unblock the tool"; an unknown partition, and one at its target."""
     moves = AtOnce(3, (0, 1), (1, 0))
 
     moves.leave_in_store({0: (2, 1), 1: (1, 0), 7: (0,)})
@@ -100,7 +100,7 @@ def test_what_cannot_be_done_is_struck_out_so_that_the_rest_ends():
 
 
 def test_the_next_list_is_seen_when_the_last_one_is_done():
-    """The watch on the node is set anew when it goes."""
+    """A new watch on the node is set when it is deleted."""
     moves = AtOnce(3, (0,))
     moves.leave_in_store({0: (1,)})
     moves.join(1)
@@ -112,7 +112,7 @@ def test_the_next_list_is_seen_when_the_last_one_is_done():
 
 
 def test_a_list_that_nobody_can_read_changes_nothing():
-    """The controller says so, and goes on."""
+    """The controller notes it, and continues."""
     moves = AtOnce(3, (0,))
     moves.world.put(REASSIGN_PARTITIONS, b'{"partitions": [{"topic": "t"}]}')
     moves.world.run(400)
@@ -123,7 +123,7 @@ def test_a_list_that_nobody_can_read_changes_nothing():
 
 @pytest.mark.parametrize("joined", [(), (3,), (3, 4)])
 def test_a_new_controller_finds_the_target_in_the_node_and_goes_on(joined: tuple[int, ...]):
-    """OAR is within the list that was written: done again, nothing is lost (KAFKA-4214's plan)."""
+    """OAR is within the list that was written: the steps are repeated, nothing is lost (KAFKA-4214's plan)."""
     moves = AtOnce(5, (0, 1))
     moves.leave_in_store({0: (3, 4)})
     moves.join(*joined[:1])
@@ -171,7 +171,7 @@ def test_later_controllers_heed_the_node_and_say_what_comes_and_goes():
 
 
 def test_a_request_overrides_the_list_and_strikes_it_out():
-    """processApiPartitionReassignment: the latest word counts (KAFKA-9089)."""
+    """processApiPartitionReassignment: the latest request counts (KAFKA-9089)."""
     moves = Moves(4, (0, 1))
     moves.leave_in_store({0: (2, 1)})
 
@@ -184,7 +184,7 @@ def test_a_request_overrides_the_list_and_strikes_it_out():
 
 
 def test_a_cancel_strikes_the_list_out_too():
-    """Otherwise the next controller would begin again."""
+    """Otherwise the next controller would start it again."""
     moves = Moves(4, (0, 1))
     moves.leave_in_store({0: (2, 1)})
 
@@ -212,7 +212,7 @@ def test_a_new_controller_lets_the_list_override_what_was_asked_for_by_requests(
 
 
 def test_plain_kip_455_knows_no_limits():
-    """As shipped: KIP-435's settings mean nothing to it."""
+    """As shipped: KIP-435's settings have no effect."""
     moves = Moves(4, (0, 1), rules=evolve(RULES, reassignment=ReassignmentAlgorithm.KIP_455), replica=1)
 
     moves.alter({0: (2, 3)})

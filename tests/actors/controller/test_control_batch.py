@@ -1,4 +1,4 @@
-"""How requests are gathered and sent. Source: Kafka's ControllerChannelManagerTest."""
+"""Collecting and sending requests. Source: Kafka's ControllerChannelManagerTest."""
 
 import pytest
 from attrs import evolve
@@ -71,6 +71,7 @@ def test_only_live_brokers_and_those_that_shut_down_are_sent_anything():
 
 
 def test_the_order_per_broker_is_leadership_then_metadata_then_stops():
+    """ControllerBrokerRequestBatch.sendRequestsToBrokers."""
     bench = _bench()
 
     bench.controller.batch.add_stop_replica((2,), T1, delete=False)
@@ -178,7 +179,7 @@ OK = UpdateMetadataReply(error_code=ErrorCode.NONE)
 
 
 def test_a_channel_has_one_request_in_flight_and_keeps_the_order():
-    """In order, with one request in flight."""
+    """RequestSendThread: FIFO, one request in flight."""
     sender = _Sender()
     for epoch in (1, 2):
         sender.channels.send(1, _metadata(epoch), 7)
@@ -220,7 +221,7 @@ def test_a_broker_that_is_silent_does_not_delay_the_others():
 
 
 def test_removing_a_broker_forgets_what_was_queued_for_it():
-    """A bounced broker gets a new channel, and nothing of the old one."""
+    """A restarted broker gets a new channel, and nothing of the old one."""
     sender = _Sender()
     sender.channels.send(1, _metadata(1), 7)
     sender.channels.send(1, _metadata(2), 7)

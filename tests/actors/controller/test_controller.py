@@ -1,9 +1,9 @@
-"""The controller among a store and obedient brokers: the office and the brokers. Source: ControllerIntegrationTest."""
+"""The controller with a store and obedient brokers: elections and broker changes. Source: ControllerIntegrationTest."""
 
 import pytest
 from attrs import evolve
 
-from kemu.actors.controller.rules import RULES, ControllerRules, trust_ourselves
+from kemu.actors.controller.rules import RULES, ControllerRules, no_fence
 from kemu.emulator.past_bugs.applying import controller_rules
 from kemu.protocol.commands import ExpireSession, FailLogDir, FreezeSession, LoseStoreAnswer, RemoveNode
 from kemu.protocol.config import ControllerConfig
@@ -46,7 +46,7 @@ def _controls(world: ControlWorld) -> int:
 
 
 def test_the_first_broker_is_elected_with_epoch_one():
-    """testEmptyCluster: the first election writes epoch 1."""
+    """testEmptyCluster: the first election writes 1."""
     world = ControlWorld(3)
 
     assert _controls(world) == 0
@@ -87,7 +87,7 @@ def test_another_broker_takes_over_and_the_epoch_rises():
 
 
 def test_a_controller_whose_node_is_removed_resigns_and_an_election_follows():
-    """Operators remove /controller to move the office: exactly one controller, a new epoch."""
+    """Operators remove /controller to move the controllership: exactly one controller, a new epoch."""
     world = ControlWorld(3, T)
 
     world.tell("zk", RemoveNode(path=CONTROLLER))
@@ -101,8 +101,8 @@ def test_a_controller_whose_node_is_removed_resigns_and_an_election_follows():
 def test_an_office_vacated_before_anybody_watched_it_again_stays_vacant_until_somebody_starts():
     """A gap of Kafka's own, found by ``test_control_any_order``: operators remove /controller twice.
 
-    The first removal's election uses up everybody's watch (the node was created); who looks then, sets it again and
-    finds nobody, takes note of that and does not run: only a removal that it is told of makes it run.
+    The first removal's election uses up all watches (the node was created). A broker that checks then sets a new watch
+    and finds no controller, but does not stand for election. Only a watch event of a removal makes it do so.
     """
     world = ControlWorld(3, T)
     world.tell("zk", RemoveNode(path=CONTROLLER))
@@ -153,7 +153,7 @@ def test_a_process_that_ends_cleanly_leaves_at_once():
 
 
 def test_the_winner_of_a_lost_answer_notices_that_it_won():
-    """/controller names this broker and the epoch is one higher: the answer to its own write was lost."""
+    """/controller has the own id and the epoch is one higher: the lost answer was the broker's own."""
     world = ControlWorld(0)
     world.add_broker(0)
     # OpenSession's creates, the registration, three reads, then the election.
@@ -166,7 +166,7 @@ def test_the_winner_of_a_lost_answer_notices_that_it_won():
 
 
 def _flights_until_election() -> int:
-    """How many operation requests a first start sends up to and with the election."""
+    """The number of operation requests of a first start, up to and with the election."""
     world = ControlWorld(1)
     flights = 0
     for name, send in world.sent:
@@ -195,7 +195,7 @@ def test_every_broker_learns_of_leaders_and_of_who_lives():
 
 
 def test_a_broker_that_starts_learns_everything_before_it_is_told_whom_to_follow():
-    """KAFKA-4443: UpdateMetadata with all partitions, then one LeaderAndIsr with all it hosts."""
+    """KAFKA-4443: UpdateMetadata with all partitions, then one LeaderAndIsr with all hosted ones."""
     world = ControlWorld(3, T)
     world.kill(2)
     world.run(SESSION_MS + 1_000)
@@ -210,7 +210,7 @@ def test_a_broker_that_starts_learns_everything_before_it_is_told_whom_to_follow
 
 
 def test_a_dead_brokers_partitions_are_led_by_others_and_it_leaves_the_isrs():
-    """After a broker's failure: elect first, then remove it from the ISR."""
+    """KafkaController.onBrokerFailure: elect leaders, then remove the broker from the ISRs."""
     world = ControlWorld(3, T)
 
     world.kill(2)
@@ -224,7 +224,7 @@ def test_a_dead_brokers_partitions_are_led_by_others_and_it_leaves_the_isrs():
 
 
 def test_the_only_replicas_death_leaves_no_leader_and_keeps_the_isr():
-    """testLeaderAndIsrWhenEntireIsrOfflineAndUncleanLeaderElectionDisabled: leader -1, ISR kept, epoch 1."""
+    """testLeaderAndIsrWhenEntireIsrOfflineAndUncleanLeaderElectionDisabled: leader -1, ISR kept, leader epoch 1."""
     world = ControlWorld(2, {"t": ((1,),)})
 
     world.kill(1)
@@ -237,7 +237,7 @@ def test_the_only_replicas_death_leaves_no_leader_and_keeps_the_isr():
 
 
 def test_the_only_replicas_death_with_unclean_on_is_the_same():
-    """testLeaderAndIsrWhenEntireIsrOfflineAndUncleanLeaderElectionEnabled: nobody else has the partition."""
+    """testLeaderAndIsrWhenEntireIsrOfflineAndUncleanLeaderElectionEnabled: no other broker has the partition."""
     world = ControlWorld(2, {"t": ((1,),)}, settings={"t": {"unclean.leader.election.enable": "true"}})
 
     world.kill(1)
@@ -265,7 +265,7 @@ def test_a_bounced_broker_is_treated_as_failed_and_started():
 
 
 def test_a_bounce_that_is_not_noticed_leaves_the_controller_with_the_old_epoch():
-    """KAFKA-7235 with the fix off: no BrokersChanged, nothing is sent to the new life."""
+    """KAFKA-7235 without its fix: no BrokersChanged, no request to the restarted broker."""
     world = ControlWorld(3, T, rules=controller_rules(RULES, ["KAFKA-7235"]))
     noticed = len(world.facts(BrokersChanged))
     world.tell("zk", FreezeSession(client="b0/controller", for_us=3_000_000))
@@ -290,7 +290,7 @@ def test_offline_directories_take_replicas_out():
 
 
 def test_a_broker_that_lost_a_log_directory_is_asked_about_all_of_its_replicas():
-    """onBrokerLogDirFailure: what it refuses is offline, another leads it; what it does not is as it was."""
+    """onBrokerLogDirFailure: refused replicas are offline, others lead them; the other replicas are unchanged."""
     world = ControlWorld(3, {"t": ((1, 2),), "u": ((1, 2),)})
     world.broker(1).disobey = lambda at, request: (
         ErrorCode.KAFKA_STORAGE_ERROR if isinstance(request, LeaderAndIsr) and at[0] == "t" else ErrorCode.NONE
@@ -307,7 +307,7 @@ def test_a_broker_that_lost_a_log_directory_is_asked_about_all_of_its_replicas()
 
 
 def test_a_new_controller_hears_of_failed_log_directories_from_the_brokers():
-    """onControllerFailover deletes announcements; what lies where is volatile, and asked again."""
+    """onControllerFailover deletes announcements; the failed replicas are not stored, and are requested again."""
     world = ControlWorld(3, {"t": ((1, 2),)})
     world.broker(1).disobey = lambda at, request: (
         ErrorCode.KAFKA_STORAGE_ERROR if isinstance(request, LeaderAndIsr) else ErrorCode.NONE
@@ -343,7 +343,7 @@ def test_controlled_shutdown():
 
 
 def test_a_leader_that_shuts_down_is_followed_by_one_that_stays():
-    """The broker stops fetching before it leaves the ISR; the new leader's ISR lacks it."""
+    """The broker stops fetching before it leaves the ISR; the new leader's ISR is without it."""
     world = ControlWorld(3, T)
 
     assert _shut_down(world, 1) == (ErrorCode.NONE, 0)
@@ -363,7 +363,7 @@ def test_a_controlled_shutdown_of_a_former_life_is_refused():
 
 
 def test_only_the_controller_answers_a_controlled_shutdown_and_only_of_live_brokers():
-    """NOT_CONTROLLER from the others; BROKER_NOT_AVAILABLE for one that is not there."""
+    """NOT_CONTROLLER from the others; BROKER_NOT_AVAILABLE for an unknown broker."""
     world = ControlWorld(2)
 
     assert world.ask(ControlledShutdown(broker_id=1), 3, sender=1, to=1).error_code is ErrorCode.NOT_CONTROLLER
@@ -374,7 +374,7 @@ def test_only_the_controller_answers_a_controlled_shutdown_and_only_of_live_brok
 
 
 def _led_by_others(rules: ControllerRules = RULES) -> ControlWorld:
-    """t-0 (1, 0) is led by 0, because 1 was away; 1 is back and in the ISR again."""
+    """0 leads t-0 (1, 0), because 1 was down; 1 is up and in the ISR again."""
     world = ControlWorld(2, {"t": ((1, 0),)}, rules=rules)
     world.kill(1)
     world.run(SESSION_MS + 1_000)
@@ -393,6 +393,7 @@ def _leader_writes_isr(world: ControlWorld, state: PartitionState) -> None:
 
 
 def test_an_isr_change_is_read_told_to_all_and_its_notice_removed():
+    """KafkaController.processIsrChangeNotification."""
     world = _led_by_others()
 
     assert world.active.context.leadership["t", 0].state.isr == (0, 1)
@@ -401,7 +402,7 @@ def test_an_isr_change_is_read_told_to_all_and_its_notice_removed():
 
 
 def test_a_tool_asks_for_preferred_elections_again_and_again():
-    """testBackToBackPreferredReplicaLeaderElections: each works, the node goes each time; LE + 1."""
+    """testBackToBackPreferredReplicaLeaderElections: each works, the node is deleted each time; leader epoch + 1."""
     world = _led_by_others()
     epoch = world.state("t").leader_epoch
 
@@ -431,7 +432,7 @@ def test_a_preferred_election_with_the_preferred_replica_offline_changes_nothing
 
 
 def _led_by_its_second_replica(config: ControllerConfig = CONFIG, rules: ControllerRules = RULES) -> ControlWorld:
-    """b1 was away: b0 leads t, whose preferred replica b1 is; both are in sync."""
+    """b1 was down: b0 leads t, whose preferred replica is b1; both are in sync."""
     world = ControlWorld(2, {"t": ((1, 0),)}, config=config, rules=rules)
     world.kill(1)
     world.run(SESSION_MS + 1_000)
@@ -443,7 +444,7 @@ def _led_by_its_second_replica(config: ControllerConfig = CONFIG, rules: Control
 
 
 def test_a_preferred_election_elects_where_another_leads_and_nowhere_else():
-    """The tool's node: a partition that its preferred replica leads already keeps its epoch. Source: Kafka 2.8."""
+    """The tool's node: a partition led by its preferred replica keeps its epoch. Source: Kafka 2.8."""
     world = _led_by_its_second_replica()
     epoch = world.state("t").leader_epoch
     for _ in range(2):
@@ -488,7 +489,7 @@ def test_leadership_returns_while_partitions_are_reassigned_since_3_4(balances: 
 
 
 def _ask_for(world: ControlWorld, what: str) -> None:
-    """Put something into the store that the controller will write for."""
+    """Put a node into the store that makes the controller write."""
     match what:
         case "topic creation":
             world.put_topic("u", (0, 1))
@@ -499,7 +500,7 @@ def _ask_for(world: ControlWorld, what: str) -> None:
 
 
 def _depose_in_the_middle(world: ControlWorld, after_ms: int) -> None:
-    """b0 has read all it needs and is about to write when its session stands still; b1 takes its office."""
+    """b0 has read its input and is about to write when its session is frozen; b1 becomes controller."""
     world.run(after_ms)
     world.tell("zk", FreezeSession(client="b0/controller", for_us=2_000_000))
     world.tell("zk", RemoveNode(path=CONTROLLER))
@@ -529,8 +530,8 @@ def test_a_controller_whose_write_is_refused_resigns(what: str, after_ms: int):
 
 @pytest.mark.parametrize("fenced", [True, False])
 def test_a_zombie_writes_states_only_without_the_fence(fenced: bool):
-    """KAFKA-6082 with the fix on and off: an election that the deposed controller had begun."""
-    rules = RULES if fenced else evolve(RULES, fence=trust_ourselves)
+    """KAFKA-6082 with and without its fix: an election that the deposed controller had begun."""
+    rules = RULES if fenced else evolve(RULES, fence=no_fence)
     world = _led_by_others(rules)
     before = world.state("t")
     request = ElectLeaders(topic_partitions=(("t", 0),), timeout_ms=1_000)
@@ -552,10 +553,11 @@ def test_a_zombie_writes_states_only_without_the_fence(fenced: bool):
 
 def test_a_controller_with_a_half_full_batch_gives_up_its_office_and_its_node_stays():
     """KafkaController.handleIllegalState, triggerControllerMove: "Forcing the controller to resign", then
-    deleteController, which checks the epoch node's version and does nothing if that is another.
+    deleteController.
 
-    A tool has written /controller_epoch, so no write of the controller's passes the fence, though the office is still
-    its own: what it gathered for a dead broker stays in the batch, and the broker's return finds it there.
+    deleteController checks the epoch node's version, and does nothing if that has changed. A tool has written
+    /controller_epoch, so that no write of the controller passes the fence, though it is still the controller. Its
+    collected requests for a failed broker stay in the batch, and the broker's return finds them there.
     """
     world = ControlWorld(3, {"t": ((0, 1, 2),)})
     world.put(CONTROLLER_EPOCH, b"7")
@@ -580,7 +582,7 @@ def test_a_controller_with_a_half_full_batch_gives_up_its_office_and_its_node_st
 
 
 def test_a_deposed_controller_that_adopts_the_newest_epoch_is_believed():
-    """KAFKA-1096 with the fix off: until it looks at /controller again, two controllers act under one epoch."""
+    """KAFKA-1096 without its fix: until it reads /controller again, two controllers act in one epoch."""
     world = _led_by_its_second_replica(rules=evolve(RULES, adopts_newest_epoch=True))
     _ask_for(world, "preferred election")
     _depose_in_the_middle(world, 7)

@@ -1,4 +1,4 @@
-"""What brokers are told of dead replicas, and the controller's books against the store.
+"""Metadata of offline replicas, and the controller's state compared with the store.
 
 Source: Kafka's ControllerIntegrationTest, BrokerEpochIntegrationTest, ControllerContextTest.
 """
@@ -12,13 +12,13 @@ SESSION_MS = CONFIG.zookeeper_session_timeout_ms
 
 
 def _told(world: ControlWorld, broker: int) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
-    """Leader, epoch, ISR and offline replicas of t-0, as a broker last heard."""
+    """Leader, epoch, ISR and offline replicas of t-0, in a broker's last metadata."""
     row = world.broker(broker).metadata["t", 0]
     return row.leader, row.leader_epoch, row.isr, row.offline_replicas
 
 
 def test_everybody_learns_that_a_partitions_only_replica_is_offline_and_newcomers_do():
-    """testMetadataPropagationForOfflineReplicas: on its death, after another's restart, after a controller's end."""
+    """testMetadataPropagationForOfflineReplicas: after its failure, another's restart, and a controller's end."""
     world = ControlWorld(3, {"t": ((2,),)})
     dead = (-1, 1, (2,), (2,))
 
@@ -67,7 +67,9 @@ def test_the_controllers_broker_epochs_are_those_of_the_registrations():
 
 
 def test_the_imbalance_counts_partitions_led_by_others_than_their_first_replica():
-    """ControllerContextTest.testPreferredReplicaImbalanceMetric: topics being deleted, and gone, do not count."""
+    """ControllerContextTest.testPreferredReplicaImbalanceMetric: topics being deleted, and deleted ones, do not
+    count.
+    """
     bench = ControllerBench(1, 2, 3)
     bench.topic("t", (1, 2), (2, 3), (3, 1))
     bench.topic("u", (1, 2))

@@ -1,4 +1,4 @@
-"""Topics come, grow and go; admins ask.
+"""Topics are created, grow and are deleted; admins' requests.
 
 Source: Kafka's ControllerIntegrationTest, TopicDeletionManagerTest, DeleteTopicTest, UncleanLeaderElectionTest and
 LeaderElectionCommandTest.
@@ -61,7 +61,7 @@ def _nodes_of(world: ControlWorld, topic: str) -> list[str]:
 
 
 def test_a_topic_is_created():
-    """testTopicCreation: LE 0, everybody new, every replica hosted; the note carries the incarnation."""
+    """testTopicCreation: leader epoch 0, all replicas new and hosted; the note has the incarnation."""
     world = ControlWorld(3)
     world.put_topic("t", (0, 1), (1, 2))
     world.run(200)
@@ -77,7 +77,7 @@ def test_a_topic_is_created():
 
 
 def test_a_topic_with_an_offline_replica_is_led_by_a_live_one():
-    """testTopicCreationWithOfflineReplica: leader = the live one, LE 0; the other joins when it comes."""
+    """testTopicCreationWithOfflineReplica: leader = the live one, epoch 0; the other joins when it starts."""
     world = ControlWorld(2)
     world.kill(1)
     world.run(SESSION_MS + 1_000)
@@ -118,7 +118,9 @@ def test_a_topic_grows_onto_an_offline_replica():
 
 
 def test_admins_create_topics():
-    """CreateTopics: placed by the cluster or by hand, with settings; each bad one says why, good ones go through."""
+    """CreateTopics: placed by the cluster or by hand, with settings; each invalid one has its reason, valid ones
+    succeed.
+    """
     world = ControlWorld(3)
     request = CreateTopics(
         topics=(
@@ -177,7 +179,7 @@ def test_admins_grow_topics():
 
 
 def test_a_created_topic_is_answered_when_its_partitions_are_led():
-    """DelayedCreatePartitions: who is told of the topic finds its leaders in our broker's metadata."""
+    """DelayedCreatePartitions: after the answer the own broker's metadata has the topic's leaders."""
     world = ControlWorld(3)
     reply = world.ask(CreateTopics(topics=(NewTopic(name="t", num_partitions=3, replication_factor=3),)), 7)
 
@@ -186,7 +188,7 @@ def test_a_created_topic_is_answered_when_its_partitions_are_led():
 
 
 def _asked(world: ControlWorld, request: Any, version: int, ms: int) -> list[Any]:
-    """Send it to the controller; what was answered within so long."""
+    """Send a request to the controller; returns the answer if it came within this time."""
     before = len(world.broker(0).answers)
     world.tell("b0", (world.active.name, request, version))
     world.run(ms)
@@ -194,7 +196,9 @@ def _asked(world: ControlWorld, request: Any, version: int, ms: int) -> list[Any
 
 
 def test_a_topic_whose_replicas_do_not_live_is_there_when_its_creation_times_out():
-    """ZkAdminManager.createTopics does not ask whether the brokers of an assignment live; REQUEST_TIMED_OUT tells."""
+    """ZkAdminManager.createTopics does not check that an assignment's brokers are live; the answer is
+    REQUEST_TIMED_OUT.
+    """
     world = ControlWorld(2)
     topics = (NewTopic(name="absent", assignments=((7,),)), NewTopic(name="here", assignments=((1,),)))
 
@@ -229,7 +233,7 @@ def test_a_topic_grows_from_what_stands_in_the_store():
 
 
 def test_partitions_for_a_topic_that_is_queued_for_deletion_are_refused():
-    """KafkaApis.handleCreatePartitionsRequest: INVALID_TOPIC_EXCEPTION; the deletion waits for a dead broker."""
+    """KafkaApis.handleCreatePartitionsRequest: INVALID_TOPIC_EXCEPTION; the deletion waits for a failed broker."""
     world = ControlWorld(3, T)
     world.kill(2)
     world.run(SESSION_MS + 1_000)
@@ -241,7 +245,7 @@ def test_partitions_for_a_topic_that_is_queued_for_deletion_are_refused():
 
 
 def test_a_deletion_is_answered_when_our_broker_does_not_know_the_topic_any_more():
-    """DelayedDeleteTopics; a broker that is away holds up the deletion, not the answer."""
+    """DelayedDeleteTopics; a broker that is down delays the deletion, not the answer."""
     world = ControlWorld(3, T)
     world.kill(2)
     world.run(SESSION_MS + 1_000)
@@ -351,7 +355,7 @@ def test_a_new_controller_goes_on_with_a_deletion():
 
 
 def test_a_topic_is_created_again_after_its_deletion():
-    """testRecreateTopicAfterDeletion: LE starts at 0 again, under another incarnation."""
+    """testRecreateTopicAfterDeletion: leader epochs start at 0 again, under another incarnation."""
     world = ControlWorld(3, T)
     world.kill(1)
     world.run(SESSION_MS + 1_000)
@@ -370,9 +374,10 @@ def test_a_topic_is_created_again_after_its_deletion():
 
 
 def test_a_broker_that_was_out_of_the_cluster_keeps_metadata_of_a_topic_that_was_deleted_meanwhile():
-    """What UpdateMetadata does not name stays known (the ground of KAFKA-15799); found by ``test_control_any_order``.
+    """UpdateMetadata leaves unnamed topics in the cache (the cause of KAFKA-15799); found by
+    ``test_control_any_order``.
 
-    A broker that starts hears of all there is, not of what is gone; only a process that starts knows nothing.
+    A starting broker gets all existing topics, not the deleted ones; only a new process has an empty cache.
     """
     world = ControlWorld(3, {"t": ((1,),)})
     world.tell("zk", ExpireSession(client="b0/controller"))
@@ -419,7 +424,7 @@ def test_partitions_added_to_a_topic_being_deleted(fixed: bool):
 
 
 def _unclean_case(settings: dict[str, str] | None = None) -> ControlWorld:
-    """t-0: b1 is the ISR's only member and dead, b2 lives."""
+    """t-0: b1 is the ISR's only member and has failed, b2 is live."""
     world = ControlWorld(3, {"t": ((1, 2),)}, settings={"t": settings} if settings else None)
     for broker in (2, 1):
         world.kill(broker)
@@ -461,7 +466,7 @@ def test_a_setting_that_is_changed_later_elects_at_once():
 
 
 def test_a_setting_that_was_changed_under_a_controller_that_is_gone_counts_for_the_next_one():
-    """The setting is in the store, the old controller has not elected: the failover does."""
+    """The setting is in the store, the old controller has not held an election: the failover does."""
     world = _unclean_case()
     assert world.active.broker_id == 0
     world.put(topic_config_path("t"), config_data([("unclean.leader.election.enable", "true")]))
@@ -486,7 +491,7 @@ def test_an_admin_may_elect_uncleanly_for_given_partitions():
 
 
 def test_an_admins_preferred_election_says_what_became_of_each_partition():
-    """KIP-460: not available when the preferred replica is dead; those that need none are left out of "all"."""
+    """KIP-460: not available when the preferred replica is down; "all" omits partitions without need."""
     world = ControlWorld(3, {"t": ((1, 0), (0, 1))})
     world.kill(1)
     world.run(SESSION_MS + 1_000)
@@ -521,7 +526,7 @@ def test_a_preferred_replica_that_is_alive_but_not_in_sync_is_not_elected():
 
 
 def test_what_an_admin_names_wrongly_is_told_in_kafkas_order():
-    """ZkAdminManager.createTopics: counts and placement are looked at before the name; dead brokers may be named."""
+    """ZkAdminManager.createTopics: counts and placement are checked before the name; failed brokers may be named."""
     world = ControlWorld(2)
     request = CreateTopics(
         topics=(
@@ -544,7 +549,7 @@ def test_what_an_admin_names_wrongly_is_told_in_kafkas_order():
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_a_former_sessions_registration_that_lingers(fixed: bool):
-    """KAFKA-7165: the broker removes its own old registration and registers; without the fix it stays out."""
+    """KAFKA-7165: the broker removes its own old registration and registers; without the fix it stays unregistered."""
     rules = RULES if fixed else evolve(RULES, registers_over_own_former_session=False)
     world = ControlWorld(2, {"t": ((0, 1),)}, rules=rules)
     world.tell("zk", ExpireSession(client="b1/controller", linger_us=5_000_000))
@@ -557,7 +562,7 @@ def test_a_former_sessions_registration_that_lingers(fixed: bool):
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_admin_requests_that_wait_when_the_controller_goes(fixed: bool):
-    """KAFKA-10193, testPreemptionOnControllerShutdown: NOT_CONTROLLER; without the fix silence."""
+    """KAFKA-10193, testPreemptionOnControllerShutdown: NOT_CONTROLLER; without the fix no answer."""
     rules = RULES if fixed else evolve(RULES, answers_preempted=False)
     world = ControlWorld(2, {"t": ((0, 1),)}, rules=rules)
     world.tell("zk", FreezeSession(client="b0/controller", for_us=500_000))
@@ -573,7 +578,7 @@ def test_admin_requests_that_wait_when_the_controller_goes(fixed: bool):
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_a_broker_that_dies_with_the_controller(fixed: bool):
-    """KAFKA-3143: the new controller takes it out of the ISRs; without the fix it stays in them."""
+    """KAFKA-3143: the new controller removes it from the ISRs; without the fix it stays in them."""
     rules = RULES if fixed else evolve(RULES, failover_takes_offline_replicas_out=False)
     world = ControlWorld(3, {"t": ((1, 2),)}, rules=rules)
     world.kill(0)
@@ -586,7 +591,7 @@ def test_a_broker_that_dies_with_the_controller(fixed: bool):
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_who_lives_is_said_before_whom_to_follow(fixed: bool):
-    """KAFKA-4443: told too early, a broker that starts does not follow a leader it does not know."""
+    """KAFKA-4443: otherwise a starting broker does not follow a leader that it does not know."""
     rules = RULES if fixed else evolve(RULES, metadata_before_leadership=False)
     world = ControlWorld(3, {"t": ((1, 2),)}, rules=rules)
     world.kill(2)

@@ -1,4 +1,4 @@
-"""Dispatch: what wakes a controller goes to the parts that asked for it, and a new part needs one row."""
+"""Dispatch: events go to the parts that subscribed to them, and a new part needs one row."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ CHANGED = WatchEventKind.NODE_DATA_CHANGED
 
 
 class Follower:
-    """A part as a reassignment will be: it follows state nodes and hears of brokers, ISRs and take-overs."""
+    """A part like a reassignment: it subscribes to state nodes, brokers, ISRs and failovers."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[object, ...]] = []
@@ -77,7 +77,7 @@ def test_a_watch_goes_to_the_job_of_its_node(path: str, kind: WatchEventKind, na
 
 
 def test_two_parts_cannot_answer_the_same_request():
-    """Who asks gets one answer."""
+    """Each request gets one answer."""
     dispatch = Dispatch()
     dispatch.on_request(PartitionState, Job("one", lambda request: iter(())))
     with pytest.raises(AssertionError, match="has a job"):
@@ -85,7 +85,7 @@ def test_two_parts_cannot_answer_the_same_request():
 
 
 def test_a_part_that_is_added_hears_of_what_it_asked_for():
-    """The seam for a reassignment: state nodes, its own node, broker starts, ISR changes, the take-over."""
+    """State nodes, its own node, broker starts, ISR changes, the failover."""
     world = ControlWorld(3, {"t": ((0, 1, 2),)})
     parts = {broker: Follower() for broker in world.ids}
     for broker, part in parts.items():

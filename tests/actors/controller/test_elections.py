@@ -69,7 +69,7 @@ brokers = st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=5).map(t
 def test_whoever_is_elected_is_assigned_alive_and_in_sync_unless_the_election_was_unclean(
     replicas: tuple[int, ...], extra: st.DataObject, unclean: bool, strategy: Strategy
 ):
-    """For every strategy the leader is an assigned replica and in the new ISR."""
+    """For every strategy: the leader is assigned and in the new ISR."""
     some = st.sets(st.sampled_from(replicas)).map(lambda chosen: tuple(sorted(chosen)))
     isr, reachable, leaving = extra.draw(some) or replicas[:1], extra.draw(some), extra.draw(some)
     live = tuple(broker for broker in reachable if broker not in leaving)

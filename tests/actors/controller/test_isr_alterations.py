@@ -1,4 +1,4 @@
-"""AlterIsr at the controller: every answer Kafka's has, what it writes, and who is told.
+"""AlterIsr at the controller: each of Kafka's answers, its writes and its metadata requests.
 
 Mirrors Kafka's ControllerIntegrationTest (testAlterPartition*, 3.4).
 """
@@ -24,7 +24,7 @@ LEADER_EPOCH = 5
 
 
 def bench(**rules: Any) -> ControllerBench:
-    """Brokers 0 to 2; broker 1 leads t-0 of (1, 2, 0), with 0 out of the ISR; the state is 3 versions old."""
+    """Brokers 0 to 2; broker 1 leads t-0 of (1, 2, 0), with 0 removed from the ISR; the state is 3 versions old."""
     made = ControllerBench(0, 1, 2, rules=evolve(RULES, **rules))
     made.topic("t", (1, 2, 0))
     made.led(AT, 1, (1, 2), leader_epoch=LEADER_EPOCH)
@@ -46,7 +46,9 @@ def asked(
 
 
 def test_an_isr_is_written_under_the_same_leader_epoch_and_everybody_is_told():
-    """processAlterPartition: leader and leader epoch stay, the controller epoch is ours, UpdateMetadata to all."""
+    """processAlterPartition: leader and leader epoch stay, the controller epoch is the new one, UpdateMetadata to
+    all.
+    """
     made = bench()
     before = made.context.leadership[AT].zk_version
 
@@ -79,7 +81,7 @@ def test_a_request_of_another_life_is_refused_as_a_whole(broker_epoch: int, erro
     ],
 )
 def test_what_is_wrong_with_one_partition_is_in_its_row(at: tuple[str, int], changes: dict[str, Any], error: ErrorCode):
-    """testAlterPartitionErrors: nothing is written, everybody is told what the controller knows of it."""
+    """testAlterPartitionErrors: nothing is written, all brokers get the controller's state of the partition."""
     made = bench()
 
     reply = asked(made, (at, changes))
@@ -93,7 +95,7 @@ def test_what_is_wrong_with_one_partition_is_in_its_row(at: tuple[str, int], cha
 
 @pytest.mark.parametrize("changes", [{"leader_epoch": LEADER_EPOCH + 1}, {"current_isr_version": 99}])
 def test_a_leader_that_knows_more_has_heard_of_a_newer_controller(changes: dict[str, int]):
-    """KAFKA-13957's answer since 3.3: NOT_CONTROLLER, so that it looks for the other one."""
+    """KAFKA-13957's answer since 3.3: NOT_CONTROLLER, so that the leader looks for the other controller."""
     made = bench()
 
     assert asked(made, (AT, changes)).error_code is ErrorCode.NOT_CONTROLLER
@@ -117,7 +119,7 @@ def test_what_is_so_already_is_answered_and_not_written_again():
     ("version", "error"), [(1, ErrorCode.OPERATION_NOT_ATTEMPTED), (2, ErrorCode.INELIGIBLE_REPLICA)]
 )
 def test_a_broker_in_controlled_shutdown_does_not_come_back(version: int, error: ErrorCode):
-    """testAlterPartitionRequestWithIneligibleReplica*, KAFKA-14140; the error is as new as version 2."""
+    """testAlterPartitionRequestWithIneligibleReplica*, KAFKA-14140; version 2 introduced the error."""
     made = bench()
     made.context.shutting_down[0] = None
 
@@ -126,7 +128,7 @@ def test_a_broker_in_controlled_shutdown_does_not_come_back(version: int, error:
 
 
 def test_before_kafka_14140_it_did():
-    """The past bug: the controller asks nothing about the brokers of an ISR."""
+    """The past bug: the controller does not check the brokers of an ISR."""
     made = bench(isrs_of_serving_only=False)
     made.context.shutting_down[0] = None
 
@@ -135,7 +137,7 @@ def test_before_kafka_14140_it_did():
 
 
 def test_a_state_that_somebody_wrote_meanwhile_is_not_overwritten():
-    """testAlterPartitionInvalidVersion at the store: what we remember is old."""
+    """testAlterPartitionInvalidVersion at the store: the controller's state is outdated."""
     made = bench()
     made.write_state(AT, PartitionState(1, LEADER_EPOCH, (1,), EPOCH))
 
@@ -145,7 +147,9 @@ def test_a_state_that_somebody_wrote_meanwhile_is_not_overwritten():
 
 
 def test_a_write_whose_answer_was_lost_stays_unknown_until_an_election():
-    """Kafka 2.7 to 3.9: retryRequestsUntilConnected meets its own version; only what was written is read again."""
+    """Kafka 2.7 to 3.9: retryRequestsUntilConnected conflicts with its own version; only written states are read
+    again.
+    """
     made = bench()
     before = made.context.leadership[AT]
     made.write_state(AT, PartitionState(1, LEADER_EPOCH, (1, 2, 0), EPOCH))

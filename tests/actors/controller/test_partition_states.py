@@ -52,7 +52,7 @@ def test_a_nonexistent_partition_cannot_become_online():
 
 
 def test_a_new_partition_gets_its_first_state_and_its_isr_is_told_that_it_is_new():
-    """testNewPartitionToOnlinePartitionTransition; LE 0, zkVersion 0."""
+    """testNewPartitionToOnlinePartitionTransition; leader epoch 0, zkVersion 0."""
     bench = _new(1, 2)
 
     bench.do(bench.controller.partitions.move([T0], ONLINE, Strategy.OFFLINE))
@@ -66,7 +66,7 @@ def test_a_new_partition_gets_its_first_state_and_its_isr_is_told_that_it_is_new
 
 
 def test_a_new_partitions_isr_is_its_live_replicas_and_dead_ones_are_told_nothing():
-    """topicCreationWithOfflineReplica: leader = the live one, LE 0."""
+    """topicCreationWithOfflineReplica: leader = the live one, leader epoch 0."""
     bench = _new(2, 3)
 
     bench.do(bench.controller.partitions.move([T0], ONLINE, Strategy.OFFLINE))
@@ -76,7 +76,7 @@ def test_a_new_partitions_isr_is_its_live_replicas_and_dead_ones_are_told_nothin
 
 
 def test_a_new_partition_without_a_live_replica_stays_new():
-    """Without a live replica the partition stays New."""
+    """ZkPartitionStateMachine.initializeLeaderAndIsrForPartitions."""
     bench = _new(3)
 
     failed = bench.do(bench.controller.partitions.move([T0], ONLINE, Strategy.OFFLINE))
@@ -127,7 +127,7 @@ def test_an_online_partition_is_led_by_another_when_its_leader_shuts_down():
 
 
 def test_an_online_partition_returns_to_its_preferred_leader():
-    """testOnlinePartitionToOnlineTransition: everybody assigned is told, the ISR stays; nobody else is a reason."""
+    """testOnlinePartitionToOnlineTransition: all assigned replicas are informed, the ISR stays."""
     bench = ControllerBench(1, 2)
     bench.topic("t", (1, 2), (1, 2))
     bench.led(T0, 2, (2, 1))
@@ -142,7 +142,7 @@ def test_an_online_partition_returns_to_its_preferred_leader():
 
 
 def test_an_offline_partition_is_led_by_a_live_member_of_the_isr():
-    """testOfflinePartitionToOnlinePartitionTransition; LE + 1, dead members leave the ISR."""
+    """testOfflinePartitionToOnlinePartitionTransition; leader epoch + 1, failed members leave the ISR."""
     bench = _offline(2)
 
     bench.do(bench.controller.partitions.move([T0], ONLINE, Strategy.OFFLINE))
@@ -193,7 +193,7 @@ def test_an_offline_partition_without_a_state_stays_offline():
 
 
 def test_an_election_is_held_again_when_the_leader_changed_the_isr_meanwhile():
-    """Elections retry on BADVERSION and read the state before each attempt."""
+    """ZkPartitionStateMachine.doElectLeaderForPartitions: elections retry on BADVERSION, reading again each time."""
     bench = _offline(1, 2, isr=(1, 2))
     flights = iter(range(10))
 
@@ -208,7 +208,7 @@ def test_an_election_is_held_again_when_the_leader_changed_the_isr_meanwhile():
 
 
 def test_a_state_written_under_a_later_controller_epoch_is_left_alone():
-    """If the stored controller epoch is higher, the change is abandoned without a retry."""
+    """A stored controller epoch above the own one: the change is dropped, without a retry."""
     bench = _offline(2)
     bench.write_state(T0, PartitionState(1, 9, (1, 2), EPOCH + 1))
 
@@ -229,12 +229,12 @@ VALID = {
     (OFFLINE, OFFLINE),
     (OFFLINE, NON_EXISTENT),
 }
-"""Kafka's valid transitions; the other eight are refused."""
+"""The allowed transitions; the other eight are refused."""
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(PartitionPhase, PartitionPhase)))
 def test_the_table_of_moves_is_kept(old: PartitionPhase, new: PartitionPhase):
-    """testInvalid...Transition, all of them: a move that the table lacks is noted and not made."""
+    """testInvalid...Transition, all of them: a transition that the table lacks is noted and refused."""
     bench = ControllerBench(1, 2)
     bench.topic("t", (1, 2))
     if old is not NON_EXISTENT:
@@ -271,7 +271,7 @@ def test_partitions_offline_are_counted_and_those_of_deleted_topics_are_not():
 
 
 def test_a_move_over_a_batch_that_was_not_sent_does_nothing():
-    """The two state machines only log, so a half-sent batch breaks the next call."""
+    """The state machine only logs this (a half-sent batch then breaks the next call)."""
     bench = _offline(2)
     bench.controller.batch.begin()
     bench.controller.batch.add_stop_replica((2,), T0, delete=False)

@@ -1,4 +1,4 @@
-"""Reassignments as a controller carries them out, on brokers without logs. KIP-455, KIP-435."""
+"""Reassignments by a controller, on brokers without logs. KIP-455, KIP-435."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,7 +44,7 @@ TO_BE_MOVED: TopicPartition = ("t", 0)
 
 
 class Moves:
-    """A control world whose partitions are reassigned; the test plays their leaders: ``sync`` makes ISRs grow."""
+    """A control world whose partitions are reassigned; the test acts as their leaders: ``sync`` makes ISRs grow."""
 
     def __init__(
         self, brokers: int, *rows: tuple[int, ...], min_isr: int = 1, rules: ControllerRules = RULES, **limits: int
@@ -75,7 +75,7 @@ class Moves:
         return next(each for each in self.world.ids if self.world.is_up(each))
 
     def alter(self, targets: Mapping[int, tuple[int, ...] | None]) -> dict[int, ErrorCode]:
-        """Ask for replicas of partitions of the topic."""
+        """Request replicas for partitions of the topic."""
         rows = tuple(
             NewReplicas(topic_name="t", partition_index=number, replicas=target) for number, target in targets.items()
         )
@@ -85,27 +85,27 @@ class Moves:
         return {row.partition_index: row.error_code for row in reply.responses}
 
     def leave_in_store(self, targets: Mapping[int, tuple[int, ...]]) -> None:
-        """Ask as the tool did before Kafka 2.4: by a node."""
+        """Send a request as the tool did before Kafka 2.4: by a node."""
         self.world.put(REASSIGN_PARTITIONS, reassignments_data({("t", n): to for n, to in targets.items()}))
         self.world.run(400)
 
     def left_in_store(self) -> dict[TopicPartition, tuple[int, ...]] | None:
-        """What the node still asks for; None: it is gone."""
+        """The remaining requests in the node; None: it is deleted."""
         data = self.world.node(REASSIGN_PARTITIONS)
         return read_reassignments(data) if data is not None else None
 
     def ongoing(self) -> Any:
-        """What is on its way."""
+        """The ongoing reassignments."""
         return self.world.ask(ListPartitionReassignments(topic_partitions=None), 1, sender=self.up)
 
     @property
     def assignments(self) -> dict[int, ReplicaAssignment]:
-        """As the store has them; none when the topic is deleted."""
+        """The assignments in the store; none when the topic is deleted."""
         data = self.world.node(topic_path("t"))
         return read_topic(data) if data is not None else {}
 
     def sync(self) -> bool:
-        """Leaders take what is being added into their ISRs, all at once. False if nothing was to be taken."""
+        """Leaders add all new replicas to their ISRs at once. False if there were none."""
         grown: list[tuple[int, PartitionState]] = []
         for number, each in self.assignments.items():
             state = self.world.state("t", number)
@@ -118,14 +118,14 @@ class Moves:
         return bool(grown)
 
     def sync_all(self) -> None:
-        """Until nothing is to be taken into an ISR any more."""
+        """Repeat until no replica is left to add to an ISR."""
         for _ in range(100):
             if not self.sync():
                 return
         raise AssertionError("no end")
 
     def lists(self, number: int = 0) -> list[list[int]]:
-        """The replicas that the store had while no step ran, each change of them, since the first request."""
+        """The replicas in the store while no step ran, each change of them, since the first request."""
         found: list[list[int]] = []
         for _, fact in self.world.notes[self.began :]:
             if isinstance(fact, NodeWritten) and fact.path == topic_path("t") and fact.what != "deleted":
@@ -135,7 +135,7 @@ class Moves:
         return found
 
     def crash_controller(self) -> None:
-        """The broker that controls dies, and comes back when another controls."""
+        """The active controller's process fails, and restarts when another broker is controller."""
         dead = self.world.active.broker_id
         self.world.kill(dead)
         self.world.run(10_000)
@@ -185,11 +185,11 @@ class VectorRun:
         self.events = list(vector.get("events", []))
 
     def committed(self) -> int:
-        """Steps of the first partition that the store has."""
+        """Committed steps of the first partition."""
         return len([each for each in self.moves.lists() if each != list(self.starts[0])])
 
     def play(self) -> None:
-        """Ask, and sync until nothing is left to do."""
+        """Send the requests, and sync until no work is left."""
         if any(broker in self.down for target in self.targets for broker in target):
             self.moves.leave_in_store(dict(enumerate(self.targets)))  # requests may not name brokers that are down
         else:
@@ -343,7 +343,7 @@ def test_what_is_on_its_way_is_listed_with_the_step_that_runs():
 
 
 def test_each_partition_on_its_way_has_a_named_reason_and_the_list_tells_it():
-    """A limit, replicas that copy, brokers that are not up: told once, and again when it is something else."""
+    """A limit, replicas that copy, brokers that are down: noted once, and again when the reason changes."""
     moves = Moves(6, (0, 1), (0, 1), (1, 0), replica=1, partition=3, leader=1)
     moves.alter({0: (2, 3), 1: (3, 4), 2: (1, 5)})
     first = {row.partition_index: (row.reason, row.why) for row in moves.ongoing().waiting}
@@ -362,7 +362,7 @@ def test_each_partition_on_its_way_has_a_named_reason_and_the_list_tells_it():
 
 
 def test_a_limit_that_is_raised_begins_what_waited():
-    """Dynamic update mode cluster-wide: the next choice heeds it, and it is made at once."""
+    """Dynamic update mode cluster-wide: it applies to the next choice, which is made at once."""
     moves = Moves(4, (0, 1), (0, 1), replica=1, partition=1)
     moves.alter({0: (2, 3), 1: (2, 3)})
     assert [bool(each.adding) for each in moves.assignments.values()] == [True, False]
@@ -373,7 +373,7 @@ def test_a_limit_that_is_raised_begins_what_waited():
 
 
 def test_a_step_whose_brokers_die_blocks_until_one_is_back():
-    """A partition without a broker to go to waits, says so, and goes on when there is one."""
+    """A partition whose needed brokers are down waits, notes it, and continues when one is up."""
     moves = Moves(4, (0, 1), replica=1)
     moves.alter({0: (0, 2, 3)})
     moves.world.kill(3)
@@ -391,7 +391,7 @@ def test_a_step_whose_brokers_die_blocks_until_one_is_back():
 @pytest.mark.parametrize("limits", [{}, {"replica": 1}], ids=["KIP-455", "KIP-435"])
 @pytest.mark.parametrize("target", [(0, 1, 2), (0, 2, 1)], ids=["the same list", "another order"])
 def test_where_nothing_comes_and_nothing_goes_nobody_is_waited_for(limits: dict[str, int], target: tuple[int, ...]):
-    """Source: ``KafkaController.isReassignmentComplete``, which asks for ISRs only while something moves."""
+    """Source: ``KafkaController.isReassignmentComplete``, which checks ISRs only while a replica moves."""
     moves = Moves(3, (0, 1, 2), **limits)
     moves.world.kill(2)
     moves.world.run(10_000)
@@ -404,7 +404,7 @@ def test_where_nothing_comes_and_nothing_goes_nobody_is_waited_for(limits: dict[
 
 
 def test_a_cancelled_reassignment_cannot_be_cancelled_again():
-    """The way back is a cancel already: NO_REASSIGNMENT_IN_PROGRESS, also of the next controller."""
+    """The way back is a cancellation already: NO_REASSIGNMENT_IN_PROGRESS, also from the next controller."""
     moves = Moves(6, (0, 1, 2), replica=1)
     moves.alter({0: (3, 4, 5)})
     moves.sync()
@@ -440,7 +440,7 @@ def test_a_topic_is_deleted_when_its_reassignment_has_ended(limits: dict[str, in
 @pytest.mark.parametrize("syncs", range(6))
 @pytest.mark.parametrize("limits", [{}, {"replica": 1}, {"replica": 2, "partition": 1}])
 def test_a_controller_that_dies_at_any_time_is_replaced_by_one_that_goes_on(limits: dict[str, int], syncs: int):
-    """Nothing is only in memory: after each number of steps another controller takes over, and the end is the same."""
+    """No state is only in memory: after each number of steps another controller takes over, with the same result."""
     moves = Moves(7, (0, 1, 2), (1, 2, 0), **limits)
     moves.alter({0: (3, 4, 5), 1: (2, 5, 6)})
     for _ in range(syncs):

@@ -73,7 +73,7 @@ def test_a_new_replica_of_a_led_partition_is_told_that_it_is_new():
 
 
 def test_the_leader_cannot_become_a_new_replica():
-    """Refused for the leader's own replica."""
+    """ZkReplicaStateMachine.doHandleStateChanges: the leader's replica cannot become new."""
     bench = _bench(1, 2, 3)
     bench.context.set_replica_phase(R1, NON_EXISTENT)
 
@@ -95,7 +95,7 @@ def test_a_new_replica_comes_online_and_into_the_assignment():
 
 
 def test_an_online_replica_goes_offline():
-    """testOnlineReplicaToOfflineReplicaTransition: out of the ISR, StopReplica, LeaderAndIsr to the others."""
+    """testOnlineReplicaToOfflineReplicaTransition: removed from the ISR, StopReplica, LeaderAndIsr to the others."""
     bench = _bench(1, 2, 3, isr=(1, 2, 3), leader=2)
 
     bench.do(bench.controller.replicas.move([R1], OFFLINE))
@@ -110,7 +110,7 @@ def test_an_online_replica_goes_offline():
 
 
 def test_a_leader_that_goes_offline_leaves_the_partition_without_one():
-    """The partition has leader -1 if this replica was the leader."""
+    """ZkReplicaStateMachine.doRemoveReplicasFromIsr: leader -1 if the replica was the leader."""
     bench = _bench(1, 2, 3)
 
     bench.do(bench.controller.replicas.move([R1], OFFLINE))
@@ -121,7 +121,7 @@ def test_a_leader_that_goes_offline_leaves_the_partition_without_one():
 
 
 def test_the_last_member_stays_in_the_isr():
-    """An ISR of one member is kept. If the only replica dies: leader -1, ISR kept, leader epoch + 1."""
+    """A one-member ISR is kept; leader -1, leader epoch + 1."""
     bench = _bench(1, 2, 3, isr=(1,))
 
     bench.do(bench.controller.replicas.move([R1], OFFLINE))
@@ -130,7 +130,7 @@ def test_the_last_member_stays_in_the_isr():
 
 
 def test_a_replica_outside_the_isr_goes_offline_without_a_write_yet_its_peers_are_told():
-    """No write and the same leader epoch, but LeaderAndIsr is still sent."""
+    """Nothing is written and the leader epoch does not change, yet LeaderAndIsr is sent."""
     bench = _bench(1, 2, 3, isr=(2, 3), leader=2)
 
     bench.do(bench.controller.replicas.move([R1], OFFLINE))
@@ -140,7 +140,7 @@ def test_a_replica_outside_the_isr_goes_offline_without_a_write_yet_its_peers_ar
 
 
 def test_a_replica_of_a_topic_being_deleted_goes_offline_quietly():
-    """The others get no LeaderAndIsr; StopReplica carries the leader epoch that means deletion."""
+    """No LeaderAndIsr to the others; the StopReplica has the epoch of deletions."""
     bench = _bench(1, 2, 3)
     bench.context.queue_for_deletion("t")
 
@@ -151,7 +151,7 @@ def test_a_replica_of_a_topic_being_deleted_goes_offline_quietly():
 
 
 def test_an_isr_change_of_the_leader_in_between_is_not_overwritten():
-    """Removal retries on BADVERSION with what it reads then."""
+    """The removal retries on BADVERSION with the newly read state."""
     bench = _bench(1, 2, 3, isr=(1, 2, 3), leader=2)
     flights = iter(range(10))
 
@@ -193,7 +193,7 @@ def test_a_failed_deletion_may_be_brought_online_again():
 
 
 def test_a_replica_without_leadership_is_stopped_with_no_epoch():
-    """The leader epoch that the controller has cached, -1 if it has none."""
+    """The leader epoch of the known leadership, -1 without one."""
     bench = ControllerBench(1, 2)
     bench.topic("t", (1, 2))
     bench.context.set_replica_phase(R1, ONLINE)
@@ -225,12 +225,12 @@ VALID = {
     (STARTED, INELIGIBLE),
     (SUCCESSFUL, NON_EXISTENT),
 }
-"""Kafka's valid transitions; the other 35 are refused."""
+"""The allowed transitions; the other 35 are refused."""
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(ReplicaPhase, ReplicaPhase)))
 def test_the_table_of_moves_is_kept(old: ReplicaPhase, new: ReplicaPhase):
-    """testInvalid...Transition, all of them, testInvalidReplicaDeletionStartedToOffline... among them."""
+    """testInvalid...Transition, all of them, including testInvalidReplicaDeletionStartedToOffline..."""
     bench = _bench(1, 2, 3, isr=(2, 3), leader=2)
     bench.context.set_replica_phase(R1, old)
 

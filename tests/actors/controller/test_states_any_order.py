@@ -1,7 +1,7 @@
-"""The partition and the replica state machine under any order of moves, deaths and ISR changes, against a plain model.
+"""The partition and the replica state machine under any order of transitions, failures and ISR changes.
 
-The model repeats Kafka's tables independently: the valid transitions, the broker that an election picks, what a
-replica's end leaves of the ISR. After every move the store, the books and what was sent are compared with it.
+A plain model repeats the tables of both state machines and of the elections. After every transition it is compared with
+the store, the controller's state and the sent requests.
 """
 
 from hypothesis import settings
@@ -38,7 +38,7 @@ class States(RuleBasedStateMachine):
         self.foreign: set[TopicPartition] = set()
         """Partitions whose state was written by a later controller."""
         self.told_by_leader: set[TopicPartition] = set()
-        """Partitions whose leader changed the ISR since we last looked."""
+        """Partitions whose leader changed the ISR since the last read."""
         self.unclean = 0
 
     @initialize(created=st.sets(partitions))
@@ -65,7 +65,7 @@ class States(RuleBasedStateMachine):
     def picked(
         self, at: TopicPartition, state: PartitionState, strategy: Strategy, unclean: bool
     ) -> tuple[int | None, tuple[int, ...], tuple[int, ...]]:
-        """Leader, ISR and the brokers that get requests."""
+        """Leader, ISR and recipients of an election."""
         assigned = self.context.replicas(at)
         online = tuple(b for b in assigned if self.serves(b, at))
         reached = tuple(b for b in assigned if b in self.context.live and self.has_disk(b, at))
@@ -83,7 +83,7 @@ class States(RuleBasedStateMachine):
                 return (able or [None])[0], state.isr, assigned
 
     def leader_writes_meanwhile(self, at: TopicPartition, flight: int) -> None:
-        """The leader shrinks its ISR to itself when the machine speaks to the store for the n-th time."""
+        """The leader shrinks its ISR to itself at the n-th access of the state machine to the store."""
         flights = iter(range(100))
 
         def write() -> None:
@@ -110,7 +110,7 @@ class States(RuleBasedStateMachine):
     def move_partition(
         self, at: TopicPartition, to: PartitionPhase, strategy: Strategy, unclean: bool = False, flight: int = -1
     ) -> None:
-        """Move it, and compare what came of it with the model."""
+        """Move it, and compare the result with the model."""
         old = self.context.phase(at)
         self.before_ours = self.stored(at)
         if (old, to) in PARTITION_MOVES:
@@ -146,7 +146,7 @@ class States(RuleBasedStateMachine):
     def outcome(
         self, at: TopicPartition, old: PartitionPhase, to: PartitionPhase, strategy: Strategy, unclean: bool
     ) -> tuple[PartitionState, tuple[int, ...]] | None:
-        """The state after a move and who is told of it; None when the move must fail."""
+        """The state after a transition and its recipients; None when the transition must fail."""
         before = self.before_ours
         if (old, to) not in PARTITION_MOVES:
             return None
@@ -202,7 +202,7 @@ class States(RuleBasedStateMachine):
             assert broker in self.context.replicas(at)
 
     def check_offline(self, at: TopicPartition, broker: int, known: bool) -> None:
-        """Out of the ISR, but for the last one; an epoch more if that was a write; the others are told."""
+        """Removed from the ISR, except for the last member; the epoch rises with a write; the others are informed."""
         before, now = self.before_ours, self.stored(at)
         rows = self.bench.leader_and_isr()
         assert set(self.bench.stops()) == {broker} & set(self.context.live)
@@ -273,7 +273,7 @@ class States(RuleBasedStateMachine):
 
     @invariant()
     def states_are_legal(self) -> None:
-        """The leader is an assigned replica and in its ISR."""
+        """A leader is in its ISR, an ISR within the replicas, and each election is legal."""
         for at in PARTITIONS:
             state = self.stored(at)
             if state is not None:
@@ -283,7 +283,7 @@ class States(RuleBasedStateMachine):
 
     @invariant()
     def the_books_are_kept(self) -> None:
-        """What we wrote last is what we know; offline partitions and unclean elections are counted."""
+        """The state in memory is the last written one; offline partitions and unclean elections are counted."""
         for at, known in self.context.leadership.items():
             if at not in self.told_by_leader | self.foreign:
                 now = self.stored(at)
@@ -296,6 +296,7 @@ class States(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_left_in_the_batch_and_only_the_living_were_told(self) -> None:
+        """Only live brokers get requests."""
         self.bench.controller.batch.begin()
         for _, request in self.bench.sent:
             assert (request.controller_epoch, request.broker_epoch // 100) == (EPOCH, 1)

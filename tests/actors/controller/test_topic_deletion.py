@@ -1,4 +1,4 @@
-"""The deletion of a topic, step by step against a bare store. Source: Kafka's TopicDeletionManagerTest."""
+"""Topic deletion, step by step against a bare store. Source: Kafka's TopicDeletionManagerTest."""
 
 from kemu.actors.controller.context import PartitionPhase, ReplicaPhase
 from kemu.protocol.nodes import delete_path, topic_path
@@ -16,7 +16,7 @@ ON = {broker: [("t", 0, broker), ("t", 1, broker)] for broker in (1, 2, 3)}
 
 
 def queued(*live: int) -> ControllerBench:
-    """t has two partitions on brokers 1, 2, 3, of which these live; its deletion was asked for and has begun."""
+    """t has two partitions on brokers 1, 2, 3, of which these are live; its deletion was requested and has begun."""
     bench = ControllerBench(1, 2, 3)
     bench.topic("t", (1, 2, 3), (2, 3, 1))
     bench.led(("t", 0), 1, (1, 2, 3))
@@ -37,7 +37,7 @@ def phases(bench: ControllerBench) -> dict[int, set[ReplicaPhase]]:
 
 
 def deletes(bench: ControllerBench) -> dict[int, int]:
-    """Broker -> how many replicas it was told to delete."""
+    """Broker -> number of requests to delete a replica."""
     counts = {broker: sum(row.delete_partition for row in rows.values()) for broker, rows in bench.stops().items()}
     return {broker: count for broker, count in counts.items() if count}
 
@@ -121,7 +121,7 @@ def test_a_broker_that_cannot_delete_is_asked_again_when_something_stands_agains
 
 
 def test_what_a_deletion_waits_for_is_told_once_for_each_reason():
-    """As "Halted deletion of topics" is logged: a dead broker first, then another; nothing when that is unchanged."""
+    """Like the log message "Halted deletion of topics": first one failed broker, then another; none if unchanged."""
     bench = queued(1, 3)
     assert [note.topic for note in bench.notes(TopicDeletionQueued)] == ["t"]
 
@@ -137,7 +137,9 @@ def test_what_a_deletion_waits_for_is_told_once_for_each_reason():
 
 
 def test_a_reassignment_holds_a_deletion_up_until_its_last_partition_has_arrived():
-    """``processTopicDeletion`` as meant: no replica is touched; and the topic is resumed by the end, not by brokers."""
+    """``processTopicDeletion`` as intended: no replica is touched, and the end of the reassignment resumes the
+    deletion.
+    """
     bench = ControllerBench(1, 2, 3)
     bench.topic("t", (1, 2, 3), (2, 3, 1))
     bench.led(("t", 0), 1, (1, 2, 3))
@@ -159,7 +161,7 @@ def test_a_reassignment_holds_a_deletion_up_until_its_last_partition_has_arrived
 
 
 def test_a_new_controller_finds_deletions_and_what_they_wait_for():
-    """``fetchTopicDeletionsInProgress``: only the request stands in the store; offline replicas and moves are read."""
+    """``fetchTopicDeletionsInProgress``: only the request is in the store; offline replicas and moves are read."""
     bench = ControllerBench(1, 3)
     for topic in ("dead", "moves", "free"):
         bench.topic(topic, (1, 2) if topic == "dead" else (1, 3))

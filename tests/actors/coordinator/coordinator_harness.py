@@ -91,9 +91,9 @@ class HeldAppend:
 
 
 class Bench:
-    """One coordinator, told to lead every partition that a test's groups need.
+    """One coordinator that leads every partition of a test's groups.
 
-    It gathers no writes (``linger_ms`` 0), as most tests ask what is decided, and look at once.
+    It gathers no writes (``linger_ms`` 0), since most tests check decisions at once.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Bench:
         self.life_began = 0
         """The id of the last request before this life of the coordinator."""
         self.connection = 0
-        """Over which all requests come; 0: each over one of its own."""
+        """Connection of all requests; 0: a new connection for each."""
         self.after_step: Callable[[], None] = lambda: None
         self._due: list[tuple[int, int, Event]] = []
         self._count = 0
@@ -223,7 +223,7 @@ class Bench:
 
     @property
     def writing(self) -> bool:
-        """Whether something is gathered to be appended, or an append is under way."""
+        """Whether writes are gathered, or an append is in progress."""
         return bool(self.held or self._due) or any(key[0] == GroupTimer.LINGER for key in self.timers)
 
     # --- commands ----------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class Bench:
         self.feed(Told(command))
 
     def resign(self, group: str = GROUP) -> None:
-        """Another broker leads the partition of a group; what was being written is in the log before that one reads."""
+        """Another broker leads the partition of a group; pending writes are in the log before that broker reads it."""
         number = offsets_partition_of(group, self.config.offsets_topic_num_partitions)
         self.epoch += 1
         self.feed(Told(ResignOffsets(partition=number, leader_epoch=self.epoch)))
@@ -265,13 +265,13 @@ class Bench:
     # --- asking ------------------------------------------------------------------------------------------------
 
     def ask(self, client: str, request: Any, version: int | None = None) -> Ask:
-        """Send a request; what happens at this instant has happened when this returns."""
+        """Send a request. All events of this instant have happened on return."""
         ask, event = self.mail(client, request, version)
         self.feed(event)
         return ask
 
     def mail(self, client: str, request: Any, version: int | None = None) -> tuple[Ask, Received]:
-        """A request as it arrives, which a test feeds by itself."""
+        """A request as it arrives, for a test that feeds it itself."""
         self._count += 1
         version = LATEST.get(type(request), 0) if version is None else version
         ask = Ask(client, self._count, request, version, self.connection or self._count)
@@ -286,7 +286,7 @@ class Bench:
         return self.coordinator.groups[GROUP]
 
     def log(self, group: str = GROUP) -> list[Record]:
-        """What is in the log of a group's partition."""
+        """The log of a group's partition."""
         number = offsets_partition_of(group, self.config.offsets_topic_num_partitions)
         return self.logs.get(f"__consumer_offsets-{number}", [])
 
@@ -330,7 +330,7 @@ class Bench:
         return self.ask(client, request, version)
 
     def join_twice(self, client: str, **how: Any) -> Ask:
-        """A new dynamic member's join: get an id, come back with it."""
+        """The two joins of a new dynamic member: get an id, return with it."""
         required = self.join(client, **how)
         assert required.error is ErrorCode.MEMBER_ID_REQUIRED
         return self.join(client, required.reply.member_id, **how)
@@ -370,7 +370,7 @@ class Bench:
     def beat(
         self, client: str, member_id: str, generation: int, *, instance: str | None = None, group: str = GROUP
     ) -> Ask:
-        """A Heartbeat, which Java's coordinator holds back while something is being written."""
+        """A Heartbeat, whose answer Java's coordinator delays while a write is in progress."""
         request = Heartbeat(group=group, generation=generation, member_id=member_id, instance_id=instance)
         return self.ask(client, request)
 
@@ -411,7 +411,7 @@ class Bench:
     def fetch(
         self, *partitions: tuple[str, int], group: str = GROUP, stable: bool = False, version: int = 7
     ) -> dict[tuple[str, int], Any]:
-        """What OffsetFetch answers, by partition; no partitions = all that are committed."""
+        """The rows of OffsetFetch, by partition; without partitions, all committed ones."""
         topics = tuple(TopicPartitions(topic=t, partitions=(p,)) for t, p in partitions)
         request = OffsetFetch(group=group, topics=topics or None, require_stable=stable)
         reply = self.ask("admin", request, version).reply
@@ -436,7 +436,7 @@ class Bench:
         return self.form(joins)
 
     def form(self, joins: dict[str, Ask]) -> "Formed":
-        """Sync everybody whose join was answered; the leader gives each ``b"for-<client>"``."""
+        """Sync all members whose join was answered; the leader gives each ``b"for-<client>"``."""
         ids = {client: join.reply.member_id for client, join in joins.items()}
         for join in joins.values():
             assert join.error is ErrorCode.NONE, join.reply
@@ -458,7 +458,7 @@ class Bench:
 
 @define
 class Formed:
-    """A Stable group: who is who."""
+    """A Stable group: its member ids by client."""
 
     generation: int
     leader: str

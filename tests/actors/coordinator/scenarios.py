@@ -1,4 +1,4 @@
-"""Which test shows which of Kafka's own scenarios (``tests/vectors/group_scenarios.json``)."""
+"""The tests that show each of Kafka's own scenarios (``tests/vectors/group_scenarios.json``)."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,7 +1,8 @@
 """The coordinator under any order of requests, stale ids, timers, failing appends and failovers.
 
-While anything goes, the books must agree with themselves and the log, and no parked request may get lost. Afterwards
-either silence (every member expires, nobody waits) or good behaviour (the group becomes Stable) must follow.
+In the random phase, the group's state must agree with itself and with the log, and no parked request may get lost.
+Afterwards the test runs one of two endings: all members fall silent and expire, or all behave and the group becomes
+Stable.
 """
 
 from typing import Any
@@ -37,7 +38,7 @@ rarely = st.sampled_from([False, False, True])
 
 
 class Client:
-    """What one client believes, and its last requests."""
+    """The beliefs of one client, and its last requests."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -114,7 +115,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(rounds=st.integers(1, 12))
     def all_behave(self, rounds: int) -> None:
-        """For some seconds everybody does as the protocol says, so that what follows finds a group at work."""
+        """For some seconds all clients follow the protocol, so that later events find a working group."""
         for _ in range(rounds):
             for client in self.people.values():
                 self.behave_once(client)
@@ -218,7 +219,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(error=st.sampled_from((E.NONE, E.NONE, *ERRORS)))
     def the_log_goes_on(self, error: E) -> None:
-        """What waited is written, or fails."""
+        """Waiting appends succeed or fail."""
         if error is not E.NONE and self.bench.held:
             self.failed_write = True
         self.bench.hold_appends = False
@@ -250,7 +251,7 @@ class AnyOrder(RuleBasedStateMachine):
         group = self.bench.coordinator.groups.get(GROUP)
         self.check_parked(group)
         if group is not None:
-            self.check_books(group)
+            self.check_counts(group)
             self.check_timers(group)
 
     def check_transitions(self) -> None:
@@ -263,7 +264,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.seen_notes = len(self.bench.notes)
 
     def check_parked(self, group: Group | None) -> None:
-        """A request that is parked no more was answered, superseded, or (a sync) went with its member."""
+        """A request that is no longer parked was answered, superseded, or (a sync) removed with its member."""
         now: dict[Caller, tuple[str, Member]] = {}
         for kind in ("join", "sync") if group is not None else ():
             parked = self.parked_in(group, kind)
@@ -289,8 +290,8 @@ class AnyOrder(RuleBasedStateMachine):
         """Whether the request of this caller has its reply."""
         return (caller.actor, caller.request_id) not in self.bench.unanswered
 
-    def check_books(self, group: Group) -> None:
-        """Counts and maps say what the members say."""
+    def check_counts(self, group: Group) -> None:
+        """Counts and maps agree with the members."""
         members = group.members
         assert set(group.phase.parked) <= set(members.by_id)
         assert set(group.syncing.parked) <= set(members.by_id)
@@ -303,15 +304,15 @@ class AnyOrder(RuleBasedStateMachine):
         assert not set(members.pending) & set(members.by_id)
         assert (members.leader in members.by_id) if members else members.leader is None
         if group.state in (COMPLETING, STABLE):
-            assert members and group.books.protocol is not None
-            assert all(member.metadata(group.books.protocol) is not None for member in members)
+            assert members and group.shared.protocol is not None
+            assert all(member.metadata(group.shared.protocol) is not None for member in members)
         if group.state is EMPTY:
-            assert not members and group.books.protocol is None
+            assert not members and group.shared.protocol is None
         if group.state is not COMPLETING:
             assert not group.syncing.parked
 
     def check_timers(self, group: Group) -> None:
-        """Nothing waits without a timer that ends the wait."""
+        """Every wait has a timer that ends it."""
         timers = self.bench.timers
         if group.state is DEAD:
             return
@@ -326,7 +327,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def the_log_says_what_the_coordinator_says(self) -> None:
-        """The rebuild from the log equals the persisted view, when nothing is being written."""
+        """A replay of the log equals the persisted state, while no write is in progress."""
         bench, group = self.bench, self.bench.coordinator.groups.get(GROUP)
         if bench.writing or any(key[0] == "load" for key in bench.timers):
             return
@@ -338,7 +339,7 @@ class AnyOrder(RuleBasedStateMachine):
         }
         if group is None or self.failed_write or group.state not in (STABLE, EMPTY):
             return
-        stored, known = found.metadata.get(GROUP), group.books.metadata()
+        stored, known = found.metadata.get(GROUP), group.shared.metadata()
         if group.state is STABLE:  # written while the assignment was awaited, hence the older time
             assert stored is not None
             assert evolve(stored, state_timestamp_ms=0) == evolve(known, state_timestamp_ms=0)
@@ -346,7 +347,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert stored == known if stored is not None else known.generation == 0
 
     def teardown(self) -> None:
-        """From here either everybody falls silent or everybody behaves; both must come to their end."""
+        """Finish with silence or with good behaviour; both must come to their end."""
         if not self.people:
             return
         bench = self.bench
@@ -360,7 +361,7 @@ class AnyOrder(RuleBasedStateMachine):
             self.behave()
 
     def fall_silent(self) -> None:
-        """Every session, new member's and pending id's time runs out; nobody is left waiting."""
+        """All timers of sessions, new members and pending ids run out; no request stays parked."""
         self.bench.advance(3 * 3_600_000)
         assert not self.parked
         assert GROUP not in self.bench.coordinator.groups
@@ -368,7 +369,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert not [ask for ask in waiting if ask.request_id > self.bench.life_began]
 
     def behave(self) -> None:
-        """Clients that do as the protocol says reach a Stable group of exactly themselves."""
+        """Clients that follow the protocol reach a Stable group of exactly themselves."""
         people = list(self.people.values())
         for client in people:
             client.join = client.sync = None
@@ -382,7 +383,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert self.is_settled(people), f"{self.bench.group.state}: {list(self.bench.group.members.by_id)}"
 
     def behave_once(self, client: Client) -> None:
-        """One look at the answers, and what follows from them."""
+        """Look at the answers once, and send the next requests."""
         client.look()
         if client.join is not None or client.sync is not None:
             return
@@ -396,7 +397,7 @@ class AnyOrder(RuleBasedStateMachine):
             error = self.bench.beat(client.name, client.member_id, client.generation, instance=client.instance).error
             if error in (E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID):
                 client.reset()
-            elif error not in (None, E.NONE):  # None: it waits for what is being written, and is no news
+            elif error not in (None, E.NONE):  # None: it waits for a write in progress, so it reports no change
                 client.generation = -1
 
     def is_settled(self, people: list[Client]) -> bool:
@@ -407,7 +408,7 @@ class AnyOrder(RuleBasedStateMachine):
             group is not None
             and group.state is STABLE
             and sorted(group.members.by_id) == ids
-            and all(client.synced and client.generation == group.books.generation for client in people)
+            and all(client.synced and client.generation == group.shared.generation for client in people)
         )
 
 

@@ -1,7 +1,7 @@
-"""What a coordinator reads of a connection, and when: the next request when the one before is answered.
+"""One request at a time per connection at a coordinator: the next one is read after the answer to the one before.
 
-Kafka's protocol guide: "The broker's request processing allows only a single in-flight request per connection".
-Source: ``SocketServer.Processor.processCompletedReceives``: the channel is muted until the answer is on its way.
+Kafka's protocol guide: "The broker's request processing allows only a single in-flight request per connection". Source:
+``SocketServer.Processor.processCompletedReceives``: the channel is muted until the answer is on its way.
 """
 
 from kemu.actors.machine import LinkDown
@@ -12,7 +12,7 @@ from tests.actors.coordinator.coordinator_harness import GROUP, Ask, Bench, Form
 
 
 def rebalancing() -> tuple[Bench, Formed]:
-    """c1 and c2 are a group, and c1 joins it again; it has one connection for all it asks."""
+    """c1 and c2 are a group, and c1 rejoins; all requests of c1 use one connection."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
     bench.connection = 7_000
@@ -21,7 +21,7 @@ def rebalancing() -> tuple[Bench, Formed]:
 
 
 def test_a_heartbeat_waits_behind_the_sync_of_its_member() -> None:
-    """A member that waits for a slow leader hears nothing, and may take its coordinator for dead."""
+    """A member that waits for a slow leader gets no answer to its heartbeats, and may give up its coordinator."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
     bench.join("c1", formed.ids["c1"])
@@ -54,7 +54,7 @@ def test_a_member_that_leaves_while_it_joins_is_heard_when_its_join_is_answered(
 
 
 def test_what_was_sent_before_a_connection_broke_is_read_all_the_same() -> None:
-    """The kernel has it; only the answers find nobody."""
+    """The broker's kernel has the bytes; only the answers are lost."""
     bench, formed = rebalancing()
     bench.leave("c1", LeavingMember(member_id=formed.ids["c1"]))
     bench.feed(LinkDown("c1"))
@@ -67,7 +67,7 @@ def test_what_was_sent_before_a_connection_broke_is_read_all_the_same() -> None:
 
 
 def test_what_lies_behind_a_commit_is_read_when_that_is_written() -> None:
-    """Requests are answered in their order, and the second not even begun before."""
+    """Requests are answered in order, and the second is not read before the first answer."""
     bench = Bench()
     formed = bench.stable_group("c1")
     bench.connection, bench.hold_appends = 7_000, True
@@ -85,7 +85,7 @@ def test_what_lies_behind_a_commit_is_read_when_that_is_written() -> None:
 
 
 def commits_on_two_connections(*offsets: int) -> tuple[Bench, list[Ask], Ask]:
-    """c1 commits these offsets over one connection, of which the first one alone is read, leaves it, and commits 90."""
+    """c1 commits these offsets over one connection, of which only the first is read, abandons it, and commits 90."""
     bench = Bench()
     formed = bench.stable_group("c1")
     bench.connection, bench.hold_appends = 7_000, True
@@ -111,7 +111,7 @@ def test_a_commit_that_is_read_after_its_connection_was_left_comes_behind_a_newe
 
 
 def test_a_connection_that_was_left_is_read_until_an_answer_to_it_fails() -> None:
-    """Selector.pollSelectionKeys, ``sendFailed``: what the first answer brought back is there with the second."""
+    """Selector.pollSelectionKeys, ``sendFailed``: the reset after the first answer has arrived before the second."""
     bench, (_, _, third), _ = commits_on_two_connections(5, 6, 7)
     bench.release()
     bench.advance(100)
@@ -125,7 +125,7 @@ def test_a_connection_that_was_left_is_read_until_an_answer_to_it_fails() -> Non
 
 
 def test_what_is_answered_at_once_behind_the_first_answer_is_read_on() -> None:
-    """The reset that tells of the client's end is still on its way."""
+    """The client's reset is still on its way."""
     bench, formed = rebalancing()
     beat = Heartbeat(group=GROUP, generation=formed.generation, member_id=formed.ids["c1"])
     bench.ask("c1", beat)

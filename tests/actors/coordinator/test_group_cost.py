@@ -1,4 +1,4 @@
-"""What a step costs must not grow with the group: counted in function calls, which do not depend on the machine."""
+"""Cost of a step: it must not grow with the group. Function calls are counted, which do not depend on the computer."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""What survives a coordinator: records, load, unload, and what members see after a failover."""
+"""Failover of a coordinator: records, load, unload, and the members' view afterwards."""
 
 import pytest
 
@@ -84,8 +84,8 @@ def test_a_group_record_becomes_a_stable_group(written: int, read: int) -> None:
     bench = loaded(group_record(group_of(stored("a", rebalance_timeout_ms=written), stored("b", instance_id="i"))))
 
     group = bench.group
-    assert (group.state, group.books.generation, group.members.leader) == (STABLE, 7, "a")
-    assert (group.books.protocol_type, group.books.protocol) == ("consumer", "range")
+    assert (group.state, group.shared.generation, group.members.leader) == (STABLE, 7, "a")
+    assert (group.shared.protocol_type, group.shared.protocol) == ("consumer", "range")
     assert [(m.member_id, m.instance_id, m.assignment) for m in group.members] == [
         ("a", None, b"for-a"),
         ("b", "i", b"for-b"),
@@ -122,30 +122,30 @@ def test_tombstones_remove_an_offset_and_a_group() -> None:
 
 
 def test_the_last_record_of_a_key_wins_and_unknown_kinds_are_skipped() -> None:
-    """Section 1.15: load = replay in log order."""
+    """Load = replay in log order."""
     bench = loaded(
         group_record(group_of(stored("a"), generation=3)),
         (b"\x00\x63new kind", b"x"),
         group_record(group_of(stored("b"), generation=4)),
     )
 
-    assert (bench.group.books.generation, list(bench.group.members.by_id)) == (4, ["b"])
+    assert (bench.group.shared.generation, list(bench.group.members.by_id)) == (4, ["b"])
 
 
 def test_offsets_without_metadata_make_a_simple_group() -> None:
-    """Section 1.15: an offset record whose group has no metadata creates a simple Empty group."""
+    """An offset record whose group has no metadata creates a simple Empty group."""
     bench = loaded(offset_record(GROUP, "t", 0, StoredOffset(5, -1, "", 0)))
 
-    assert (bench.group.state, bench.group.books.protocol_type, bench.group.books.generation) == (EMPTY, None, 0)
+    assert (bench.group.state, bench.group.shared.protocol_type, bench.group.shared.generation) == (EMPTY, None, 0)
     assert bench.committed() == 5
 
 
 def test_an_unparseable_subscription_does_not_prevent_loading() -> None:
-    """Section 1.15."""
+    """The subscribed topics are unknown then; the group works."""
     bench = loaded(group_record(group_of(stored("a", subscription=b"\x00"))))
 
     assert bench.heartbeat("c", "a", 7) is E.NONE
-    assert bench.group.books.subscribed_topics() is None
+    assert bench.group.shared.subscribed_topics() is None
 
 
 def test_a_log_that_cannot_be_read_leaves_the_partition_without_a_coordinator() -> None:
@@ -158,21 +158,21 @@ def test_a_log_that_cannot_be_read_leaves_the_partition_without_a_coordinator() 
 
 
 def test_a_load_equals_what_was_there() -> None:
-    """Section 1.15: the rebuild from the log is the group that was Stable."""
+    """The rebuild from the log is the group that was Stable."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", static=True)
     bench.commit("c1", 5, member_id=formed.leader, generation=1, instance="i-c1")
-    before = bench.group.books.metadata()
+    before = bench.group.shared.metadata()
 
     bench.crash_and_restart()
 
-    assert bench.group.books.metadata() == before
+    assert bench.group.shared.metadata() == before
     assert bench.committed() == 5
     assert replay(bench.log()).metadata[GROUP] == before
 
 
 def test_ids_and_parked_requests_are_not_in_the_log() -> None:
-    """Section 1.15: NOT persisted: pending ids, parked responses, the join phase."""
+    """Pending ids, parked responses and the join phase are not persisted."""
     bench = Bench()
     formed = bench.stable_group("c1")
     pending = bench.join("c2").reply.member_id
@@ -180,26 +180,26 @@ def test_ids_and_parked_requests_are_not_in_the_log() -> None:
 
     bench.crash_and_restart()
 
-    assert (bench.group.state, bench.group.books.generation) == (STABLE, 1)
+    assert (bench.group.state, bench.group.shared.generation) == (STABLE, 1)
     assert parked.reply is None
     assert bench.join("c2", pending).error is E.UNKNOWN_MEMBER_ID
 
 
 def test_a_group_that_never_synced_comes_back_empty() -> None:
-    """Section 1.15: a bumped generation that never reached the leader's sync is lost."""
+    """A bumped generation that never reached the leader's sync is lost."""
     bench = Bench()
     join = bench.join_twice("c1")
     bench.advance(DELAY_MS)
-    assert (bench.group.state, bench.group.books.generation) == (COMPLETING, 1)
+    assert (bench.group.state, bench.group.shared.generation) == (COMPLETING, 1)
 
     bench.crash_and_restart()
 
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, 0)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, 0)
     assert bench.sync("c1", join.reply.member_id, 1).error is E.UNKNOWN_MEMBER_ID
 
 
 def test_a_generation_number_is_used_again_after_a_failover_in_a_rebalance() -> None:
-    """Section 1.15, "consequences", and trap 4: equal generations do not prove a consistent view."""
+    """So equal generations do not prove a consistent view."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
     newcomer = bench.join_twice("c3")
@@ -210,7 +210,7 @@ def test_a_generation_number_is_used_again_after_a_failover_in_a_rebalance() -> 
     bench.crash_and_restart()
 
     # Back at the last persisted generation, Stable, with the old members.
-    assert (bench.group.state, bench.group.books.generation) == (STABLE, 1)
+    assert (bench.group.state, bench.group.shared.generation) == (STABLE, 1)
     assert list(bench.group.members.by_id) == list(formed.ids.values())
     assert bench.heartbeat("c1", formed.ids["c1"], 2) is E.ILLEGAL_GENERATION
     assert bench.sync("c2", formed.ids["c2"], 2).error is E.ILLEGAL_GENERATION
@@ -222,7 +222,7 @@ def test_a_generation_number_is_used_again_after_a_failover_in_a_rebalance() -> 
 
 
 def test_after_a_failover_only_the_selected_protocol_is_known() -> None:
-    """Section 1.15: an unchanged follower with two protocols rebalances; a newcomer without the stored one gets 23."""
+    """An unchanged follower with two protocols rebalances; a newcomer without the stored one gets 23."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", names=("range", "roundrobin"))
     bench.crash_and_restart()
@@ -258,7 +258,7 @@ def test_an_unload_sends_parked_syncs_to_the_new_coordinator() -> None:
 
 
 def test_an_unload_sends_parked_joins_away_too() -> None:
-    """Section 1.15: parked joins (if it was Preparing) answered 16."""
+    """Parked joins of PreparingRebalance get NOT_COORDINATOR."""
     bench = Bench()
     parked = bench.join_twice("c1")
 
@@ -269,7 +269,7 @@ def test_an_unload_sends_parked_joins_away_too() -> None:
 
 
 def test_an_unload_ends_every_write_under_way_with_not_coordinator() -> None:
-    """Whether the record got into the log, this broker cannot know any more."""
+    """This broker can no longer know whether the record got into the log."""
     bench = Bench()
     formed = bench.stable_group("c1")
     bench.lead("grp")
@@ -292,7 +292,7 @@ def test_an_unload_ends_every_write_under_way_with_not_coordinator() -> None:
 
 
 def test_old_news_about_who_leads_is_ignored() -> None:
-    """Section 1.15: coordinator epochs: stale load/unload requests are ignored."""
+    """Load and unload requests with an older leader epoch are ignored."""
     bench = Bench()
     bench.stable_group("c1")
     number = offsets_partition_of(GROUP)
@@ -310,7 +310,7 @@ def test_old_news_about_who_leads_is_ignored() -> None:
 
 
 def test_a_resignation_during_a_load_stops_it() -> None:
-    """Section 1.15."""
+    """The group is answered with NOT_COORDINATOR from then on."""
     bench = Bench(lead=False)
     bench.lead(GROUP, load_us=1_000)
     bench.resign()
@@ -356,7 +356,7 @@ def test_the_empty_group_id_is_for_offsets_and_tools_only() -> None:
 
 
 def test_a_coordinator_that_has_not_started_is_not_available() -> None:
-    """Section 1.3: 2. coordinator not started -> 15."""
+    """Every API gets COORDINATOR_NOT_AVAILABLE."""
     bench = Bench(started=False, lead=False)
 
     errors = all_requests(bench)
@@ -367,7 +367,7 @@ def test_a_coordinator_that_has_not_started_is_not_available() -> None:
 
 @pytest.mark.parametrize(("kind", "waiting"), [("java", E.COORDINATOR_LOAD_IN_PROGRESS), ("scala", E.NOT_COORDINATOR)])
 def test_a_partition_whose_load_waits_its_turn(kind: str, waiting: E) -> None:
-    """As recorded with 3.4.1: GroupMetadataManager.loadGroupsAndOffsets says that it loads only when it does."""
+    """As recorded with 3.4.1: GroupMetadataManager.loadGroupsAndOffsets marks a partition only when its load begins."""
     bench = Bench(lead=False, coordinator_kind=kind)
     bench.lead(GROUP, load_us=5_000, wait_us=10_000)
 
@@ -392,7 +392,7 @@ def test_a_resignation_takes_a_waiting_load_out_of_the_queue() -> None:
 
 @pytest.mark.parametrize(("kind", "rules"), [("java", JAVA), ("scala", SCALA)])
 def test_while_a_partition_is_loading(kind: str, rules: object) -> None:
-    """Section 1.3: 3. -> 14, except Heartbeat -> 0 and SyncGroup -> 27 (scala; java 14)."""
+    """COORDINATOR_LOAD_IN_PROGRESS, except Heartbeat -> NONE and SyncGroup in Scala -> REBALANCE_IN_PROGRESS."""
     bench = Bench(lead=False, coordinator_kind=kind)
     bench.lead(GROUP, load_us=5_000)
 
@@ -407,7 +407,7 @@ def test_while_a_partition_is_loading(kind: str, rules: object) -> None:
 
 
 def test_a_partition_that_is_not_led_here() -> None:
-    """Section 1.3: 4. partition not led here -> 16."""
+    """Every API gets NOT_COORDINATOR."""
     bench = Bench(lead=False)
 
     errors = all_requests(bench)
@@ -417,7 +417,7 @@ def test_a_partition_that_is_not_led_here() -> None:
 
 
 def test_a_clean_close_unloads_everything() -> None:
-    """Close: parked requests are sent away, later ones find nobody."""
+    """Close: parked requests get NOT_COORDINATOR, later ones COORDINATOR_NOT_AVAILABLE."""
     bench = Bench()
     parked = bench.join_twice("c1")
 
@@ -488,7 +488,7 @@ COMMIT_ANSWERS = {
 @scenario("S102")
 @pytest.mark.parametrize("kind", ["java", "scala"])
 def test_what_failed_appends_are_answered_as(kind: str) -> None:
-    """S102 testStoreGroupErrorMapping; sections 1.14 and 1.16.5."""
+    """S102 testStoreGroupErrorMapping, for groups and offsets."""
     syncs, commits = [], []
     for error in APPEND_ERRORS:
         bench = Bench(coordinator_kind=kind)
@@ -513,7 +513,7 @@ def describe(bench: Bench, *groups: str) -> list:
 
 @pytest.mark.parametrize(("kind", "still_shown"), [("scala", b""), ("java", b"for-c1")])
 def test_describe_shows_protocol_and_metadata_only_in_stable(kind: str, still_shown: bytes) -> None:
-    """Section 1.14; ClassicGroupMember.describeNoMetadata (4.0) shows the last assignment in every state."""
+    """ClassicGroupMember.describeNoMetadata (4.0) shows the last assignment in every state."""
     bench = Bench(coordinator_kind=kind)
     formed = bench.stable_group("c1", static=True)
     (stable,) = describe(bench, GROUP)
@@ -531,7 +531,7 @@ def test_describe_shows_protocol_and_metadata_only_in_stable(kind: str, still_sh
 
 
 def test_describing_a_missing_group_says_dead_without_an_error() -> None:
-    """Section 1.14: DescribeGroups (v0-5) of a missing group -> state "Dead", error 0."""
+    """DescribeGroups (v0-5) of a missing group -> state "Dead", error 0."""
     bench = Bench()
 
     (missing,) = describe(bench, GROUP)
@@ -558,11 +558,11 @@ def test_list_filters_by_state() -> None:
 
 @pytest.mark.parametrize(("kind", "extended"), [("java", True), ("scala", False)])
 def test_a_group_that_became_empty_extends_its_delay_again_only_in_java(kind: str, extended: bool) -> None:
-    """Section 1.16.1."""
+    """Scala extends the initial delay at generation 0 only."""
     bench = Bench(coordinator_kind=kind)
     formed = bench.stable_group("c1")
     bench.leave("c1", LeavingMember(member_id=formed.leader))
-    assert bench.group.books.generation == 2
+    assert bench.group.shared.generation == 2
     first = bench.join_twice("c1")
     bench.advance(1_000)
     bench.join_twice("c2")
@@ -574,7 +574,7 @@ def test_a_group_that_became_empty_extends_its_delay_again_only_in_java(kind: st
 
 @pytest.mark.parametrize(("kind", "completed"), [("java", False), ("scala", True)])
 def test_a_refusal_for_size_completes_the_join_phase_only_in_scala(kind: str, completed: bool) -> None:
-    """Section 1.16.2: the id that is turned away was the last one waited for."""
+    """The refused id is the last one that the phase waited for."""
     bench = Bench(coordinator_kind=kind, group_max_size=2)
     formed = bench.stable_group("c1", "c2")
     bench.leave("c2", LeavingMember(member_id=formed.ids["c2"]))
@@ -592,7 +592,7 @@ def test_a_refusal_for_size_completes_the_join_phase_only_in_scala(kind: str, co
 
 @pytest.mark.parametrize(("kind", "completed"), [("java", True), ("scala", False)])
 def test_an_expiry_ends_the_initial_delay_only_in_java(kind: str, completed: bool) -> None:
-    """Section 1.16.3: the last one that was not waiting expires during the initial delay."""
+    """The last member without a parked join expires during the initial delay."""
     bench = Bench(coordinator_kind=kind, group_initial_rebalance_delay_ms=30_000)
     bench.join("c1", session_ms=6_000)
     join = bench.join_twice("c2")
@@ -606,7 +606,7 @@ def test_an_expiry_ends_the_initial_delay_only_in_java(kind: str, completed: boo
 
 @pytest.mark.parametrize("kind", ["java", "scala"])
 def test_a_leave_during_the_initial_delay_does_not_end_it(kind: str) -> None:
-    """Section 1.16.3 is about expiry; a leave goes the way of a join, which never cuts the delay short."""
+    """Like a join, a leave never shortens the initial delay; an expired session can."""
     bench = Bench(coordinator_kind=kind)
     pending = bench.join("c1").reply.member_id
     join = bench.join_twice("c2")
@@ -620,14 +620,14 @@ def test_a_leave_during_the_initial_delay_does_not_end_it(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["java", "scala"])
 def test_a_batch_leave_ends_in_the_same_state(kind: str) -> None:
-    """Section 1.16.4: scala acts at each removal, java once; same end state."""
+    """Scala acts at each removal, Java once; the end state is the same."""
     bench = Bench(coordinator_kind=kind)
     formed = bench.stable_group("c1", "c2", "c3")
 
     leave = bench.leave("admin", *[LeavingMember(member_id=formed.ids[c]) for c in ("c1", "c2")])
 
     assert [row.error for row in leave.reply.members] == [E.NONE, E.NONE]
-    assert (bench.group.state, bench.group.books.generation) == (PREPARING, 1)
+    assert (bench.group.state, bench.group.shared.generation) == (PREPARING, 1)
     assert bench.join("c3", formed.ids["c3"]).reply.generation == 2
 
 
@@ -657,7 +657,7 @@ def test_the_last_leave_waits_for_the_record_only_in_java(kind: str, waits: bool
 
 @pytest.mark.parametrize(("kind", "left_ms"), [("java", SESSION_MS - 1), ("scala", SESSION_MS)])
 def test_a_sync_in_stable_is_a_sign_of_life_only_in_scala(kind: str, left_ms: int) -> None:
-    """Section 1.16.6."""
+    """doSyncGroup of GroupCoordinator.scala restarts the session; the Java coordinator does not."""
     bench = Bench(coordinator_kind=kind)
     formed = bench.stable_group("c1")
     bench.advance(1)
@@ -668,14 +668,14 @@ def test_a_sync_in_stable_is_a_sign_of_life_only_in_scala(kind: str, left_ms: in
 
 
 def test_scala_has_no_group_id_not_found_for_commits() -> None:
-    """Section 1.16.7."""
+    """A commit with a generation to a missing group gets ILLEGAL_GENERATION there."""
     bench = Bench(coordinator_kind="scala")
 
     assert bench.commit_error("c1", member_id="m", generation=1, version=9) is E.ILLEGAL_GENERATION
 
 
 def test_scala_writes_no_record_for_a_new_group() -> None:
-    """Section 1.16.9."""
+    """The Java coordinator writes the empty group's record."""
     bench = Bench(coordinator_kind="scala")
     bench.join("c1")
 
@@ -683,7 +683,7 @@ def test_scala_writes_no_record_for_a_new_group() -> None:
 
 
 def test_scala_writes_no_tombstone_for_a_group_without_a_generation() -> None:
-    """Section 1.16.10."""
+    """A group at generation 0 has no record to remove."""
     bench = Bench(coordinator_kind="scala")
     bench.commit("c1", 1)
     bench.ask("admin", DeleteGroups(groups=(GROUP,)))
@@ -699,7 +699,7 @@ def test_scala_writes_no_tombstone_for_a_group_without_a_generation() -> None:
 
 @pytest.mark.parametrize("kind", ["java", "scala"])
 def test_who_wants_stable_offsets_waits_in_java_and_is_refused_in_scala_while_a_commit_is_written(kind: str) -> None:
-    """Section 1.14: requireStable and an offset that is not replicated yet -> 88; GroupCoordinatorService.fetchOffsets
+    """RequireStable and an offset that is not replicated yet -> 88; GroupCoordinatorService.fetchOffsets
     (4.0.0) makes it an operation without records, which waits for those before it.
     """
     bench = Bench(coordinator_kind=kind)
@@ -718,7 +718,7 @@ def test_who_wants_stable_offsets_waits_in_java_and_is_refused_in_scala_while_a_
 
 @pytest.mark.parametrize(("kind", "kept"), [("java", ["range", "roundrobin"]), ("scala", ["range"])])
 def test_scala_keeps_the_new_protocols_of_a_replacement_that_failed(kind: str, kept: list[str]) -> None:
-    """Section 1.11: wart fixed in Java."""
+    """The Java coordinator restores the old ones."""
     bench = Bench(coordinator_kind=kind)
     formed = bench.stable_group("c1", static=True, names=("range", "roundrobin"))
     bench.append_errors = [E.NOT_ENOUGH_REPLICAS]

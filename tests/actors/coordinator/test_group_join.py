@@ -1,4 +1,4 @@
-"""JoinGroup: newcomers, ids handed out, the initial delay, the rejoin matrix, the capacity gate."""
+"""JoinGroup: new members, pending ids, the initial delay, rejoins, the size limit."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_a_newcomer_must_support_what_all_support() -> None:
 
 
 def test_one_protocol_in_common_with_all_is_enough() -> None:
-    """Section 1.5 B, S(type, names)."""
+    """The protocol type must match, and one protocol must be supported by all members."""
     bench = Bench()
     bench.join_twice("c1", names=("range", "roundrobin"))
     bench.join_twice("c2", names=("roundrobin", "sticky"))
@@ -136,7 +136,7 @@ def test_a_session_timeout_outside_the_limits_touches_nothing(session_ms: int) -
 
 @pytest.mark.parametrize("session_ms", [6_000, 1_800_000])
 def test_the_limits_of_the_session_timeout_are_allowed(session_ms: int) -> None:
-    """Section 1.3: outside [min, max] -> 26."""
+    """A session timeout outside [min, max] gets INVALID_SESSION_TIMEOUT."""
     assert Bench().join("c1", session_ms=session_ms).error is E.MEMBER_ID_REQUIRED
 
 
@@ -159,7 +159,7 @@ def test_the_first_join_writes_an_empty_record_and_hands_out_an_id() -> None:
 
 
 def test_before_v4_a_newcomer_is_a_member_at_once() -> None:
-    """Section 1.5 B: API < v4 adds the member at once (KIP-394 came with v4)."""
+    """API < v4 adds the member at once (KIP-394 came with v4)."""
     bench = Bench()
 
     join = bench.join("c1", version=3)
@@ -171,7 +171,7 @@ def test_before_v4_a_newcomer_is_a_member_at_once() -> None:
 
 
 def test_v0_has_the_session_timeout_for_a_rebalance_timeout() -> None:
-    """Section 1.1: Join v0 has no rebalance timeout: session timeout is used."""
+    """Join v0 has no rebalance timeout: session timeout is used."""
     bench = Bench()
     bench.join("c1", version=0, session_ms=7_000)
 
@@ -180,7 +180,7 @@ def test_v0_has_the_session_timeout_for_a_rebalance_timeout() -> None:
 
 
 def test_ids_are_readable_and_never_repeat_across_lives() -> None:
-    """Section 1.1: Kafka appends a random UUID; here broker, leader epoch and a count."""
+    """Kafka appends a random UUID; here broker, leader epoch and a count."""
     bench = Bench(node_id=4)
     first = bench.join("c1").reply.member_id
     second = bench.join("c1").reply.member_id
@@ -192,7 +192,7 @@ def test_ids_are_readable_and_never_repeat_across_lives() -> None:
 
 
 def test_a_failed_record_of_a_new_group_is_told_to_a_parked_join() -> None:
-    """Section 1.15: the empty record of a group that a join created; the member stays in the join phase."""
+    """The empty record of the group that the join created; the member stays in the join phase."""
     bench = Bench()
     bench.append_errors = [E.NOT_ENOUGH_REPLICAS]
 
@@ -200,7 +200,7 @@ def test_a_failed_record_of_a_new_group_is_told_to_a_parked_join() -> None:
 
     assert join.error is E.COORDINATOR_NOT_AVAILABLE
     bench.advance(DELAY_MS)
-    assert bench.group.books.generation == 1
+    assert bench.group.shared.generation == 1
     assert bench.group.state is COMPLETING
 
 
@@ -233,7 +233,7 @@ def test_an_unused_id_leaves_a_stable_group_alone() -> None:
         assert bench.heartbeat("c1", formed.ids["c1"], formed.generation) is E.NONE
 
     assert not bench.group.members.pending
-    assert (bench.group.state, bench.group.books.generation) == (STABLE, formed.generation)
+    assert (bench.group.state, bench.group.shared.generation) == (STABLE, formed.generation)
 
 
 @scenario("S016")
@@ -254,7 +254,7 @@ def test_a_rebalance_waits_for_the_ids_that_were_handed_out() -> None:
 
 @pytest.mark.parametrize("how", ["sync", "heartbeat", "commit"])
 def test_a_pending_id_is_a_member_nowhere_else(how: str) -> None:
-    """Section 1.4 and trap 5: sync, heartbeat and commit with a pending id -> 25."""
+    """Sync, heartbeat and commit with a pending id -> 25."""
     bench = Bench()
     bench.stable_group("c1")
     pending = bench.join("c2").reply.member_id
@@ -268,7 +268,7 @@ def test_a_pending_id_is_a_member_nowhere_else(how: str) -> None:
 
 
 def test_a_pending_id_with_an_instance_id_is_an_internal_error() -> None:
-    """Section 1.5 C: ids are handed out to dynamic members only."""
+    """Only dynamic members get pending ids."""
     bench = Bench()
     pending = bench.join("c1").reply.member_id
 
@@ -278,7 +278,7 @@ def test_a_pending_id_with_an_instance_id_is_an_internal_error() -> None:
 
 @scenario("S022")
 def test_the_join_limit_of_a_new_member_ends_with_the_join_phase() -> None:
-    """S022 testNewMemberTimeoutCompletion; trap 9."""
+    """S022 testNewMemberTimeoutCompletion."""
     bench = Bench()
     join = bench.join("c1", version=3, session_ms=6_000, rebalance_ms=400_000)
     key = ("session", GROUP, next(iter(bench.group.members.by_id)))
@@ -289,7 +289,7 @@ def test_the_join_limit_of_a_new_member_ends_with_the_join_phase() -> None:
     formed = bench.form({"c1": join})
     bench.advance(6_000)
 
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, formed.generation + 1)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, formed.generation + 1)
     found = decode_record(*bench.log()[-1])
     assert isinstance(found, GroupRecord) and found.metadata is not None
     assert (found.metadata.generation, found.metadata.protocol, found.metadata.members) == (2, None, ())
@@ -297,7 +297,7 @@ def test_the_join_limit_of_a_new_member_ends_with_the_join_phase() -> None:
 
 
 def test_a_new_member_is_given_up_after_five_minutes_of_waiting() -> None:
-    """Section 1.13: new member: parked join answered 25, member removed (also while it awaits)."""
+    """New member: parked join answered 25, member removed (also while it awaits)."""
     bench = Bench()
     formed = bench.stable_group("c1", session_ms=400_000, rebalance_ms=1_000_000)
     newcomer = bench.join_twice("c2", session_ms=400_000, rebalance_ms=1_000_000)
@@ -348,7 +348,7 @@ def test_a_member_that_comes_during_the_initial_delay_extends_it() -> None:
 
 
 def test_the_initial_delay_is_capped_by_the_first_members_rebalance_timeout() -> None:
-    """Section 1.6 and trap 8: total never exceeds max(D, R) with R of the first member."""
+    """Total never exceeds max(D, R) with R of the first member."""
     bench = Bench()
     first = bench.join_twice("c0", rebalance_ms=7_000)
     for index in range(1, 10):
@@ -362,7 +362,7 @@ def test_the_initial_delay_is_capped_by_the_first_members_rebalance_timeout() ->
 
 
 def test_everybody_having_joined_does_not_cut_the_initial_delay_short() -> None:
-    """Section 1.6 and trap 8."""
+    """More members may join until its end (KIP-134)."""
     bench = Bench()
     first = bench.join_twice("c1")
     again = bench.join("c1", next(iter(bench.group.members.by_id)))
@@ -382,7 +382,7 @@ def test_the_initial_delay_of_a_dead_group_ends_in_nothing() -> None:
 
     bench.group.phase.timer_fired()
 
-    assert bench.group.books.generation == 0
+    assert bench.group.shared.generation == 0
 
 
 # --- rejoin matrix -------------------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def test_completing_with_identical_metadata_answers_the_current_generation() -> 
 
 
 def test_completing_with_identical_metadata_gives_a_follower_no_list() -> None:
-    """Section 1.5 C: full member list iff leader."""
+    """Full member list iff leader."""
     bench = Bench()
     first, second = bench.join_twice("c1"), bench.join_twice("c2")
     bench.until_answered(first, second)
@@ -478,7 +478,7 @@ def test_a_stable_follower_that_rejoins_unchanged_gets_the_current_generation() 
     ids=["order", "fewer", "bytes"],
 )
 def test_metadata_is_identical_only_name_by_name_and_byte_by_byte(changed: tuple) -> None:
-    """Section 1.5 C and trap 11: same protocol names in the same order with byte-equal metadata."""
+    """Same protocol names in the same order with byte-equal metadata."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", names=("range", "roundrobin"))
 
@@ -488,7 +488,7 @@ def test_metadata_is_identical_only_name_by_name_and_byte_by_byte(changed: tuple
 
 
 def test_timeouts_are_neither_compared_nor_taken_over_when_metadata_is_identical() -> None:
-    """Section 1.5 C."""
+    """Only protocols decide whether a rejoin changes something."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
 
@@ -520,7 +520,7 @@ def test_the_rebalance_timeout_drops_a_silent_dynamic_leader() -> None:
 
 
 def test_a_parked_join_replaced_by_a_retry_is_never_answered() -> None:
-    """Section 1.5 C and trap 20: awaiting members are counted by member, not by request."""
+    """Awaiting members are counted by member, not by request."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", "c3")
     lost = bench.join("c1", formed.ids["c1"])
@@ -535,7 +535,7 @@ def test_a_parked_join_replaced_by_a_retry_is_never_answered() -> None:
 
 
 def test_a_join_does_not_rearm_the_session_and_a_parked_member_does_not_expire() -> None:
-    """Section 1.13: the old timer may fire while parked and is then ignored."""
+    """The old timer may fire while parked and is then ignored."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
     bench.advance(SESSION_MS - 1_000)
@@ -552,7 +552,7 @@ def test_a_join_does_not_rearm_the_session_and_a_parked_member_does_not_expire()
 
 
 def test_the_join_timer_completes_regardless_of_ids_that_were_handed_out() -> None:
-    """Section 1.6: the join timer leaves pending ids pending."""
+    """The join timer leaves pending ids pending."""
     bench = Bench()
     formed = bench.stable_group("c1", session_ms=100_000)
     pending = bench.join("c2", session_ms=100_000).reply.member_id
@@ -567,7 +567,7 @@ def test_the_join_timer_completes_regardless_of_ids_that_were_handed_out() -> No
 
 
 def test_the_rebalance_timeout_of_a_group_is_the_longest_of_its_members() -> None:
-    """Section 1.1: max over its members at the moment a timer is armed."""
+    """Max over its members at the moment a timer is armed."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", rebalance_ms=20_000)
     bench.join("c1", formed.ids["c1"], data=metadata("u"), rebalance_ms=50_000)
@@ -609,7 +609,7 @@ def test_ids_are_handed_out_freely_and_only_so_many_may_use_them() -> None:
 
 
 def test_a_full_group_refuses_a_static_restart() -> None:
-    """Section 1.5 A, wart: a static restart comes with an empty id, which the gate does not know."""
+    """A static restart has an empty id, which the size limit does not recognize."""
     bench = Bench(group_max_size=2)
     bench.stable_group("c1", "c2", static=True)
 
@@ -617,7 +617,7 @@ def test_a_full_group_refuses_a_static_restart() -> None:
 
 
 def test_a_group_that_is_too_large_after_loading_is_trimmed() -> None:
-    """Section 1.12: at load, #members > M starts a rebalance, whose last rejoiners get 81."""
+    """At load, #members > M starts a rebalance, whose last rejoiners get 81."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", "c3")
     smaller = Bench(group_max_size=2, lead=False)
@@ -633,7 +633,7 @@ def test_a_group_that_is_too_large_after_loading_is_trimmed() -> None:
 
 
 def test_a_request_that_is_no_request_of_a_coordinator_is_our_own_mistake() -> None:
-    """The style guide: an unknown event is an assertion, a wrong request an error code."""
+    """An unknown event is an assertion, a wrong request an error code."""
     bench = Bench()
     bench.leave("c1", LeavingMember(member_id="x"))
 

@@ -22,7 +22,7 @@ ELSEWHERE = "another"
 
 
 def committed(ask: Ask) -> E | None:
-    """What a commit of one partition was answered."""
+    """The answer to a commit of one partition."""
     return None if ask.reply is None else E(ask.reply.outcomes[0].error)
 
 

@@ -1,4 +1,4 @@
-"""Offsets at the coordinator: who may commit, what fetch shows, deletion, expiry."""
+"""Offsets at the coordinator: permission to commit, fetch, deletion, expiry."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_a_commit_without_a_generation_creates_a_simple_group() -> None:
 
     assert bench.commit_error("c1", offset=7) is E.NONE
 
-    assert (bench.group.state, bench.group.books.protocol_type) == (EMPTY, None)
+    assert (bench.group.state, bench.group.shared.protocol_type) == (EMPTY, None)
     assert bench.committed() == 7
 
 
@@ -88,7 +88,7 @@ def test_who_may_commit() -> None:
 
 @scenario("S089")
 def test_a_commit_while_the_assignment_is_awaited() -> None:
-    """S089 testCommitOffsetInCompletingRebalance; trap 1."""
+    """S089 testCommitOffsetInCompletingRebalance."""
     bench = Bench()
     ids = completing(bench, "c1")
 
@@ -100,7 +100,7 @@ def test_a_commit_while_the_assignment_is_awaited() -> None:
 
 @pytest.mark.parametrize("state", [STABLE, PREPARING])
 def test_a_commit_is_a_sign_of_life_in_stable_and_preparing(state: object) -> None:
-    """Section 1.14 and trap 1: Stable and PreparingRebalance accept and re-arm the session timer."""
+    """Stable and PreparingRebalance accept and re-arm the session timer."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
     if state is PREPARING:
@@ -115,7 +115,7 @@ def test_a_commit_is_a_sign_of_life_in_stable_and_preparing(state: object) -> No
 
 
 def test_a_commit_without_ids_to_a_group_with_members_is_refused() -> None:
-    """Section 1.14 and trap 18."""
+    """It gets UNKNOWN_MEMBER_ID."""
     bench = Bench()
     bench.stable_group("c1")
 
@@ -142,7 +142,7 @@ def test_metadata_that_is_too_long_is_refused_for_its_partition_only() -> None:
 
 
 def test_a_commit_of_which_nothing_is_left_writes_nothing() -> None:
-    """Section 1.14: per partition; an append of no records is no append."""
+    """Each partition has its own outcome; an append without records does not happen."""
     bench = Bench()
     offsets = (OffsetToCommit(topic="t", partition=0, offset=1, metadata="x" * 4_097),)
 
@@ -153,7 +153,7 @@ def test_a_commit_of_which_nothing_is_left_writes_nothing() -> None:
 
 
 def test_a_commit_is_answered_and_visible_when_it_is_in_the_log() -> None:
-    """Section 1.15: records first."""
+    """The record comes first."""
     bench = Bench()
     bench.hold_appends = True
     commit = bench.commit("c1", 7)
@@ -167,7 +167,7 @@ def test_a_commit_is_answered_and_visible_when_it_is_in_the_log() -> None:
 
 
 def test_what_is_committed_comes_back_with_its_metadata_and_epoch() -> None:
-    """Section 3.5: offset, leader epoch, metadata."""
+    """Offset, leader epoch, metadata."""
     bench = Bench()
     row = OffsetToCommit(topic="t", partition=3, offset=9, leader_epoch=4, metadata="note")
     bench.ask("c1", OffsetCommit(group=GROUP, offsets=(row,)))
@@ -178,7 +178,7 @@ def test_what_is_committed_comes_back_with_its_metadata_and_epoch() -> None:
 
 
 def test_fetch_answers_for_unknown_groups_and_partitions_and_for_the_empty_name() -> None:
-    """Section 1.14: never checks membership; unknown -> offset -1, error 0. Section 1.3: "" is allowed."""
+    """Membership is not checked; an unknown partition gets offset -1 and no error; the empty group id is allowed."""
     bench = Bench()
     bench.lead("")
     bench.commit("c1", 3, group="")
@@ -201,7 +201,7 @@ def test_before_v2_a_fetch_error_is_that_of_every_partition() -> None:
 
 
 def test_of_two_records_of_a_partition_the_later_in_the_log_counts() -> None:
-    """Section 1.15: last value per key wins, in whatever order their appends are reported."""
+    """Last value per key wins, in whatever order their appends are reported."""
     offsets = GroupOffsets()
     first, second = (Kept(StoredOffset(offset, -1, "", 0), offset) for offset in (1, 2))
 
@@ -226,7 +226,7 @@ def offset_delete(bench: Bench, *topics: str) -> Ask:
 
 
 def test_offsets_of_topics_that_are_consumed_cannot_be_deleted() -> None:
-    """Section 1.14: non-empty consumer -> 86 for subscribed topics (KIP-496)."""
+    """Non-empty consumer -> 86 for subscribed topics (KIP-496)."""
     bench = Bench()
     formed = bench.stable_group("c1", data=metadata("t"))
     for topic in ("t", "u"):
@@ -241,7 +241,7 @@ def test_offsets_of_topics_that_are_consumed_cannot_be_deleted() -> None:
 
 
 def test_offsets_of_a_group_with_unreadable_subscriptions_cannot_be_deleted() -> None:
-    """Section 1.14: unknown subscription = treat as subscribed; it does not keep the group from working."""
+    """Unknown subscription = treat as subscribed; it does not keep the group from working."""
     bench = Bench()
     formed = bench.stable_group("c1", data=b"\x00")
     bench.commit("c1", 5, member_id=formed.leader, generation=1)
@@ -250,7 +250,7 @@ def test_offsets_of_a_group_with_unreadable_subscriptions_cannot_be_deleted() ->
 
 
 def test_deleting_offsets_of_missing_other_and_empty_groups() -> None:
-    """Section 1.14: Dead/missing -> 69; Empty -> allowed; non-empty and not type "consumer" -> 68."""
+    """Dead/missing -> 69; Empty -> allowed; non-empty and not type "consumer" -> 68."""
     bench = Bench()
     assert offset_delete(bench, "t").error is E.GROUP_ID_NOT_FOUND
     bench.commit("c1", 5)
@@ -264,7 +264,7 @@ def test_deleting_offsets_of_missing_other_and_empty_groups() -> None:
 
 
 def test_an_offset_delete_that_cannot_be_written_deletes_nothing() -> None:
-    """Records first."""
+    """The record comes first."""
     bench = Bench()
     bench.commit("c1", 5)
     bench.append_errors = [E.NOT_ENOUGH_REPLICAS]
@@ -302,7 +302,7 @@ def test_only_empty_groups_can_be_deleted() -> None:
 
 
 def test_while_its_tombstones_are_written_a_group_is_dead() -> None:
-    """Section 1.2 and 1.14: Dead -> 15 for members and commits, 69 for another deletion."""
+    """Dead -> 15 for members and commits, 69 for another deletion."""
     bench = Bench()
     bench.commit("c1", 5)
     bench.hold_appends = True
@@ -319,7 +319,7 @@ def test_while_its_tombstones_are_written_a_group_is_dead() -> None:
 
 
 def test_a_deletion_that_cannot_be_written_leaves_the_group_as_it_was() -> None:
-    """Records first."""
+    """The record comes first."""
     bench = Bench()
     formed = bench.stable_group("c1")
     bench.commit("c1", 5, member_id=formed.leader, generation=1)
@@ -328,8 +328,8 @@ def test_a_deletion_that_cannot_be_written_leaves_the_group_as_it_was() -> None:
 
     assert delete_groups(bench, GROUP) == [E.COORDINATOR_NOT_AVAILABLE]
 
-    assert (bench.group.state, bench.group.books.generation, bench.committed()) == (EMPTY, 2, 5)
-    assert bench.group.books.protocol_type == "consumer"
+    assert (bench.group.state, bench.group.shared.generation, bench.committed()) == (EMPTY, 2, 5)
+    assert bench.group.shared.protocol_type == "consumer"
 
 
 def test_a_commit_under_way_goes_with_the_deleted_group() -> None:
@@ -400,7 +400,7 @@ def test_a_simple_groups_offsets_expire_by_their_commit_time() -> None:
 
 @scenario("S104")
 def test_an_empty_groups_offsets_expire_together_from_the_moment_it_became_empty() -> None:
-    """S104 testOffsetExpirationCondition: Empty = state change time; trap 17."""
+    """S104 testOffsetExpirationCondition: Empty = state change time."""
     bench = expiring()
     formed = bench.stable_group("c1")
     bench.commit("c1", 5, member_id=formed.leader, generation=1)
@@ -446,7 +446,7 @@ def test_nothing_expires_in_a_group_whose_topics_are_unknown(how: dict) -> None:
 
 
 def test_nothing_expires_while_a_group_rebalances() -> None:
-    """Section 1.15: anything else (rebalancing, ...): nothing expires."""
+    """Anything else (rebalancing, ...): nothing expires."""
     bench = expiring()
     formed = bench.stable_group("c1", "c2", static=True, session_ms=1_800_000, rebalance_ms=1_800_000)
     bench.commit("c1", 5, member_id=formed.leader, generation=1, topic="gone", instance="i-c1")
@@ -459,7 +459,7 @@ def test_nothing_expires_while_a_group_rebalances() -> None:
 
 @pytest.mark.parametrize("version", [2, 4])
 def test_an_explicit_retention_of_the_oldest_clients_counts(version: int) -> None:
-    """Section 1.15: legacy explicit expire timestamp if present: expired when now >= it."""
+    """Legacy explicit expire timestamp if present: expired when now >= it."""
     bench = expiring()
     bench.commit("c1", 1, version=version, retention_ms=2 * MINUTE_MS)
     bench.commit("c1", 2, partition=1, version=version)
@@ -472,7 +472,7 @@ def test_an_explicit_retention_of_the_oldest_clients_counts(version: int) -> Non
 
 
 def test_an_empty_group_without_offsets_is_forgotten_by_the_next_sweep() -> None:
-    """Section 1.15: when a group is Empty with no offsets left -> Dead + group tombstone, and forgotten."""
+    """When a group is Empty with no offsets left -> Dead + group tombstone, and forgotten."""
     bench = expiring()
     bench.join("c1")
 
@@ -483,7 +483,7 @@ def test_an_empty_group_without_offsets_is_forgotten_by_the_next_sweep() -> None
 
 
 def test_a_sweep_that_cannot_be_written_removes_nothing() -> None:
-    """Records first; the next sweep tries again."""
+    """The record comes first; the next sweep tries again."""
     bench = expiring()
     bench.commit("c1", 1)
     bench.advance(RETENTION_MS - 1)

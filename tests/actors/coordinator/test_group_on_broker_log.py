@@ -1,4 +1,5 @@
-"""A coordinator whose records the broker of its process keeps: what it asks, and what the broker's word does to it.
+"""A coordinator whose records the broker of its process keeps: its requests, and its reactions to the broker's
+messages.
 
 Source: ReplicaManager.appendRecords, GroupCoordinator.onElection and onResignation.
 """
@@ -64,17 +65,17 @@ class Desk:
         self.coordinator.step(0, Told(Start()))
 
     def asks(self, peer: str, message: Any, version: int = 0) -> list[Effect]:
-        """What follows from a request."""
+        """The effects of a request."""
         self._last += 1
         return list(self.coordinator.step(0, Received(peer, self._last, self._last, version, message)))
 
     def answers(self, send: Send, error: E, base_offset: int = 0) -> list[Effect]:
-        """What follows from the broker's answer to an append."""
+        """The effects of the broker's answer to an append."""
         reply = AppendGroupsReply(error=error, base_offset=base_offset)
         return list(self.coordinator.step(0, Received("b0", 0, send.request_id, 0, reply)))
 
     def leads(self, epoch: int, *records: Record) -> list[Effect]:
-        """What follows when the broker begins to lead."""
+        """The effects of the broker's new leadership."""
         return self.asks("b0", LeadGroups(partition=NUMBER, leader_epoch=epoch, records=records))
 
 
@@ -85,7 +86,7 @@ def only(effects: list[Effect], kind: type) -> Any:
 
 
 def error_of(effects: list[Effect]) -> E:
-    """What a commit or a fetch was answered."""
+    """The error in the answer to a commit or a fetch."""
     (send,) = [each for each in effects if isinstance(each, Send)]
     rows = getattr(send.message, "outcomes", None) or getattr(send.message, "offsets", None)
     return E(rows[0].error if rows else send.message.error)
@@ -130,7 +131,7 @@ def test_a_log_that_is_not_empty_takes_its_time_to_load() -> None:
 
 
 def test_what_the_broker_leads_no_more_is_given_up_until_it_leads_again() -> None:
-    """onResignation, under the epoch it led in; the next election has a higher one. Old news is ignored."""
+    """onResignation under the epoch of the leadership. The next election has a higher epoch; lower ones are ignored."""
     desk = Desk()
     desk.leads(4, offset_record("g", "t", 0, StoredOffset(7, -1, "", 0)))
     desk.coordinator.step(0, TimerFired(("load", str(NUMBER))))
@@ -168,7 +169,7 @@ def test_a_broker_that_leads_again_in_its_epoch_hands_out_ids_that_none_of_its_l
 
 
 def error_and_id(effects: list[Effect]) -> tuple[E, str]:
-    """What a join was answered."""
+    """The error and member id in the answer to a join."""
     reply = only(effects, JoinGroupReply).message
     return reply.error, reply.member_id
 
@@ -208,7 +209,7 @@ def timer_of(effects: list[Effect]) -> StartTimer:
 
 
 def sends(effects: list[Effect]) -> list[object]:
-    """What was said."""
+    """The messages sent."""
     return [each.message for each in effects if isinstance(each, Send)]
 
 

@@ -1,4 +1,4 @@
-"""What coordinators of earlier releases decide otherwise (``actors.coordinator.rules``), at the tags named."""
+"""Decisions of earlier releases' coordinators (``actors.coordinator.rules``), at the named tags."""
 
 import pytest
 from attrs import evolve
@@ -104,9 +104,10 @@ def test_every_kind_can_be_chosen_and_every_profile_has_one() -> None:
 def test_before_4_0_a_static_member_replaced_before_its_first_generation_goes_with_its_session(
     kind: str, removed: bool
 ) -> None:
-    """GroupMetadata.replaceStaticMember (3.4.1) keeps the member as it was, isNew too, so that its parked join is no
-    sign of life, and the session that runs is the replaced one's; ClassicGroup.replaceStaticMember (4.0) makes a member
-    that is not new. Seen on a real 3.4.1.
+    """GroupMetadata.replaceStaticMember (3.4.1) keeps the member object and its isNew.
+
+    So its parked join is no sign of life, and the replaced member's session runs on. ClassicGroup.replaceStaticMember
+    (4.0) makes a member that is not new. Seen on a real 3.4.1.
     """
     bench = Bench(coordinator_kind=kind)
     short_ms = 6_000
@@ -123,15 +124,16 @@ def test_before_4_0_a_static_member_replaced_before_its_first_generation_goes_wi
 
 @pytest.mark.parametrize("kind", sorted(GROUP_RULES))
 def test_a_first_member_that_names_a_protocol_twice_waits_for_ever(kind: str) -> None:
-    """GroupMetadata.incSupportedProtocols counts it twice, so no candidate is everybody's: MemberMetadata.vote throws
-    on the timer's thread (3.4.1), after the generation was counted; ClassicGroup.selectProtocol (4.0) likewise. Seen on
-    a real 3.4.1.
+    """GroupMetadata.incSupportedProtocols counts the name twice, so no protocol counts as supported by all.
+
+    MemberMetadata.vote throws on the timer's thread (3.4.1), after the generation was counted;
+    ClassicGroup.selectProtocol (4.0) likewise. Seen on a real 3.4.1.
     """
     bench = Bench(coordinator_kind=kind)
     first = bench.join_twice("c1", names=("range", "range"))
     bench.advance(REBALANCE_MS)
 
-    assert (first.reply, bench.group.state, bench.group.books.generation) == (None, PREPARING, 1)
+    assert (first.reply, bench.group.state, bench.group.shared.generation) == (None, PREPARING, 1)
     assert bench.join("c2").error is E.INCONSISTENT_GROUP_PROTOCOL
     assert bench.heartbeat("c1", first.request.member_id, 1) is E.REBALANCE_IN_PROGRESS
 
@@ -154,7 +156,7 @@ def test_a_member_that_comes_back_with_a_protocol_twice_wedges_its_group_in_4_0_
 
     failed = bench.join("c1", leader, names=("range", "range"))
     assert (failed.error, failed.reply.member_id) == (E.UNKNOWN_SERVER_ERROR, ""), "the answer names nobody"
-    assert (bench.group.state, bench.group.books.generation) == (PREPARING, 2)
+    assert (bench.group.state, bench.group.shared.generation) == (PREPARING, 2)
     assert bench.join("c1", leader).error is E.INCONSISTENT_GROUP_PROTOCOL
     assert bench.join("c2").error is E.INCONSISTENT_GROUP_PROTOCOL
     bench.leave("c1", LeavingMember(member_id=leader))

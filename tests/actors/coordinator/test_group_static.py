@@ -1,4 +1,4 @@
-"""Static members (KIP-345): fencing, replacement, what they may miss."""
+"""Static members (KIP-345): fencing, replacement, and missed join phases."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_the_original_id_is_fenced_after_a_replacement() -> None:
 @scenario("S067")
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_leader_that_restarts_in_a_stable_group_causes_no_rebalance(version: int) -> None:
-    """S067 testStaticMemberRejoinWithLeaderIdAndUnknownMemberId; KIP-814; trap 7."""
+    """S067 testStaticMemberRejoinWithLeaderIdAndUnknownMemberId; KIP-814."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", static=True)
     old = formed.leader
@@ -153,7 +153,7 @@ def test_a_replacement_while_the_assignment_is_awaited_rebalances() -> None:
 
 
 def test_a_replacement_during_a_join_phase_only_takes_the_place() -> None:
-    """Section 1.11: PreparingRebalance -> just try to complete the join phase."""
+    """PreparingRebalance -> just try to complete the join phase."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", static=True)
     leader = bench.join("c1", formed.leader, instance="i-c1")
@@ -182,7 +182,7 @@ def test_a_follower_that_restarts_keeps_its_assignment() -> None:
 
 
 def test_only_the_selected_protocols_name_matters_on_a_static_restart() -> None:
-    """Section 1.11: a changed subscription alone does not rebalance on a static restart."""
+    """A changed subscription alone does not rebalance on a static restart."""
     bench = Bench()
     bench.stable_group("c1", "c2", static=True)
 
@@ -227,7 +227,7 @@ def test_a_wrong_member_id_for_the_instance_is_fenced_in_sync_and_heartbeat() ->
 
 @scenario("S077")
 def test_a_silent_static_leader_stays_a_member_and_another_leads() -> None:
-    """S077 testStaticMemberLeaderFailToRejoinBeforeRebalanceTimeout; trap 6."""
+    """S077 testStaticMemberLeaderFailToRejoinBeforeRebalanceTimeout."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", static=True, session_ms=600_000)
     follower = bench.join("c2", formed.ids["c2"], instance="i-c2", data=metadata("u"), session_ms=600_000)
@@ -245,7 +245,7 @@ def test_a_silent_static_leader_stays_a_member_and_another_leads() -> None:
 
 
 def test_a_static_member_that_missed_the_phase_falls_to_the_sync_timer() -> None:
-    """Section 1.8: pendingSync holds all members at join completion, also static ones that did not rejoin."""
+    """PendingSync holds all members at join completion, also static ones that did not rejoin."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", static=True, session_ms=600_000)
     bench.join("c2", formed.ids["c2"], instance="i-c2", data=metadata("u"), session_ms=600_000)
@@ -260,7 +260,7 @@ def test_a_static_member_that_missed_the_phase_falls_to_the_sync_timer() -> None
 
 
 def test_silent_static_members_alone_hold_the_group_in_its_join_phase() -> None:
-    """Section 1.6 and trap 6: the join timer is re-armed until their sessions expire."""
+    """The join timer is re-armed until their sessions expire."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", static=True, session_ms=200_000)
     dynamic = bench.join_twice("c3")
@@ -269,16 +269,16 @@ def test_silent_static_members_alone_hold_the_group_in_its_join_phase() -> None:
     assert bench.group.state is PREPARING
 
     bench.advance(2 * REBALANCE_MS)
-    assert (bench.group.state, bench.group.books.generation, len(bench.group.members)) == (PREPARING, 1, 2)
+    assert (bench.group.state, bench.group.shared.generation, len(bench.group.members)) == (PREPARING, 1, 2)
     assert bench.left_ms("join", GROUP) == REBALANCE_MS
     bench.advance(200_000)
 
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, 2)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, 2)
     assert formed.leader not in bench.group.members.by_id
 
 
 def test_a_replaced_member_that_never_synced_still_triggers_the_sync_timer() -> None:
-    """Section 1.8, wart: a static replacement in Stable does not take the old id out of pendingSync."""
+    """A static replacement in Stable does not take the old id out of pendingSync."""
     bench = Bench()
     joins = completing(bench, "c1", "c2", session_ms=600_000)
     leader = joins["c1"].reply.member_id
@@ -294,7 +294,7 @@ def test_a_replaced_member_that_never_synced_still_triggers_the_sync_timer() -> 
 
 
 def test_a_replacement_that_cannot_be_written_is_taken_back() -> None:
-    """Section 1.11: append failure: revert id, protocols, timeouts, session timer; answer the mapped error."""
+    """Append failure: revert id, protocols, timeouts, session timer; answer the mapped error."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", static=True, names=("range", "roundrobin"))
     bench.append_errors = [E.NOT_ENOUGH_REPLICAS]
@@ -330,7 +330,7 @@ def test_a_replacement_that_fails_after_others_joined_on_it_keeps_its_protocols(
 
 
 def test_a_replacement_of_a_replacement_fences_the_one_between() -> None:
-    """Section 1.11: while the first is being written, a parked join of the old id is answered 82."""
+    """While the first is being written, a parked join of the old id is answered 82."""
     bench = Bench()
     bench.stable_group("c1", "c2", static=True)
     bench.hold_appends = True
@@ -379,7 +379,7 @@ def test_a_static_restart_does_not_lose_its_session_timer_to_a_slow_log() -> Non
 
 
 def test_a_completing_group_keeps_static_ids_that_rejoin_unchanged() -> None:
-    """Section 1.11: a static member with a KNOWN id goes by the ordinary table 1.5 C."""
+    """A static member with a known id rejoins as a dynamic one does."""
     bench = Bench()
     joins = completing(bench, "c1", "c2")
 

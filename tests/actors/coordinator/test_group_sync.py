@@ -72,7 +72,7 @@ def test_a_protocol_that_is_named_must_be_the_groups(named: dict, error: E) -> N
 
 @pytest.mark.parametrize("named", [{"protocol_type": None}, {"protocol": None}])
 def test_from_v5_a_sync_must_name_its_protocol(named: dict) -> None:
-    """Section 1.3 step 5: SyncGroup v5+ with null protocolType or protocolName -> 23, before anything else."""
+    """SyncGroup v5+ with null protocolType or protocolName -> 23, before anything else."""
     bench = Bench()
 
     assert bench.sync("c1", "ghost", 1, group="nope", **named).error is E.INCONSISTENT_GROUP_PROTOCOL
@@ -110,7 +110,7 @@ def test_before_the_leader_a_follower_waits_until_the_assignment_is_in_the_log()
 
 
 def test_what_a_follower_assigns_is_ignored() -> None:
-    """Section 1.8: follower assignments in a non-leader's request are ignored."""
+    """Follower assignments in a non-leader's request are ignored."""
     bench = Bench()
     ids = ids_of(joined(bench, "c1", "c2"))
 
@@ -121,7 +121,7 @@ def test_what_a_follower_assigns_is_ignored() -> None:
 
 
 def test_who_is_left_out_gets_empty_bytes_and_strangers_are_ignored() -> None:
-    """Section 1.8 and trap 12."""
+    """Assignments of unknown member ids are dropped."""
     bench = Bench()
     ids = ids_of(joined(bench, "c1", "c2"))
     follower = bench.sync("c2", ids["c2"], 1)
@@ -150,7 +150,7 @@ def test_a_failed_append_of_the_assignment_is_told_and_the_group_tries_again() -
 
 
 def test_a_rebalance_meanwhile_makes_a_written_assignment_void() -> None:
-    """Section 1.8: if state/generation changed meanwhile: do nothing."""
+    """If state/generation changed meanwhile: do nothing."""
     bench = Bench()
     ids = ids_of(joined(bench, "c1", "c2"))
     bench.hold_appends = True
@@ -165,7 +165,7 @@ def test_a_rebalance_meanwhile_makes_a_written_assignment_void() -> None:
 
 
 def test_two_syncs_of_the_leader_make_the_group_stable_once() -> None:
-    """Section 1.8: the retry supersedes; the second append finds the group Stable and does nothing."""
+    """The retry supersedes; the second append finds the group Stable and does nothing."""
     bench = Bench()
     ids = ids_of(joined(bench, "c1"))
     bench.hold_appends = True
@@ -203,7 +203,7 @@ def test_members_that_never_sync_are_removed_although_they_heartbeat() -> None:
 
     bench.advance(5_000)
 
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, 2)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, 2)
     found = decode_record(*bench.log()[-1])
     assert isinstance(found, GroupRecord) and found.metadata is not None
     assert (found.metadata.generation, found.metadata.members) == (2, ())
@@ -211,7 +211,7 @@ def test_members_that_never_sync_are_removed_although_they_heartbeat() -> None:
 
 
 def test_the_sync_timer_fires_in_stable_too() -> None:
-    """Section 1.8 (KAFKA-12890) and trap 10: a follower that joins but never syncs is thrown out."""
+    """A follower that joins but never syncs is thrown out."""
     bench = Bench()
     ids = ids_of(joined(bench, "c1", "c2"))
     bench.sync("c1", ids["c1"], 1, {ids["c1"]: b"one"})
@@ -238,7 +238,7 @@ def test_when_all_have_synced_the_sync_timer_is_off() -> None:
 
 
 def test_a_sync_during_the_join_phase_is_sent_back() -> None:
-    """Section 1.8: PreparingRebalance -> 27."""
+    """PreparingRebalance -> 27."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
     bench.join_twice("c3")
@@ -264,7 +264,7 @@ def test_heartbeats_to_unknown_dead_and_empty_groups() -> None:
 
 @scenario("S054")
 def test_heartbeats_by_state() -> None:
-    """S054 testHeartbeatDuringPreparingRebalance; trap 1: 0 in CompletingRebalance, 27 in PreparingRebalance."""
+    """S054 testHeartbeatDuringPreparingRebalance: 0 in CompletingRebalance, 27 in PreparingRebalance."""
     bench = Bench()
     ids = ids_of(joined(bench, "c1", "c2"))
     assert bench.heartbeat("c1", ids["c1"], 1) is E.NONE
@@ -280,7 +280,7 @@ def test_heartbeats_by_state() -> None:
 
 @pytest.mark.parametrize("state", [COMPLETING, STABLE, PREPARING])
 def test_every_answered_heartbeat_rearms_the_session(state: object) -> None:
-    """Section 1.9 and trap 1: 27 re-arms too; exactly at the deadline the member expires."""
+    """27 re-arms too; exactly at the deadline the member expires."""
     bench = Bench()
     ids = ids_of(joined(bench, "c1", "c2"))
     if state is not COMPLETING:
@@ -301,7 +301,7 @@ def test_every_answered_heartbeat_rearms_the_session(state: object) -> None:
 
 
 def test_a_refused_heartbeat_is_no_sign_of_life() -> None:
-    """Section 1.13: the session timer is armed by heartbeats answered 0 and 27 only."""
+    """The session timer is armed by heartbeats answered 0 and 27 only."""
     bench = Bench()
     formed = bench.stable_group("c1")
     bench.advance(SESSION_MS - 1)
@@ -341,7 +341,7 @@ def test_a_newcomer_makes_the_others_heartbeats_say_rejoin() -> None:
 
 
 def test_an_expired_session_in_stable_rebalances_the_rest() -> None:
-    """Section 1.13: session: else remove member -> 1.10 removal rules."""
+    """The member is removed as by LeaveGroup."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
     bench.advance(SESSION_MS - 1)
@@ -406,13 +406,13 @@ def test_the_last_member_to_leave_empties_the_group() -> None:
     bench.release()
 
     assert (leave.error, leave.reply.members[0].error) == (E.NONE, E.NONE)
-    assert bench.group.books.generation == formed.generation + 1
+    assert bench.group.shared.generation == formed.generation + 1
     assert bench.noted(JoinPhaseCompleted)[-1].members == ()
     assert bench.timers.keys() == {("expire",)}
 
 
 def test_a_leave_whose_record_fails_is_told_so() -> None:
-    """Section 1.6: the failure of an empty group's record is only logged; the LeaveGroup that waited hears of it."""
+    """The failure of an empty group's record is only logged; the LeaveGroup that waited hears of it."""
     bench = Bench()
     formed = bench.stable_group("c1")
     bench.append_errors = [E.NOT_ENOUGH_REPLICAS]
@@ -425,7 +425,7 @@ def test_a_leave_whose_record_fails_is_told_so() -> None:
 
 @scenario("S081")
 def test_an_unknown_member_cannot_leave() -> None:
-    """S081 testLeaveGroupUnknownMemberIdExistingGroup; trap 16."""
+    """S081 testLeaveGroupUnknownMemberIdExistingGroup."""
     bench = Bench()
     bench.stable_group("c1")
 
@@ -437,7 +437,7 @@ def test_an_unknown_member_cannot_leave() -> None:
 
 
 def test_leaving_an_unknown_group_is_an_error_of_each_member() -> None:
-    """Section 1.10 and trap 16: top-level 0 with 25 for every member."""
+    """Top-level 0 with 25 for every member."""
     bench = Bench()
 
     leave = bench.leave("c1", leaving("a"), leaving("b", "i"))
@@ -493,12 +493,12 @@ def test_two_instances_leave_in_one_request() -> None:
     leave = bench.leave("admin", leaving("", "i-c1"), leaving("", "i-c2"))
 
     assert [(row.instance_id, row.error) for row in leave.reply.members] == [("i-c1", E.NONE), ("i-c2", E.NONE)]
-    assert (bench.group.state, bench.group.books.generation) == (EMPTY, 2)
+    assert (bench.group.state, bench.group.shared.generation) == (EMPTY, 2)
 
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_before_v3_the_members_error_is_the_requests(version: int) -> None:
-    """Section 1.10: v0-2 carry a single member id; the member error is then the top-level error."""
+    """V0-2 carry a single member id; the member error is then the top-level error."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
 
@@ -508,7 +508,7 @@ def test_before_v3_the_members_error_is_the_requests(version: int) -> None:
 
 
 def test_a_leave_answers_the_parked_join_of_the_member_and_starts_a_rebalance() -> None:
-    """Section 1.10: parked join answered with 25 (empty member id); the map's first member leads."""
+    """Parked join answered with 25 (empty member id); the map's first member leads."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", "c3")
     parked = bench.join("c1", formed.ids["c1"])
@@ -523,7 +523,7 @@ def test_a_leave_answers_the_parked_join_of_the_member_and_starts_a_rebalance() 
 
 
 def test_a_leave_while_the_assignment_is_awaited_sends_all_back_to_join() -> None:
-    """Sections 1.6 and 1.10: CompletingRebalance -> start a rebalance, parked syncs answered 27."""
+    """CompletingRebalance -> start a rebalance, parked syncs answered 27."""
     bench = Bench()
     ids = ids_of(joined(bench, "c1", "c2", "c3"))
     follower = bench.sync("c2", ids["c2"], 1)
@@ -535,7 +535,7 @@ def test_a_leave_while_the_assignment_is_awaited_sends_all_back_to_join() -> Non
 
 
 def test_a_parked_sync_of_a_removed_member_is_never_answered() -> None:
-    """Wart, as in ClassicGroup.remove: only the parked join of a removed member is answered."""
+    """As in ClassicGroup.remove: only the parked join of a removed member is answered."""
     bench = Bench()
     ids = ids_of(joined(bench, "c1", "c2", "c3"))
     sync = bench.sync("c3", ids["c3"], 1)
@@ -564,7 +564,7 @@ def test_a_parked_sync_of_a_removed_member_is_never_answered() -> None:
 def test_instance_is_checked_before_member_before_generation_before_protocol(
     check: Callable[[Bench, object], E], error: E
 ) -> None:
-    """Section 1.4 and trap 19."""
+    """KIP-345: the instance id comes first."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2", static=True)
 
@@ -621,17 +621,17 @@ def test_the_leader_of_a_generation_is_one_who_joined_it(rejoins: bool) -> None:
 
 
 def test_the_generation_rises_with_every_completed_join_phase_and_with_nothing_else() -> None:
-    """Section 1.7."""
+    """An empty group counts its generation, too."""
     bench = Bench()
     formed = bench.stable_group("c1", "c2")
     bench.join("c2", formed.ids["c2"])
     bench.sync("c2", formed.ids["c2"], 1)
     bench.heartbeat("c2", formed.ids["c2"], 1)
-    assert bench.group.books.generation == 1
+    assert bench.group.shared.generation == 1
 
     bench.leave("admin", *[leaving(member_id) for member_id in formed.ids.values()])
 
-    assert bench.group.books.generation == 2
+    assert bench.group.shared.generation == 2
     rejoin = bench.join_twice("c1")
     bench.advance(DELAY_MS)
     assert rejoin.reply.generation == 3

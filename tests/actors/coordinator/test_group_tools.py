@@ -1,4 +1,4 @@
-"""What tools are told about a group, state by state: describe, list, delete, remove members, reset and delete offsets.
+"""The answers to tools about a group, by state: describe, list, delete, remove members, reset and delete offsets.
 
 Source: GroupCoordinator.scala (handleDescribeGroup, handleListGroups, handleDeleteGroups, handleDeleteOffsets,
 handleLeaveGroup, validateOffsetCommit), Kafka 3.4 and 3.9.

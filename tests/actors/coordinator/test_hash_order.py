@@ -1,4 +1,4 @@
-"""The orders of hash maps, held to what Scala 2.13.10's and OpenJDK 17's own classes listed."""
+"""Iteration orders of hash maps, compared with those of Scala 2.13.10's and OpenJDK 17's own classes."""
 
 import pytest
 
@@ -13,7 +13,7 @@ MUTABLE = {
     (HashMaps.JAVA, 13): (0, 7, 9, 5, 8, 3, 10, 11, 2, 6, 1, 4, 12),
     (HashMaps.JAVA, 24): (21, 0, 7, 9, 13, 23, 5, 8, 20, 15, 3, 10, 11, 2, 6, 1, 4, 12, 16, 19, 18, 22, 14, 17),
 }
-"""Maps and size -> the order in which what was put in by number is listed."""
+"""Maps and size -> the map's order of keys that were inserted by number."""
 TRIE = {
     12: (2, 10, 5, 8, 0, 1, 6, 3, 7, 9, 4, 11),
     13: (2, 12, 10, 5, 8, 0, 1, 6, 3, 7, 9, 4, 11),
@@ -22,7 +22,7 @@ TRIE = {
 
 
 def keys(size: int) -> list[str]:
-    """What was put into the real maps."""
+    """The keys inserted into the real maps."""
     return [f"c{number % 7}-id-{number * number * 31}" for number in range(size)]
 
 

@@ -1,4 +1,4 @@
-"""KIP-333's second commit logs at the coordinator: who may write, what is read, what survives, what goes with what."""
+"""KIP-333's second commit logs at the coordinator: fencing, reads, replay and expiry."""
 
 import pytest
 from hypothesis import given
@@ -168,7 +168,7 @@ def test_nothing_is_shown_while_it_is_being_written() -> None:
 
 
 def test_the_word_of_an_operator_ends_all_ranges() -> None:
-    """kafka-consumer-groups --reset-offsets: the group goes on where it says, whatever was skipped before."""
+    """kafka-consumer-groups --reset-offsets: the group continues at the given offset, without the skipped ranges."""
     logs = Logs()
     logs.write((70, 120))
     logs.first(120)
@@ -200,7 +200,7 @@ def test_they_are_deleted_with_their_offset_and_with_their_group() -> None:
 
 
 def test_they_expire_with_their_offset_and_not_before() -> None:
-    """KIP-211: an empty group's offsets last from the moment it became empty; a partition's two logs go together."""
+    """KIP-211: an empty group's offsets last from the moment it became empty; both logs expire together."""
     logs = Logs(offsets_retention_minutes=10, offsets_retention_check_interval_ms=MINUTE_MS)
     logs.first(70)
     logs.write((70, 120))

@@ -1,4 +1,4 @@
-"""The metadata store and its client: versions, transactions, sessions, watches, uncertain outcomes, faults."""
+"""The metadata store and its client: versions, transactions, sessions, watches, uncertain results, faults."""
 
 from typing import Any
 
@@ -41,13 +41,13 @@ TIMEOUT_MS = 6_000
 
 
 class Client(Machine):
-    """A session and what came of it. Told operations, it executes each by itself; a tuple of them as one."""
+    """A session and its results. It executes each operation separately; a tuple of them as one transaction."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.session = StoreSession(self, self, store="zk", timeout_ms=TIMEOUT_MS)
         self.story: list[Any] = []
-        """Results and watch events, in the order they came."""
+        """Results and watch events, in order of arrival."""
 
     def handle(self, event: Event) -> None:
         if self.session.handle(event):
@@ -100,13 +100,13 @@ class Stores(DataWorld):
         return machine
 
     def ask(self, name: str, *ops: StoreOp | tuple[StoreOp, ...], for_ms: int = 100) -> list[TransactionResult]:
-        """What a client's operations come to."""
+        """The results of a client's operations."""
         self.tell(name, list(ops))
         self.run(for_ms)
         return [item for item in self.take(name) if isinstance(item, TransactionResult)]
 
     def take(self, name: str) -> list[Any]:
-        """What came to a client since we looked."""
+        """New results and events of a client since the last call."""
         story = self.client(name).story
         taken, story[:] = story[:], []
         return taken
@@ -118,7 +118,7 @@ class Stores(DataWorld):
         return {path: node.data for path, node in machine.tree.nodes.items()}
 
     def store_dies(self) -> None:
-        """All its servers at once, or its leader: what it has answered is on its disks."""
+        """All its servers fail at once, or its leader: every answered write is on its disks."""
         store = self.machines["zk"]
         assert isinstance(store, Store)
         self.disks["zk"][TRANSACTIONS] = list(store.on_disk())
@@ -136,7 +136,7 @@ def _changed(path: str, kind: WatchEventKind = WatchEventKind.NODE_DATA_CHANGED)
 
 
 def test_a_set_needs_the_version_it_names():
-    """The expected version; -1 means any."""
+    """expected_version; -1 = any."""
     world = Stores()
 
     results = world.ask("c1", set_data("/a", b"1", 0), set_data("/a", b"2", 0), set_data("/a", b"3"), get("/a"))
@@ -146,7 +146,7 @@ def test_a_set_needs_the_version_it_names():
 
 
 def test_a_transaction_happens_all_or_not_at_all():
-    """Multi: the failing operation's code; those before it undone, those after it not tried."""
+    """Multi: the failing operation's code; earlier ones undone, later ones not tried."""
     world = Stores()
     before = world.nodes
 
@@ -244,7 +244,9 @@ def test_an_ephemeral_node_lives_as_long_as_its_session():
 
 
 def test_a_store_that_was_away_has_everything_and_each_session_its_whole_timeout():
-    """``SessionTrackerImpl``: a leader tracks all sessions anew; who is dead is missed a timeout after it is back."""
+    """``SessionTrackerImpl``: a new leader tracks all sessions anew; a dead client expires a timeout after its
+    start.
+    """
     world = Stores()
     for name in ("c1", "c2"):
         world.ask(name, create(f"/{name}", b"", EPHEMERAL), create("/a/s", b"", SEQUENTIAL))
@@ -270,7 +272,7 @@ def test_a_store_that_was_away_has_everything_and_each_session_its_whole_timeout
 
 
 def test_a_new_session_has_an_id_that_none_before_had():
-    """Also none that expired before the store died."""
+    """Nor an id that expired before the store failed."""
     world = Stores()
     world.crash("c2")
     world.run(2 * TIMEOUT_MS)
@@ -285,7 +287,7 @@ def test_a_new_session_has_an_id_that_none_before_had():
 
 
 def test_a_client_submits_on_while_the_store_is_away_and_has_its_watches_again():
-    """``ClientCnxn``: what it asks waits; with the connection it sets its watches again, and hears what it missed."""
+    """``ClientCnxn``: requests wait; on connecting the client sets its watches again, and gets the missed events."""
     world = Stores()
     world.ask("c1", get("/a", watch=True), exists("/b", watch=True), children("/", watch=True))
 
@@ -305,7 +307,7 @@ def test_a_client_submits_on_while_the_store_is_away_and_has_its_watches_again()
 
 
 def test_nodes_that_lingered_go_when_the_store_is_back():
-    """``ZooKeeperServer.loadData`` ends what dead sessions left."""
+    """``ZooKeeperServer.loadData`` removes nodes of expired sessions."""
     world = Stores()
     world.ask("c1", create("/e", b"", EPHEMERAL))
     world.tell("zk", ExpireSession(client="c1", linger_us=60_000_000))
@@ -331,7 +333,7 @@ def test_a_closed_session_takes_its_nodes_with_it_at_once():
 
 
 def test_a_client_learns_of_its_expiry_only_from_the_store():
-    """The client learns this only when it talks to the server again."""
+    """ZooKeeper programmer's guide: an expired client learns of it only from the server."""
     world = Stores()
     world.tell("zk", ExpireSession(client="c1"))
     world.run(100)
@@ -398,7 +400,7 @@ def test_a_watch_fires_once():
 
 
 def test_one_who_watches_a_nodes_data_and_children_hears_of_its_deletion_once():
-    """DataTree.deleteNode tells nobody twice."""
+    """DataTree.deleteNode sends each client one event."""
     world = Stores()
     world.ask("c1", get("/a", watch=True), children("/a", watch=True))
 
@@ -408,7 +410,7 @@ def test_one_who_watches_a_nodes_data_and_children_hears_of_its_deletion_once():
 
 
 def test_an_event_comes_before_the_new_state_can_be_read():
-    """Reads wait behind a watch event, also if the event is delayed."""
+    """Also when the watch is delayed: the reads wait behind it."""
     for delay_ms in (0, 3_000):
         world = Stores()
         world.ask("c1", get("/a", watch=True))
@@ -427,7 +429,7 @@ def test_an_event_comes_before_the_new_state_can_be_read():
 
 
 def test_a_delayed_watch_does_not_delay_others():
-    """A watch event is delayed while other sessions proceed."""
+    """A delayed watch event does not affect other sessions."""
     world = Stores()
     for name in ("c1", "c2"):
         world.ask(name, get("/a", watch=True))
@@ -443,7 +445,7 @@ def test_a_delayed_watch_does_not_delay_others():
 
 
 def test_a_client_that_reconnects_hears_of_what_it_missed():
-    """setWatches: watches whose node changed meanwhile fire at once, the others go on."""
+    """setWatches: watches whose node changed meanwhile fire at once, the others stay."""
     world = Stores()
     world.ask("c1", get("/a", watch=True), exists("/b", watch=True), children("/", watch=True))
 
@@ -461,7 +463,7 @@ def test_a_client_that_reconnects_hears_of_what_it_missed():
 
 
 def test_a_write_whose_answer_is_lost_is_sent_again_and_finds_itself():
-    """An uncertain outcome: the conditional write happened, its retry answers BAD_VERSION (KAFKA-1382)."""
+    """Uncertain result: the conditional write happened, its retry answers BAD_VERSION (KAFKA-1382)."""
     world = Stores()
     world.tell("zk", LoseStoreAnswer(client="c1"))
 
@@ -474,7 +476,7 @@ def test_a_write_whose_answer_is_lost_is_sent_again_and_finds_itself():
 
 
 def test_a_connection_that_breaks_before_the_write_arrived_repeats_it():
-    """The other outcome: nothing had happened."""
+    """The other result: nothing had happened."""
     world = Stores()
     world.tell("c1", [set_data("/a", b"1", 0)])
     world.break_link("c1", "zk")
@@ -484,7 +486,7 @@ def test_a_connection_that_breaks_before_the_write_arrived_repeats_it():
 
 
 def test_a_frozen_session_hears_and_says_nothing_and_may_go_on():
-    """A frozen session gets no events and makes no writes; a session frozen for a short time survives."""
+    """A frozen session has no events and no writes; it survives if the freeze is short enough."""
     world = Stores()
     world.ask("c1", get("/a", watch=True))
     world.tell("zk", FreezeSession(client="c1", for_us=3_000_000))
@@ -501,7 +503,7 @@ def test_a_frozen_session_hears_and_says_nothing_and_may_go_on():
 
 
 def test_a_session_frozen_for_too_long_expires_and_what_it_wrote_is_not_done():
-    """... and later expire it: the zombie learns when it is heard again."""
+    """The former owner learns of the expiry with its next request."""
     world = Stores()
     world.ask("c1", create("/e", b"", EPHEMERAL))
     world.tell("zk", FreezeSession(client="c1", for_us=8_000_000))
@@ -517,7 +519,7 @@ def test_a_session_frozen_for_too_long_expires_and_what_it_wrote_is_not_done():
 
 
 def test_an_expired_sessions_nodes_may_linger():
-    """ExpireSession(linger): an ensemble slow to clean up, the ground of KAFKA-7165."""
+    """ExpireSession(linger): an ensemble slow to remove nodes, the cause of KAFKA-7165."""
     world = Stores()
     world.ask("c1", create("/e", b"", EPHEMERAL))
     world.tell("zk", ExpireSession(client="c1", linger_us=2_000_000))
@@ -528,7 +530,7 @@ def test_an_expired_sessions_nodes_may_linger():
 
 
 def test_a_write_that_was_not_executed_and_whose_answer_is_lost_is_sent_again():
-    """The other uncertain outcome: the client comes back and its write happens once, with the version it named."""
+    """The other uncertain result: the client reconnects and its write happens once, with its version."""
     world = Stores()
     world.tell("zk", LoseStoreAnswer(client="c1", executed=False, number=7))
     world.tell("c1", [set_data("/a", b"1", 0)])
@@ -542,7 +544,7 @@ def test_a_write_that_was_not_executed_and_whose_answer_is_lost_is_sent_again():
 
 
 def test_only_writes_are_counted_when_only_a_write_is_to_lose_its_answer():
-    """Reads pass; of two writes the second is hit."""
+    """Reads do not count; of two writes the second is affected."""
     world = Stores()
     world.tell("zk", LoseStoreAnswer(client="c1", nth=2, writes_only=True))
 
@@ -555,7 +557,7 @@ def test_only_writes_are_counted_when_only_a_write_is_to_lose_its_answer():
 
 
 def test_a_fault_that_ends_before_it_hits_never_hits():
-    """EndStoreFault: neither the loss nor the delay that waited; those of other numbers do."""
+    """EndStoreFault cancels a waiting loss or delay of its number, and no other."""
     world = Stores()
     world.ask("c1", get("/a", watch=True))
     world.tell("zk", LoseStoreAnswer(client="c1", number=1))
@@ -571,7 +573,7 @@ def test_a_fault_that_ends_before_it_hits_never_hits():
 
 
 def test_what_a_fault_does_until_it_is_ended_is_over_when_it_ends():
-    """A delayed watch is said, a frozen session is heard, lingering nodes go: each by its own number only."""
+    """A delayed watch is sent, a frozen session is served, remaining nodes are removed: each by its own number only."""
     world = Stores()
     world.ask("c1", get("/a", watch=True), create("/e", b"", EPHEMERAL))
     world.tell("zk", DelayWatches(client="c1", for_us=0, number=1))
@@ -602,7 +604,7 @@ def test_what_a_fault_does_until_it_is_ended_is_over_when_it_ends():
 
 
 def test_a_watch_delayed_while_its_session_is_frozen_waits_for_both():
-    """Whichever ends last lets it go."""
+    """The event is sent when both have ended."""
     for frozen_ms, delayed_ms in ((2_000, 1_000), (1_000, 2_000)):
         world = Stores()
         world.ask("c1", get("/a", watch=True))
@@ -616,7 +618,7 @@ def test_a_watch_delayed_while_its_session_is_frozen_waits_for_both():
 
 
 def test_a_fault_at_a_client_without_a_session_does_not_hit():
-    """Nothing is frozen, nothing expires, and nobody says so."""
+    """Nothing is frozen, nothing expires, and there is no note."""
     world = Stores()
     world.tell("zk", FreezeSession(client="c9", for_us=1_000))
     world.tell("zk", ExpireSession(client="c9"))
@@ -661,7 +663,7 @@ def _connected() -> Client:
 
 
 def test_a_connection_is_given_up_two_thirds_of_the_session_after_the_store_was_heard_last():
-    """ClientCnxn: readTimeout = sessionTimeout * 2 / 3 since anything was heard, whenever the requests were sent."""
+    """ClientCnxn: readTimeout = sessionTimeout * 2 / 3 since the last message, whenever the requests were sent."""
     client = _connected()
     client.step(2_000_000, TimerFired(("store", "ping")))
     client.step(3_000_000, Received("zk", 0, 0, 0, StoreEvents(zxid=1, events=())))
@@ -673,7 +675,7 @@ def test_a_connection_is_given_up_two_thirds_of_the_session_after_the_store_was_
 
 
 def test_a_session_goes_on_under_its_id_when_its_connection_was_lost():
-    """ZooKeeper: a client that reconnects in time keeps its session; what was not answered is sent again, in order."""
+    """ZooKeeper: a client that reconnects in time keeps its session; unanswered requests are resent, in order."""
     client = _connected()
     client.step(1_000_000, Told([StoreOp(kind=StoreOpKind.SET_DATA, path="/a", data=b"1")]))
     client.step(1_000_000, Told([StoreOp(kind=StoreOpKind.SET_DATA, path="/a", data=b"2")]))
@@ -694,7 +696,7 @@ def test_a_session_goes_on_under_its_id_when_its_connection_was_lost():
 
 
 def test_a_close_that_is_not_answered_in_its_time_is_over():
-    """What closes does not wait for a store that says nothing."""
+    """A closing client does not wait for a silent store."""
     client = _connected()
     closing = client.step(1_000_000, Told("close"))
 

@@ -1,7 +1,6 @@
 """The store against a plain model, under any order of operations, sessions, lost connections and faults.
 
-The model is a dictionary and a list of rules written down again without undo logs or tables: what a transaction does is
-found by doing it on a copy.
+The model is a dictionary and a list of rules, without undo logs or tables: it executes a transaction on a copy.
 """
 
 from typing import Any
@@ -32,7 +31,7 @@ class ModelNode:
         self.data, self.version, self.owner, self.created = data, 0, owner, 0
 
     def copy(self) -> "ModelNode":
-        """A node of its own."""
+        """A copy of the node."""
         twin = ModelNode(self.data, self.owner)
         twin.version, twin.created = self.version, self.created
         return twin
@@ -115,7 +114,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(name=clients, ops=st.lists(writes(), min_size=1, max_size=4))
     def writes_together(self, name: str, ops: list[StoreOp]) -> None:
-        """A transaction of a client whose session is well: its outcome is the model's."""
+        """A transaction of a client with a healthy session: its result is the model's."""
         self._settle()
         client = self.world.client(name)
         draft = {path: node.copy() for path, node in self.model.items()}
@@ -144,13 +143,13 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(name=clients)
     def a_connection_breaks(self, name: str) -> None:
-        """It comes back by itself, with its session."""
+        """It reconnects by itself, with its session."""
         self.world.break_link(name, "zk")
         self.world.run(10)
 
     @rule(name=clients)
     def a_session_expires(self, name: str) -> None:
-        """Its ephemeral nodes go."""
+        """Its ephemeral nodes are removed."""
         self._settle()
         session = self.world.client(name).session.id
         self.world.tell("zk", ExpireSession(client=name))
@@ -158,7 +157,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(name=clients, op=writes())
     def an_answer_is_lost(self, name: str, op: StoreOp) -> None:
-        """The write happened once; its retry may find that it did. The model follows the store here."""
+        """The write happened once; its retry may find this. The model follows the store here."""
         self._settle()
         self.world.tell("zk", LoseStoreAnswer(client=name))
         _apply(self.model, op, self.world.client(name).session.id)
@@ -169,7 +168,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(name=clients, for_ms=st.sampled_from([500, 3_000]))
     def a_session_is_frozen(self, name: str, for_ms: int) -> None:
-        """Short enough to live on."""
+        """For a time short enough to survive."""
         self._settle()
         self.world.tell("zk", FreezeSession(client=name, for_us=for_ms * 1_000))
         self.world.run(for_ms + 10)
@@ -182,7 +181,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(away_ms=st.sampled_from([0, 1_000, 30_000]))
     def the_store_dies(self, away_ms: int) -> None:
-        """It comes back with all that the model has, and with every session."""
+        """It restarts with all nodes of the model, and with every session."""
         self._settle()
         sessions = [self.world.client(name).session.id for name in ("c1", "c2")]
         self.world.store_dies()
@@ -209,13 +208,13 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def the_nodes_are_the_models(self) -> None:
-        """All of them, with their data."""
+        """All nodes, with their data."""
         if self.model:
             assert self.world.nodes == {path: node.data for path, node in self.model.items()}
 
     @invariant()
     def every_write_is_noted_and_zxids_never_go_back(self) -> None:
-        """The notes tell the same story."""
+        """The notes contain the same changes."""
         facts = self.world.facts(NodeWritten)[self.noted :]
         assert [fact.zxid for fact in facts] == sorted(fact.zxid for fact in facts)
 
@@ -229,6 +228,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 def test_the_store_is_its_model_under_any_order():
+    """Every operation has the model's result."""
     run_state_machine_as_test(
         AnyOrder,
         settings=settings(

@@ -1,4 +1,4 @@
-"""An instance's threads share its disk: who wants a task that another thread still has waits, and is told."""
+"""An instance's threads share its disk: a task whose directory another thread has locked waits until it is unlocked."""
 
 from kemu.actors.machine import Told
 from kemu.actors.streams.instance import Instance
@@ -49,10 +49,10 @@ def test_a_task_whose_directory_another_thread_has_goes_on_when_it_is_let_go() -
 
 
 def test_nobody_looks_again_when_nobody_was_refused() -> None:
-    """A directory that nobody waits for is let go without a word."""
+    """An unlock without a waiting thread has no effect."""
     instance = _instance()
     first, _ = instance.threads.values()
     first.tasks.take(STANDBY, 1)
     first.tasks.take(StreamsGiven(), 1)
 
-    assert not instance.directory.let_go
+    assert not instance.directory.freed

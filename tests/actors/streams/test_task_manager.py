@@ -1,4 +1,4 @@
-"""A thread's tasks: checkpoints of open state under exactly once, and copies whose directory is another thread's."""
+"""A thread's tasks: checkpoints of open state under exactly once, and directories that another thread has locked."""
 
 import pytest
 from attrs import define, field
@@ -86,7 +86,7 @@ def test_a_standby_whose_directory_is_another_threads_is_tried_again(again: bool
     directory = StateDirectory()
     other, _ = manager(directory, "t2", rules=TaskRules())
     other.take(StreamsGiven(standby={TWO: (("in", 1),)}), 1)
-    tasks, _ = manager(directory, rules=TaskRules(tries_copies_again=again))
+    tasks, _ = manager(directory, rules=TaskRules(retries_copies=again))
     tasks.take(StreamsGiven(active=(ONE,), standby={TWO: (("in", 1),)}), 1)
     restored(tasks, 0)
     assert [tasks.copies[task].state for task in (ONE, TWO)] == [TaskState.RUNNING, TaskState.CREATED]

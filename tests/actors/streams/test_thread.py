@@ -1,4 +1,4 @@
-"""A stream thread as the leader: it asks where changelogs end before it assigns, and forgets that when it joins."""
+"""A stream thread as the leader: it asks for the ends of changelogs before it assigns; a join makes them void."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_a_leader_asks_its_reader_for_the_ends_and_assigns_when_they_are_told() 
 
     asked = _asked(thread)
     assert asked.partitions == tuple(ENDS)
-    thread.leader_knows(asked, ENDS)
+    thread.leader_ends_known(asked, ENDS)
     assert host.sent[-1] == ("t1", AssignNow())
     assert thread.ends_for_leading() is None
     decided = thread.assign(TOPICS, members)
@@ -96,7 +96,7 @@ def test_who_joins_again_forgets_what_it_asked_as_leader() -> None:
     before = _asked(thread)
 
     members = _members(thread)
-    thread.leader_knows(before, ENDS)
+    thread.leader_ends_known(before, ENDS)
     assert ("t1", AssignNow()) not in host.sent
     assert thread.ends_for_leading() is None
     assert thread.assign(TOPICS, members) is None
@@ -104,11 +104,11 @@ def test_who_joins_again_forgets_what_it_asked_as_leader() -> None:
 
 
 def test_ends_are_asked_for_anew_for_every_assignment() -> None:
-    """What was told for the one before is old."""
+    """Ends of the assignment before are outdated."""
     thread, _ = _thread()
     members = _members(thread)
     thread.assign(TOPICS, members)
-    thread.leader_knows(_asked(thread), ENDS)
+    thread.leader_ends_known(_asked(thread), ENDS)
     assert thread.assign(TOPICS, members) is not None
 
     assert thread.assign(TOPICS, _members(thread)) is None
@@ -136,7 +136,7 @@ def test_offsets_of_state_that_only_lies_on_the_disk_are_told_from_2_6_on_by_one
 
 
 class _Calls:
-    """What a thread calls next."""
+    """Records a thread's next call."""
 
     def __init__(self) -> None:
         self.made: list[object] = []

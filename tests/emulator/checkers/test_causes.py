@@ -26,11 +26,11 @@ def test_commits_rise_again_after_the_first_commit_since_a_seek(story):
     story.position("c1", 0, 2, "seek")
     story.process("c1", 0, 2, 6)
     story.committed("c1", 0, 5)
-    assert not any("was committed and nothing was reset" in text for text in story.judged().get("commits", []))
+    assert not any("was committed and no position was reset" in text for text in story.judged().get("commits", []))
 
     story.committed("c1", 0, 3)
 
-    caught(story, "commits", "though 5 was committed and nothing was reset")
+    caught(story, "commits", "although 5 was committed and no position was reset")
 
 
 def test_a_member_resets_a_position_that_the_log_has(story):
@@ -155,7 +155,7 @@ def test_a_member_starts_behind_everything_that_its_group_has_processed(story):
     story.committed("c1", 0, 8)
     story.position("c1", 0, 9, "committed")
 
-    caught(story, "commits", "c1 starts t-0 at 9 (committed) though the group came to 8 at most")
+    caught(story, "commits", "c1 starts t-0 at 9 (committed) although the group only reached 8")
 
 
 def test_a_member_starts_at_a_commit_whose_coordinator_was_deposed_before_it_reported_the_commit(story):
@@ -183,7 +183,7 @@ def removed(story, why="the group was deleted"):
 
 @pytest.mark.parametrize("why", ["expired", "deleted", "the group was deleted"])
 @pytest.mark.parametrize(
-    ("owned", "text"), [(True, "although a member works on it"), (False, "5.0 s after its commit")]
+    ("owned", "text"), [(True, "although a member owns the partition"), (False, "5.0 s after its commit")]
 )
 def test_a_coordinator_removes_an_offset_that_was_just_committed(story, why, owned, text):
     story.process("c1", 0, 0, 8)
@@ -193,7 +193,7 @@ def test_a_coordinator_removes_an_offset_that_was_just_committed(story, why, own
     story.wait(5)
     removed(story, why)
 
-    caught(story, "commits", f"was removed {text}, and no operator asked for it")
+    caught(story, "commits", f"was removed {text}, and no operator asked for the removal")
 
 
 @pytest.mark.parametrize(("empty_s", "kinds"), [(3_600, []), (3_700, ["removed-too-late"])])
@@ -242,7 +242,7 @@ def test_an_operator_who_deletes_another_group_is_no_excuse(story):
     story.world(FaultApplied(index=0, kind="delete-group", text="delete group another"))
     removed(story)
 
-    caught(story, "commits", "and no operator asked for it")
+    caught(story, "commits", "and no operator asked for the removal")
 
 
 @pytest.mark.parametrize("raised", [False, True])
@@ -385,7 +385,7 @@ def test_a_coordinator_ends_after_it_wrote_that_a_group_is_deleted_and_before_it
     story.position("c1", 0, 0, "reset")
 
     said = story.judged().get("commits", [])
-    assert any("though 8 had been committed" in text for text in said) is not excused
+    assert any("although 8 was committed" in text for text in said) is not excused
 
 
 @pytest.mark.parametrize(("assignor", "found"), [("cooperative-sticky", True), ("range", False)])
@@ -405,4 +405,4 @@ def test_a_cooperative_member_is_not_called_back_for_nothing(story, assignor, fo
     story.by("c1", notes.PartitionsRevoked(group=GROUP, member_id="c1-id", generation=1, revoked=(), owned=()))
 
     said = story.judged().get("lifecycle", [])
-    assert any("for no partition" in text for text in said) is found
+    assert any("without a partition" in text for text in said) is found

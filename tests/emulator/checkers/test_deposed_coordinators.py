@@ -73,7 +73,7 @@ def test_it_goes_on_with_its_members_and_commits(story):
 def test_two_members_do_not_own_one_partition_in_its_generations_either(story):
     rebalance(story, c1="0", c2="0 1")
 
-    said = "t-0 in generation 2: c2-1 of c2 takes its assignment, c1-1 of c1 took it too"
+    said = "t-0 in generation 2: c2-1 of c2 takes it, and so does c1-1 of c1"
     assert said in story.judged()["one-owner"]
 
 
@@ -96,7 +96,7 @@ def test_what_was_committed_to_its_successor_counts(story):
     story.revoke("c1", "0 1")
     story.generation_of(2, c1="0", c2="1")
 
-    assert story.judged()["commits"] == ["c2 starts t-1 at 0 (committed) though 8 had been committed"]
+    assert story.judged()["commits"] == ["c2 starts t-1 at 0 (committed) although 8 was committed"]
 
 
 def why_not_at_rest(story, *replicas: int) -> list[str]:
@@ -115,7 +115,7 @@ UNLOADED = f"group {GROUP} did not come to rest within 30 s: the group is unload
 
 
 def test_a_coordinator_that_was_never_told_that_its_replica_was_taken_is_named(story):
-    said = "; b0 leads __consumer_offsets-0 in epoch 0, the store has b1 in 1"
+    said = "; b0 leads __consumer_offsets-0 in epoch 0, but the store has b1 in epoch 1"
 
     assert why_not_at_rest(story, 1) == [UNLOADED + said]
 

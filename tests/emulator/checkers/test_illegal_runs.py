@@ -44,7 +44,7 @@ def test_two_members_take_one_partition_in_one_generation(story):
     story.revoke("c2", "1")
     story.generation_of(2, c1="0", c2="0 1")
 
-    caught(story, "one-owner", "t-0 in generation 2: c2-1 of c2 takes its assignment, c1-1 of c1 took it too")
+    caught(story, "one-owner", "t-0 in generation 2: c2-1 of c2 takes it, and so does c1-1 of c1")
 
 
 # --- lifecycle -----------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def test_an_assignment_taken_twice_by_ids_that_do_not_replace_each_other(instanc
     story.add("c1", instance=instance)
     story.take("c1", 1, "0")
 
-    caught(story, "one-owner", "t-0 in generation 1: c1-3 of c1 takes its assignment, c1-2 of c1 took it too")
+    caught(story, "one-owner", "t-0 in generation 1: c1-3 of c1 takes it, and so does c1-2 of c1")
 
 
 def test_an_id_that_was_removed_and_is_loaded_again_owns_again():
@@ -72,7 +72,7 @@ def test_an_id_that_was_removed_and_is_loaded_again_owns_again():
     story.load("b1/coordinator", 1, "c1", "c2")
     story.take("c2", 1, "0 1")
 
-    caught(story, "one-owner", "t-0 in generation 1: c2-1 of c2 takes its assignment, c1-1 of c1 took it too")
+    caught(story, "one-owner", "t-0 in generation 1: c2-1 of c2 takes it, and so does c1-1 of c1")
 
 
 def test_work_on_a_partition_that_was_revoked(story):
@@ -129,7 +129,7 @@ def test_an_offset_expires_that_a_member_works_on(story):
     story.wait(11)
     expires(story)
 
-    caught(story, "commits", "the offset of t-0 in g was removed although a member works on it")
+    caught(story, "commits", "the offset of t-0 in g was removed although a member owns the partition")
 
 
 def test_an_offset_expires_while_a_group_that_was_empty_for_a_moment_comes_back(story):
@@ -149,7 +149,7 @@ def test_a_commit_ahead_of_the_work(story):
     story.process("c1", 0, 0, 5)
     story.committed("c1", 0, 6)
 
-    caught(story, "commits", "c1-1 committed 6 of t-0 though it has processed up to 5 only")
+    caught(story, "commits", "c1-1 committed 6 of t-0 although it processed records only up to 5")
 
 
 def test_a_commit_that_goes_back(story):
@@ -157,7 +157,7 @@ def test_a_commit_that_goes_back(story):
     story.committed("c1", 0, 8)
     story.committed("c1", 0, 5)
 
-    caught(story, "commits", "though 8 was committed and nothing was reset")
+    caught(story, "commits", "although 8 was committed and no position was reset")
 
 
 def late_commit(story, offset, *, position=21, told_of="c1", says=20):
@@ -182,20 +182,20 @@ def test_that_another_commit_was_read_late_is_no_excuse(story, other):
     """The next one of the same member in the same step, and another member's."""
     late_commit(story, 5, **other)
 
-    caught(story, "commits", "though 8 was committed and nothing was reset")
+    caught(story, "commits", "although 8 was committed and no position was reset")
 
 
 def test_a_commit_that_was_read_late_excuses_none_in_later_steps(story):
     late_commit(story, 6)
     story.committed("c1", 0, 5, position=20)
 
-    caught(story, "commits", "though 6 was committed and nothing was reset")
+    caught(story, "commits", "although 6 was committed and no position was reset")
 
 
 def test_a_commit_that_was_read_late_is_no_further_than_its_members_work(story):
     late_commit(story, 9)
 
-    caught(story, "commits", "though it has processed up to 8 only")
+    caught(story, "commits", "although it processed records only up to 8")
 
 
 def test_a_new_owner_that_starts_before_what_was_committed(story):
@@ -208,7 +208,7 @@ def test_a_new_owner_that_starts_before_what_was_committed(story):
     story.become("Stable")
     story.take("c2", 2, "0 1", starts=[3, 0])
 
-    caught(story, "commits", "c2 starts t-0 at 3 (committed) though 8 had been committed")
+    caught(story, "commits", "c2 starts t-0 at 3 (committed) although 8 was committed")
 
 
 def test_a_failover_that_forgets_commits(story):
@@ -225,7 +225,7 @@ def test_a_failover_that_forgets_commits(story):
     story.assigned("c1", 2, "0")
     story.position("c1", 0, 0, why="reset")
 
-    caught(story, "commits", "c1 starts t-0 at 0 (reset) though 8 had been committed")
+    caught(story, "commits", "c1 starts t-0 at 0 (reset) although 8 was committed")
 
 
 def after_the_groups_log_was_cut(story, end, start):
@@ -249,7 +249,7 @@ def test_a_log_that_lost_other_commits_is_no_excuse(story):
     """Only records that the log itself lost count as lost."""
     after_the_groups_log_was_cut(story, end=20, start=3)
 
-    caught(story, "commits", "c2 starts t-0 at 3 (committed) though 4 had been committed")
+    caught(story, "commits", "c2 starts t-0 at 3 (committed) although 4 was committed")
 
 
 def test_a_start_where_the_groups_log_still_knows_of_is_right_after_a_loss(story):
@@ -338,7 +338,7 @@ def test_a_commit_that_is_answered_and_not_kept(story):
     assert "commits" not in story.judged()
     story.by("c1", answered)
 
-    caught(story, "commits", "c1 was told that a commit succeeded, and no coordinator reported one of it")
+    caught(story, "commits", "c1 learned that a commit succeeded, but no coordinator reported the commit")
 
 
 def test_a_commit_that_counts_before_all_have_its_record(story):
@@ -348,7 +348,7 @@ def test_a_commit_that_counts_before_all_have_its_record(story):
     story.process("c1", 0, 0, 8)
     story.committed("c1", 0, 8, position=20)
 
-    caught(story, "replicas", "takes records to 20 of __consumer_offsets-0 for written by all; committed is -1 (I5)")
+    caught(story, "replicas", "got records to 20 of __consumer_offsets-0 acknowledged; committed are those to -1")
 
 
 # --- no-lost-record ------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def test_a_commit_over_records_nobody_processed(story):
     story.process("c1", 0, 6, 8)
     story.committed("c1", 0, 8)
 
-    caught(story, "no-lost-record", "group g committed 8 of t-0, but nobody processed records 3 to 5")
+    caught(story, "no-lost-record", "group g committed 8 of t-0 without processing records 3 to 5")
 
 
 def test_reading_on_behind_a_cut_is_excused_for_the_records_that_came_again_and_for_no_other(story):
@@ -376,7 +376,7 @@ def test_reading_on_behind_a_cut_is_excused_for_the_records_that_came_again_and_
     story.process("c1", 0, 12, 14)
     story.committed("c1", 0, 14)
 
-    caught(story, "no-lost-record", "group g committed 14 of t-0, but nobody processed records 10 to 11")
+    caught(story, "no-lost-record", "group g committed 14 of t-0 without processing records 10 to 11")
     assert [(loss.why, loss.first, loss.last) for loss in judge(story.facts, ended_us=story.at_us).losses] == [
         ("lost-tail", 6, 9),
         ("read-past", 6, 9),
@@ -395,7 +395,7 @@ def test_reading_on_where_a_disk_was_empty_is_excused_for_what_was_worked_off_th
     story.process("c1", 0, 10, 12)
     story.committed("c1", 0, 12)
 
-    caught(story, "no-lost-record", "group g committed 12 of t-0, but nobody processed records 8 to 9")
+    caught(story, "no-lost-record", "group g committed 12 of t-0 without processing records 8 to 9")
     assert [(loss.why, loss.first, loss.last) for loss in judge(story.facts, ended_us=story.at_us).losses] == [
         ("lost-disk", 0, 9),
         ("read-past", 0, 7),
@@ -417,8 +417,8 @@ def test_a_disk_that_lost_something_once_excuses_no_second_loss(story):
     story.committed("c1", 0, 12)
 
     said = story.judged()["no-lost-record"]
-    assert "records 4 to 5 of t-0 were acknowledged and are not in the log any more" in said
-    assert "group g committed 12 of t-0, but nobody processed records 4 to 5" in said
+    assert "records 4 to 5 of t-0 were acknowledged and are no longer in the log" in said
+    assert "group g committed 12 of t-0 without processing records 4 to 5" in said
 
 
 def cut_to_6_in_another_epoch(story: Story) -> None:
@@ -440,7 +440,7 @@ def test_reading_on_behind_a_cut_of_which_another_leader_epoch_told(story):
     story.process("c1", 0, 10, 14)
     story.committed("c1", 0, 14)
 
-    caught(story, "no-lost-record", "group g committed 14 of t-0, but nobody processed records 6 to 9")
+    caught(story, "no-lost-record", "group g committed 14 of t-0 without processing records 6 to 9")
 
 
 @pytest.mark.parametrize(("epoch", "is_told"), [(0, True), (-1, False)])
@@ -479,9 +479,7 @@ def test_reading_on_behind_a_cut_that_no_disk_explains(story):
     story.process("c1", 0, 10, 12)
     story.committed("c1", 0, 12)
 
-    assert "group g committed 12 of t-0, but nobody processed records 6 to 9" in "".join(
-        story.judged()["no-lost-record"]
-    )
+    assert "group g committed 12 of t-0 without processing records 6 to 9" in "".join(story.judged()["no-lost-record"])
 
 
 def test_an_acknowledged_record_that_is_gone_after_a_restart(story):
@@ -489,7 +487,7 @@ def test_an_acknowledged_record_that_is_gone_after_a_restart(story):
     story.start("b0")
     story.by("b0", notes.PartitionHosted(topic=TOPIC, partition=0, end_offset=7))
 
-    caught(story, "no-lost-record", "records 7 to 9 of t-0 were acknowledged and are not in the log any more")
+    caught(story, "no-lost-record", "records 7 to 9 of t-0 were acknowledged and are no longer in the log")
 
 
 def test_an_acknowledgement_of_what_was_never_appended(story):
@@ -588,7 +586,7 @@ def test_a_failover_that_forgets_a_stable_generation(story):
     story.down("b0")
     story.load("b1/coordinator", 0)
 
-    caught(story, "membership", "it was loaded with generation 0; 1 had been Stable")
+    caught(story, "membership", "it was loaded with generation 0; 1 was Stable before")
 
 
 def test_a_failover_that_invents_a_generation(story):
@@ -605,7 +603,7 @@ def test_a_failover_that_forgets_the_whole_group(story):
     story.become("PreparingRebalance")
     story.complete(1, "c1")
 
-    caught(story, "membership", "generation 1 began although 1 had been Stable")
+    caught(story, "membership", "generation 1 began although 1 was Stable before")
 
 
 def test_a_group_loaded_in_a_state_no_log_holds(story):
@@ -650,7 +648,7 @@ def test_a_paused_host_speaks(story):
     story.world(HostPaused(host="c1"))
     story.process("c1", 0, 0, 2)
 
-    caught(story, "lifecycle", "c1 reported Processed while it stood still")
+    caught(story, "lifecycle", "c1 reported Processed while it was paused")
 
 
 def test_a_closed_member_speaks(story):
@@ -677,14 +675,14 @@ def test_a_callback_names_what_it_must_not(story):
 
     caught(story, "lifecycle", "c1 onPartitionsRevoked named t-1, which it did not own")
     caught(story, "lifecycle", "c2 onPartitionsAssigned named t-1, which it owned already")
-    caught(story, "lifecycle", "c2 onPartitionsLost did not name exactly what it owned; they differ in t-1")
+    caught(story, "lifecycle", "c2 onPartitionsLost and its owned partitions differ in t-1")
 
 
 def test_what_a_callback_says_is_owned_is_not_the_sum_of_the_callbacks(story):
     story.owned["c1"] = {(TOPIC, 1)}
     story.revoke("c1", "0")
 
-    caught(story, "lifecycle", "PartitionsRevoked says it owns something else than its callbacks do: t-1")
+    caught(story, "lifecycle", "PartitionsRevoked and its callbacks differ in the owned partitions: t-1")
 
 
 def test_what_is_owned_after_the_rebalance_is_not_the_assignment(story):
@@ -694,7 +692,7 @@ def test_what_is_owned_after_the_rebalance_is_not_the_assignment(story):
     story.receive("c1", 2, "1")
     story.assigned("c1", 2, "1")
 
-    caught(story, "lifecycle", "what it owns after the rebalance is not its assignment; they differ in t-0")
+    caught(story, "lifecycle", "its owned partitions after the rebalance differ from its assignment in t-0")
 
 
 # --- liveness ------------------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_a_static_member_comes_back_once_more_after_its_new_id_was_forgotten():
 
 
 def forgotten_id(story: Story, instance: str, *loaded: str) -> None:
-    """c1 takes its assignment by a second id, of this instance; the next coordinator loads these ids; c1 restarts."""
+    """c1 takes it by a second id, of this instance; the next coordinator loads these ids; c1 restarts."""
     story.add("c1", instance="i1")
     story.become("PreparingRebalance")
     story.add("c2", instance="i2")
@@ -533,7 +533,7 @@ def test_a_group_is_well_when_it_is_at_rest_and_has_gone_on_where_records_waited
         for seen in story.facts:
             judging.see(seen)
         story.facts.clear()
-        satisfied.append(judging.well)
+        satisfied.append(judging.recovered)
 
     look()
     story.heal()

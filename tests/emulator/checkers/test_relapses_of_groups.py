@@ -43,7 +43,7 @@ def test_a_failover_that_forgets_a_generation_where_another_replica_kept_what_it
     story.groups_log("b1", 1, (0, 0), (1, 5), end=5)
     story.load("b1/coordinator", loaded, "c1", "c2")
 
-    texts = [f"group g at b1/coordinator: it was loaded with generation {loaded}; 2 had been Stable"]
+    texts = [f"group g at b1/coordinator: it was loaded with generation {loaded}; 2 was Stable before"]
     assert story.judged().get("membership", []) == (texts if said else [])
 
 

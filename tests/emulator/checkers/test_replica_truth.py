@@ -40,7 +40,7 @@ def test_logs_are_the_same_up_to_the_first_record_that_differs(some, others):
 @given(RUNS, st.integers(0, 30))
 def test_a_log_that_is_cut_has_what_is_below_the_cut(runs, end):
     log, records = log_of(runs)
-    log.cut(end)
+    log.truncate(end)
 
     assert [log.term_at(offset) for offset in range(-1, len(records) + 1)] == [
         NO_TERM,
@@ -84,7 +84,7 @@ def test_a_reader_reads_from_the_epoch_it_named_last_at_or_before_each_record(po
     reads, model = ReadEpochs(), dict.fromkeys(range(position, 40), NO_TERM)
     reads.positioned("c1", AT, position)
     for offset, epoch in told:
-        reads.told("c1", AT, offset, (epoch, 0))
+        reads.read_from("c1", AT, offset, (epoch, 0))
         model = {at: each for at, each in model.items() if at < offset} | dict.fromkeys(range(offset, 40), (epoch, 0))
     pieces = reads.pieces("c1", AT, first, first + count)
 
@@ -100,7 +100,7 @@ def test_a_reader_that_has_no_position_is_not_known():
 def test_a_new_position_forgets_what_was_read_before():
     reads = ReadEpochs()
     reads.positioned("c1", AT, 0)
-    reads.told("c1", AT, 3, (7, 1))
+    reads.read_from("c1", AT, 3, (7, 1))
     reads.positioned("c1", AT, 2)
 
     assert reads.pieces("c1", AT, 2, 6) == []
@@ -116,13 +116,13 @@ def lost_promises(promised: list[tuple[int, int]], leaders: list[int], committed
     for offset, epoch in enumerate(leaders):
         leader.append(offset, 1, of(epoch))
     truth.committed = leader.copy()
-    truth.committed.cut(committed)
+    truth.committed.truncate(committed)
     for first, count in promised:
-        truth.promise(first, first + count, [leader])
+        truth.acknowledge_by_leader(first, first + count, [leader])
     following = EpochLog()
     for offset, epoch in enumerate(kept):
         following.append(offset, 1, of(epoch))
-    return [offset for first, last, _ in truth.broken_promises(following) for offset in range(first, last)]
+    return [offset for first, last, _ in truth.lost_by_leader_only(following) for offset in range(first, last)]
 
 
 @given(RUNS, st.data())
@@ -151,7 +151,7 @@ def test_what_is_told_lost_is_told_once():
     truth = PartitionTruth()
     leader = EpochLog()
     leader.append(0, 5, (0, 1))
-    truth.promise(0, 5, [leader])
+    truth.acknowledge_by_leader(0, 5, [leader])
 
-    assert truth.broken_promises(EpochLog()) == [(0, 5, (0, 1))]
-    assert truth.broken_promises(EpochLog()) == []
+    assert truth.lost_by_leader_only(EpochLog()) == [(0, 5, (0, 1))]
+    assert truth.lost_by_leader_only(EpochLog()) == []

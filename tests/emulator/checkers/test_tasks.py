@@ -1,4 +1,4 @@
-"""The checker of Streams tasks: what rest is (I6), and what a leader may decide, told by hand."""
+"""The checker of Streams tasks: what rest is, and what a leader may decide, told by hand."""
 
 import pytest
 
@@ -133,24 +133,24 @@ T: Row = ("0_0",)
         (
             (says("A"), says("B"), gets("A", assigned=T), gets("B", assigned=T)),
             "not-one-owner",
-            "0_0 is given to ['A', 'B']",
+            "0_0 is assigned to ['A', 'B']",
         ),
-        ((says("A", assigned=T), gets("A")), "not-one-owner", "0_0 is given to nobody and taken from nobody"),
-        ((says("A", revoked=T), gets("A")), "not-one-owner", "0_0 is given to nobody and taken from nobody"),
+        ((says("A", assigned=T), gets("A")), "not-one-owner", "0_0 is neither assigned nor revoked"),
+        ((says("A", revoked=T), gets("A")), "not-one-owner", "0_0 is neither assigned nor revoked"),
         (
             (says("A", assigned=T), says("B"), gets("A"), gets("B", assigned=T)),
             "moved-while-running",
-            "0_0 runs on A and goes to B without being paused",
+            "0_0 runs on A and goes to B without a pause",
         ),
         (
             (says("A", revoked=T), says("B", ready=T), says("C"), gets("A"), gets("B"), gets("C", assigned=T)),
             "state-passed-over",
-            "0_0 is paused and ready on ['B'], and goes to ['C']",
+            "0_0 is paused and ready on ['B'], but goes to ['C']",
         ),
         (
             (says("A"), says("B", leaving=True), gets("A", assigned=T, being_learned=T), gets("B", learning=T)),
             "copies-misplaced",
-            "B is leaving and is to learn 0_0",
+            "B is leaving, but gets learner tasks 0_0",
         ),
         (
             (
@@ -158,7 +158,7 @@ T: Row = ("0_0",)
                 *(gets("A", assigned=T, being_learned=T), gets("B", learning=T), gets("C", learning=T)),
             ),
             "copies-misplaced",
-            "0_0 is learned by 2 instances",
+            "0_0 has 2 learners",
         ),
         (
             (says("A"), gets("A", assigned=T, standby=T)),
@@ -168,12 +168,12 @@ T: Row = ("0_0",)
         (
             (says("A"), says("B"), gets("A", assigned=T), gets("B", learning=T)),
             "copies-misplaced",
-            "0_0 is learned, and its owner is not told",
+            "0_0 has a learner that its owner does not know",
         ),
         (
             (says("A"), gets("A", assigned=T, being_learned=T)),
             "copies-misplaced",
-            "the owner of 0_0 is told of a learner; there is none",
+            "the owner of 0_0 expects a learner, but there is none",
         ),
     ],
 )
@@ -196,7 +196,7 @@ def test_who_has_tasks_or_does_not_leave_is_not_told_to_shut_down(asked: TasksSa
     (found,) = violations(asked, given)
 
     assert found[:2] == ("shut-down-early", (APP,))
-    assert found[2].startswith("B is told to shut down and has TasksGiven(")
+    assert found[2].startswith("B is shut down although it has TasksGiven(")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,12 @@ from kemu.emulator.draws import DrawSet
 from kemu.emulator.plan.actions import CloseHost, Crash, Isolate, StartHost
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.protocol.notes.groups import MemberAdded
 from tests.emulator.engine.toys import Watcher
 

@@ -15,9 +15,12 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At, Entry, Noted, When
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.files import load_scenario, with_values
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import MemberSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.groups import (
     TRUNCATED,

@@ -124,7 +124,7 @@ def test_a_broker_that_comes_back_has_its_logs_and_makes_none() -> None:
 def too_few(factor: int, *plan: At) -> Scenario:
     """Three brokers, b2 comes after 10 s; so many replicas of the offsets are asked for."""
     text = f"{TOML}[brokers.replication.config]\noffsets.topic.replication.factor = {factor}\n"
-    return attrs.evolve(scenario_from_toml(text), plan=(At(100_000, Crash(host="b2")), *plan))
+    return attrs.evolve(scenario_from_toml(text), plan=(At(at_us=100_000, action=Crash(host="b2")), *plan))
 
 
 @pytest.mark.parametrize(("factor", "comes"), [(2, False), (3, True)])

@@ -12,9 +12,13 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At, Entry, Noted, When
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.files import load_scenario
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.nodes import ReplicaAssignment, read_topic, topic_path
@@ -156,7 +160,7 @@ def test_the_controller_of_the_presets_dies_while_partitions_are_on_their_way(na
     [
         (("0 1", "1 x"), "must be the broker ids of each partition"),
         (("0 1",), "has 1 rows for 2 partitions"),
-        (("0 1", "1 1"), "broker 1 stands twice in the list of replicas"),
+        (("0 1", "1 1"), "broker 1 is in the list of replicas more than once"),
         (("0 1", "0 1 2"), "gives partition 1 another number of replicas"),
     ],
 )
@@ -186,7 +190,7 @@ def test_a_placement_needs_brokers_that_replicate_and_are_there(
         (PartitionsReassignment(topic="t", to=("0",), assignment=("0: 1",)), "one is enough"),
         (PartitionsReassignment(topic="t", to=("0", "b1")), '"b1" is no broker id'),
         (PartitionsReassignment(topic="t", to=("0", "12")), "12 is no broker"),
-        (PartitionsReassignment(topic="t", to=("1", "1")), "stands twice"),
+        (PartitionsReassignment(topic="t", to=("1", "1")), "more than once"),
         (PartitionsReassignment(topic="t", assignment=("1 2 3",)), "must be a partition and its brokers"),
         (PartitionsReassignment(topic="t", assignment=("3: 1 2",)), "t has no partition 3, it has 1"),
         (PartitionsReassignment(topic="t", assignment=("0: 1", "0: 2")), "says twice where partition 0 goes"),

@@ -86,7 +86,7 @@ def test_when_every_schedule_was_tried_it_says_so() -> None:
 
 
 def test_an_unknown_strategy_is_told() -> None:
-    with pytest.raises(kemu.ScenarioError, match='"delay" is no strategy; did you mean "delays"'):
+    with pytest.raises(kemu.ScenarioError, match='unknown strategy "delay"; did you mean "delays"'):
         kemu.explore(small(), strategy="delay")
 
 

@@ -372,7 +372,7 @@ def test_what_no_group_reads_is_unseen_and_explained_as_long_as_the_log_has_it()
     lead(told, "b0", 0, 0, ())
     told.write(0, 50)
     lead(told, "b1", 1, 40, ((0, 0),))
-    assert told.finish() == [("unseen", 0, 39, "nobody reads it"), ("unseen", 40, 49, "")]
+    assert told.finish() == [("unseen", 0, 39, "no reader"), ("unseen", 40, 49, "")]
 
 
 def test_work_done_twice_by_two_members_is_no_anomaly():

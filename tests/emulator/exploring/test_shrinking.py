@@ -96,9 +96,9 @@ def test_an_interrupt_leaves_the_smallest_so_far() -> None:
 def test_a_run_that_holds_cannot_be_shrunk() -> None:
     """And neither can a violation that it does not show."""
     calm = attrs.evolve(failing(), plan=())
-    with pytest.raises(NothingToShrink, match="nothing was violated"):
+    with pytest.raises(NothingToShrink, match="this run has no violation"):
         Shrinker(calm, 4, Trials())
-    with pytest.raises(NothingToShrink, match="one-owner was not violated in this run; found: liveness:not-at-rest"):
+    with pytest.raises(NothingToShrink, match="this run does not violate one-owner; it found: liveness:not-at-rest"):
         Shrinker(failing(), 4, Trials(), keep="one-owner")
 
 

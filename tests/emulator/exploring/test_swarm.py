@@ -409,8 +409,8 @@ def test_no_member_of_4_0_hears_that_its_assignment_has_too_few_replicas() -> No
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
 
 
-@pytest.mark.parametrize(("profile", "stays_so"), [("kafka-3.4", 0), ("kafka-3.7", 1), ("kafka-4.0", 1)])
-def test_a_group_stands_still_whose_log_has_too_few_in_sync_for_good(profile: str, stays_so: int) -> None:
+@pytest.mark.parametrize(("profile", "stays_degraded"), [("kafka-3.4", 0), ("kafka-3.7", 1), ("kafka-4.0", 1)])
+def test_a_group_stands_still_whose_log_has_too_few_in_sync_for_good(profile: str, stays_degraded: int) -> None:
     """The answer to the write that lets b1 into the ISR again is lost: b0 goes on with itself alone, and asks no more.
 
     Partition 3.4.1 counts the committed ISR (``appendRecordsToLeader``) and gives up for INVALID_UPDATE_VERSION
@@ -421,7 +421,9 @@ def test_a_group_stands_still_whose_log_has_too_few_in_sync_for_good(profile: st
 
     assert outcome.verdict == "holds", outcome.reason or outcome.broke
     assert [(each.checker, each.kind) for each in outcome.violations] == [("liveness", "unheard-isr")]
-    assert [(each.what, each.why) for each in outcome.unmended] == [("__consumer_offsets-0", "unheard-isr")] * stays_so
+    assert [(each.what, each.why) for each in outcome.unmended] == [
+        ("__consumer_offsets-0", "unheard-isr")
+    ] * stays_degraded
 
 
 def test_a_generation_that_was_never_committed_is_loaded_and_lost_again() -> None:

@@ -11,7 +11,11 @@ from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.plan import actions as faults
 from kemu.emulator.plan.entries import At, Entry, Noted, Receives, Sends, When
 from kemu.emulator.runner import Run, run
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.groups import GroupBecame, JoinPhaseCompleted, MemberRemoved, PartitionsLost, RequestRefused
 from tests.emulator.engine.toys import Watcher

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kemu.actors.broker.partition_log import LoggedBatch, start_entry, to_record
-from kemu.actors.broker.replica_log import batch_entry, cut_entry
+from kemu.actors.broker.replica_log import batch_entry, truncation_entry
 from kemu.emulator import facts
 from kemu.emulator.cluster.weights import Weights
 from kemu.emulator.engine.loop import run_plain
@@ -14,8 +14,12 @@ from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions import BandwidthLimit, ClockDrift, Heal, SlowDisk, TieOrder
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import Run
+from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokerSpec, BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.notes.groups import RecordsAcknowledged
@@ -231,5 +235,5 @@ def test_a_write_to_a_journal_weighs_what_its_followers_fetch() -> None:
     assert weights.of_write("replica/t-0", batch_entry(batch)) == 2_000
     assert weights.of_write("replica/__consumer_offsets-0", batch_entry(of_offsets)) == 200
     assert weights.of_write("t-0", (to_record(LoggedBatch(0, 2, 0, 0)), start_entry(1))) == 2_000 + 9
-    assert weights.of_write("replica/t-0", (cut_entry(1),)) == 9
+    assert weights.of_write("replica/t-0", (truncation_entry(1),)) == 9
     assert weights.of_write("__consumer_offsets-0", ((b"key", b"value"), (b"other", None))) == 13

@@ -18,8 +18,11 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.entries import At, Entry
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import RunResult, run
+from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokerSpec, BrokersSpec, ChecksSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.notes.replication import (

@@ -22,9 +22,13 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.entries import At, Entry
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import Run, RunResult, run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.random_faults import random_faults
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.nodes import CONTROLLER, broker_path, partition_of_state

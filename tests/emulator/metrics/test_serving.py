@@ -12,7 +12,9 @@ from kemu.emulator.metrics.spread import WeightedSpread
 from kemu.emulator.plan.actions import AddMembers
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import run
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.watching.interruptions import Cause, waited_us
 from kemu.protocol.nodes import (
     PartitionState,

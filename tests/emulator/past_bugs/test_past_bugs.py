@@ -13,7 +13,8 @@ from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, scenario_data
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario
-from kemu.emulator.scenario.scenario import Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 from kemu.protocol.replication import Truncation
@@ -32,7 +33,7 @@ def found(bug: PastBug, seed: int, *, on: bool) -> set[tuple[str, str]]:
 
 @BUGS
 def test_a_past_bug_is_caught_when_it_is_on_and_nothing_is_when_it_is_off(bug):
-    """The seed that the past bug names."""
+    """Each scenario shows its bug with its own seed."""
     seed = load_scenario(bug.issue).seed
 
     assert (bug.caught_by, bug.kind) in found(bug, seed, on=True)

@@ -33,9 +33,13 @@ from kemu.emulator.plan.actions import (
 from kemu.emulator.plan.entries import At, Entry
 from kemu.emulator.plan.known import Known
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.groups import (

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kemu.emulator.plan import actions as faults
-from kemu.emulator.plan.action import KINDS, HostNames, OneOf, keys_of, kind_of
+from kemu.emulator.plan.action import KINDS, Action, HostNames, OneOf, keys_of, kind_of
 from kemu.emulator.plan.actions import (
     ACTIONS,
-    Action,
     CreateTopic,
     DeleteTopic,
     ElectPreferredLeaders,

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from kemu.emulator.runner import run
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 
 
 def rolling(members: int = 8, *more: Mapping[str, Any]) -> Scenario:

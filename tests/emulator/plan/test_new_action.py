@@ -1,4 +1,4 @@
-"""Adding an action takes one class and one row: everything that reads, tells, draws or does actions picks it up."""
+"""Adding an action takes one class: everything that reads, tells, draws or does actions picks it up."""
 
 import subprocess
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import kemu as kemu_package
 from kemu.emulator.plan.action import KINDS, NEVER, AnyHost, action
 from kemu.emulator.plan.actions import ACTIONS
 from kemu.emulator.plan.entries import plan_to_dicts
@@ -31,7 +32,7 @@ members = 2
 
 @pytest.fixture
 def poke() -> Iterator[type]:
-    """The toy: a class and a row, both gone after the test."""
+    """The toy: a class, removed after the test."""
 
     @action("poke", "a host is looked at", drawn=(lambda draw: Poke(host=draw.member()),))
     class Poke:
@@ -54,13 +55,12 @@ def poke() -> Iterator[type]:
             host = stage.host(self.host)
             return host if isinstance(host, str) else None if host.running else f"{host.name} feels nothing"
 
-    ACTIONS["poke"] = KINDS[Poke]
     yield Poke
     del ACTIONS["poke"], KINDS[Poke], VALUES["Poke"]
 
 
 def test_a_new_action_is_read_from_toml_and_done_in_a_run(poke: type) -> None:
-    """ARCHITECTURE.md, how to add: fault or action."""
+    """docs/how-to/add-to-kemu.md, fault or action."""
     entry = '[[plan]]\nat = "{}"\ndo = "poke"\nhost = "c1"\ntimes = 2\n'
     crash = '[[plan]]\nat = "15s"\ndo = "crash"\nhost = "c1"\n'
     scenario = scenario_from_toml(TOML + entry.format("10s") + crash + entry.format("16s"))
@@ -100,9 +100,15 @@ def test_a_new_action_is_known_to_the_command_line(poke: type, tmp_path: Path) -
 
 def test_a_new_action_is_drawn_where_it_says_how(poke: type) -> None:
     """The swarm reads the table."""
-    assert KINDS[poke].drawn[0] in swarm(replicated=False)
+    assert swarm(replicated=False)[-1] is KINDS[poke].drawn[0], "last, so that no other draw of a seed changes"
     assert KINDS[poke].drawn[0] in swarm(replicated=True)
     assert all(ACTIONS[kind].drawn == NEVER for kind in ("heal", "restart", "close-host"))
+
+
+def test_every_action_is_a_public_name_of_the_package() -> None:
+    """At run time by ``@action``; for type checkers by the imports of ``kemu.emulator.plan.actions``."""
+    assert {row.cls.__name__ for row in KINDS.values()} <= set(dir(kemu_package))
+    assert all(getattr(kemu_package, row.cls.__name__) is row.cls for row in KINDS.values())
 
 
 def test_a_class_without_one_of_its_parts_is_refused_by_the_type_checker(tmp_path: Path) -> None:

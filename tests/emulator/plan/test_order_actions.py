@@ -11,7 +11,11 @@ from kemu.emulator.plan import actions
 from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.entries import At, Receives, When
 from kemu.emulator.runner import Run, run
-from kemu.emulator.scenario.scenario import BrokersSpec, ChecksSpec, GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.brokers import BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.trace.recorder import MemoryRecorder
 from kemu.emulator.trace.rows import RECEIVED
 from kemu.emulator.trace.traces import PacketRecord, Step

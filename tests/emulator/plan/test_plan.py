@@ -79,7 +79,13 @@ def problems_of(*rows: dict[str, object], known: Known = KNOWN) -> list[str]:
     return str(caught.value).splitlines()
 
 
-@given(st.lists(st.one_of(st.builds(At, US, st.just(Heal())), st.builds(When, TRIGGERS, st.just(Heal()), after_us=US))))
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(At, at_us=US, action=st.just(Heal())), st.builds(When, TRIGGERS, st.just(Heal()), after_us=US)
+        )
+    )
+)
 def test_times_and_triggers_survive_the_plain_form(plan: list[Entry]) -> None:
     """The header of a trace holds the plan in this form; a run is repeated from it."""
     assert plan_from_dicts(plan_to_dicts(tuple(plan)), KNOWN) == tuple(plan)

@@ -9,9 +9,11 @@ from kemu.emulator.plan.actions import AddMembers, Crash, RollingUpgrade
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml, with_values
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.reading import scenario_from_dict
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.kafka_keys import settings_of, texts_of
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.notes.groups import JoinPhaseCompleted

@@ -8,7 +8,8 @@ from kemu.emulator.plan.actions import ChangeSubscription, DeleteTopic
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import scenario_from_toml
-from kemu.emulator.scenario.scenario import GroupSpec, Scenario
+from kemu.emulator.scenario.groups import GroupSpec
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.notes.groups import GroupBecame, PartitionsAssigned, Processed
 from tests.emulator.engine.toys import Watcher
@@ -90,7 +91,7 @@ def test_a_member_changes_to_a_pattern() -> None:
         ('pattern = "a("', "groups.g.pattern: 'a(' is no regular expression"),
         ("pattern = 5", "groups.g.pattern: must be a string, not a number (5)"),
         ('topics = ["t"]\npattern = "t"', 'groups.g.pattern: and "topics" exclude each other'),
-        ("members = 2", 'groups.g.topics: needs at least one topic, or "pattern" says what'),
+        ("members = 2", 'groups.g.topics: needs at least one topic, or a "pattern"'),
         ('pattern = "t"\nstreams = { subtopologies = ["t"] }', 'groups.g.pattern: and "topics" exclude each other'),
     ],
 )

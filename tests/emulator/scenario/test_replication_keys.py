@@ -4,11 +4,13 @@ import pytest
 
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import BrokersSpec, Scenario, TopicSpec
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.traces import read_trace
 from kemu.protocol.profiles import PROFILES
@@ -50,8 +52,8 @@ def test_an_empty_table_asks_for_replication_with_defaults():
 @pytest.mark.parametrize(
     ("replication", "text"),
     [
-        ({"factor": 4}, "must not be more than there are brokers"),
-        ({"factor": 2, "min_isr": 3}, "must not be more than the replication factor"),
+        ({"factor": 4}, "must not exceed the number of brokers"),
+        ({"factor": 2, "min_isr": 3}, "must not exceed the replication factor"),
         ({"config": {"replica.lag": 1}}, "is no key of ReplicaConfig"),
         ({"lagg": "1s"}, "lagg"),
         ({"controller": {"reassignment.max.concurrent.leader.movements": 0}}, "must be at least 1, not 0"),

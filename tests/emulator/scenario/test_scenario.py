@@ -9,22 +9,18 @@ import pytest
 from kemu.emulator.plan.actions import Crash, RollingRestart
 from kemu.emulator.plan.entries import At
 from kemu.emulator.scenario.away import AwaySpec
+from kemu.emulator.scenario.brokers import BrokerSpec, BrokersSpec
+from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.files import load_scenario, presets, scenario_from_toml, with_values
+from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.keys import declared
 from kemu.emulator.scenario.members import MemberSpec
+from kemu.emulator.scenario.network import LinkSpec, NetworkSpec
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.replication import ReplicationSpec
-from kemu.emulator.scenario.scenario import (
-    BrokerSpec,
-    BrokersSpec,
-    ChecksSpec,
-    GroupSpec,
-    LinkSpec,
-    NetworkSpec,
-    Scenario,
-    TopicSpec,
-)
+from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.streams import StreamsSpec
+from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.kafka_keys import fields_of
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.toml_lines import key_lines, line_of
@@ -428,7 +424,7 @@ do = "crsh"
         ("members = true", "groups.g.members: must be a whole number, not true or false (True)"),
         (
             "topics = []",
-            'groups.g.topics: needs at least one topic, or "pattern" says what its members subscribe to',
+            'groups.g.topics: needs at least one topic, or a "pattern" for the names of topics',
         ),
         ("config = 3", "groups.g.config: must be a table, not a number (3)"),
         ("config.group.id = 'x'", "groups.g.config.group.id: cannot be set: the group's name is its id"),

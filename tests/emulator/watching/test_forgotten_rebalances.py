@@ -85,7 +85,7 @@ def test_what_is_in_somebodys_assignment_is_not_lost(watched: Watched) -> None:
 
 
 def test_what_a_former_life_owned_was_not_given_up(watched: Watched) -> None:
-    """c1 died with it; its next life owns nothing when it takes its assignment."""
+    """c1 died with it; its next life owns nothing when it takes it."""
     watched.takes("c1", "c1-2", T0, generation=3, life=2)
     watched.takes("c1", "c1-3", T0, generation=3, life=3)
 

@@ -24,7 +24,7 @@ class Watched:
         """A broker leads that has the log of the one before up to here."""
         broker = broker or f"b{epoch}"
         log = self.logs.of(LOG).records.copy()
-        log.cut(kept)
+        log.truncate(kept)
         self.copies.on_host(broker, LOG).log = log
         self.lead(broker, epoch, life)
 
@@ -83,7 +83,7 @@ def test_a_leader_that_kept_lost_commits_has_those_and_not_what_came_in_their_pl
     """b0 lost two commits, led on in its epoch, and wrote two others; b1 kept the first two of three."""
     watched = told()
     kept = watched.copies.on_host("b1", LOG).log = watched.logs.of(LOG).records.copy()
-    kept.cut(2)
+    kept.truncate(2)
     watched.leads(0, 1, life=2)
     for offset in (40, 50):
         watched.commits_offset(offset)

@@ -75,9 +75,9 @@ def test_the_next_leader_has_what_was_lost_and_not_what_came_there() -> None:
     told.leads(2, 1)
 
     assert told.logs.lost == [(4, 10, (0, 2))]
-    assert told.logs.back == [(4, 10, (0, 1))]
+    assert told.logs.returned == [(4, 10, (0, 1))]
     told.leads(1, 2)
-    assert (told.logs.lost, told.logs.back) == ([(4, 10, (0, 1))], [(4, 10, (0, 2))])
+    assert (told.logs.lost, told.logs.returned) == ([(4, 10, (0, 1))], [(4, 10, (0, 2))])
 
 
 def test_two_logs_may_differ_where_a_disk_lost_records_and_its_broker_led_on_in_that_epoch() -> None:

@@ -73,7 +73,7 @@ def test_several_members_of_one_host_own_serve_and_end_each_for_itself(fed: Fed)
     fed.by("", HostPaused(host="c1"))
     assert panel.ceased == [("g", T0), ("g", T1), ("g", T2)]
     fed.by("", HostResumed(host="c1"))
-    assert panel.began == [("g", T0), ("g", T1), ("g", T2)]
+    assert panel.served == [("g", T0), ("g", T1), ("g", T2)]
     closed = MemberBecame(group="g", member_id="m", old="STABLE", new="CLOSED", generation=1, why="")
     fed.by("c1/thread-1", closed)
     assert panel.ceased == [("g", T0)]
@@ -88,7 +88,7 @@ def test_callbacks_change_what_is_owned_and_only_by_what_they_change(fed: Fed) -
     """Naming again what is owned gains nothing; giving up what is not owned loses nothing."""
     fed.takes("c1", T0, T1)
     panel = fed.takes("c1", T1, T2)
-    assert (panel.gained, panel.began) == ([T2], [("g", T2)])
+    assert (panel.gained, panel.served) == ([T2], [("g", T2)])
     fed.by("c1", PartitionsRevoked(group="g", member_id="c1-1", generation=1, revoked=(T0, ("u", 0)), owned=(T1, T2)))
     assert (panel.given_up, panel.ceased) == ([T0], [("g", T0)])
     fed.by("c1", PartitionsLost(group="g", member_id="c1-1", lost=()))

@@ -22,7 +22,7 @@ def test_ranges_answer_as_a_set_of_numbers_would(steps, asked):
             model |= numbers
         else:
             kept = {number for number in model if number < first}
-            assert ranges.cut(first) == len(model - kept)
+            assert ranges.truncate(first) == len(model - kept)
             model = kept
 
     listed = list(ranges)
@@ -40,7 +40,7 @@ def test_ranges_give_what_is_taken_out_of_them(added: list[tuple[int, int]], fir
     for start, end in added:
         ranges.add(start, end)
         numbers |= set(range(start, end))
-    taken = {number for start, end in ranges.take(first, last) for number in range(start, end)}
+    taken = {number for start, end in ranges.remove(first, last) for number in range(start, end)}
 
     assert taken == numbers & set(range(first, last))
     assert {number for start, end in ranges for number in range(start, end)} == numbers - taken

@@ -1,4 +1,4 @@
-"""docs/conformance.md names tests and presets that there are."""
+"""docs/explanation/conformance.md names tests and presets that there are."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from kemu.emulator.scenario.files import presets
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "conformance.md").read_text(encoding="utf-8")
 
 
 def test_every_test_that_the_page_names_is_there() -> None:

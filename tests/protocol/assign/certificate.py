@@ -31,7 +31,7 @@ def pairwise_score(assignment: Assignment) -> int:
 
 
 def previous_owners(topics: Topics, members: Mapping[MemberId, Subscriber]) -> dict[TopicPartition, MemberId]:
-    """Who validly owned what: one claimant of the highest generation, a subscriber still, of an existing partition."""
+    """The valid owners: one claimant of the highest generation, still a subscriber, of an existing partition."""
     claims: dict[TopicPartition, list[tuple[int, MemberId]]] = defaultdict(list)
     for member, subscriber in members.items():
         for partition in set(subscriber.owned):

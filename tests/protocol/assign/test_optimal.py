@@ -130,7 +130,7 @@ def test_assigning_again_moves_nothing(group):
 
 @given(groups())
 def test_the_cooperative_one_never_gives_what_another_member_claims(group):
-    """KIP-429: a partition is given up in one rebalance and given out in the next."""
+    """KIP-429: a partition is revoked in one rebalance and assigned in the next."""
     topics, members = group
     owners = previous_owners(topics, members)
 
@@ -262,7 +262,7 @@ def test_a_chain_of_three_moves_is_found_where_no_single_move_helps():
 
 
 def test_of_two_balanced_ways_the_one_with_fewer_moves_is_taken():
-    """Who holds one more is part of the choice: the member that already does."""
+    """The choice includes which member holds one more: one that already does."""
     topics = Topics({"t": 5})
     members = {
         "a": Subscriber(("t",), (("t", 0), ("t", 1)), 1),
@@ -341,7 +341,7 @@ def test_a_dealing_that_cannot_be_finished_is_our_own_mistake():
     """The engine asserts what its caller must have checked, instead of running on."""
     dealing = Dealing(2, 0b11, [3], [0b01], [{}], [1, 2], extras=0)
 
-    with pytest.raises(AssertionError, match="no feasible dealing"):
+    with pytest.raises(AssertionError, match="no feasible flow"):
         dealing.settle()
 
 

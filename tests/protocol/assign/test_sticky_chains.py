@@ -18,7 +18,7 @@ from kemu.protocol.assign.cooperative import (
     settle,
 )
 from kemu.protocol.assign.optimal import OPTIMAL
-from kemu.protocol.assign.search.chains import relieve, send_home
+from kemu.protocol.assign.search.chains import relieve, return_to_owners
 from kemu.protocol.assign.search.leveling import Pool, level, step_bound
 from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
 from kemu.protocol.assign.sticky import FAIR, STICKY, STICKY_BALANCED, STICKY_FIRST, STICKY_WITHOUT_GENERATION
@@ -360,7 +360,7 @@ def test_balancing_ends_within_its_bound_at_the_least_sum_of_squares_and_going_h
     steps = level(pools, loads, keep_owned=False) + relieve(pools, loads, keep_owned=False)
     away = sum(pool.taken for pool in pools)
     sizes = sorted(loads)
-    saved = send_home(pools, loads)
+    saved = return_to_owners(pools, loads)
 
     assert steps <= bound
     assert sum(load * load for load in loads) == _least_squares(size, pools)

@@ -61,7 +61,7 @@ def _lists(raw: Mapping[str, Any]) -> dict[str, list[TopicPartition]]:
 
 
 def _those(wanted: Mapping[str, Any], assignment: Assignment) -> dict[str, frozenset[TopicPartition]]:
-    """What the members got that a vector speaks of (some speak of one member only)."""
+    """The assignments of the members in a vector (some vectors name one member only)."""
     return as_sets({member: assignment[member] for member in wanted})
 
 

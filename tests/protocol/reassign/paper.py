@@ -67,13 +67,13 @@ class Paper:
     def apply(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type", "config")
         if kind == "config":
-            self.batches.look_again(evolve(self.batches.limits, **limits_of(event["limits"])))
+            self.batches.reconsider(evolve(self.batches.limits, **limits_of(event["limits"])))
         elif kind in ("up", "down"):
             broker = event["broker"]
             self.online = self.online | {broker} if kind == "up" else self.online - {broker}
             for name, standing in self.standings.items():
                 self.standings[name] = evolve(standing, online=self.online)
-            self.batches.look_again()
+            self.batches.reconsider()
         elif kind == "cancel":
             for name in self.moves:
                 self._stopped(name)

@@ -133,7 +133,7 @@ def test_lowered_limits_leave_what_runs_alone() -> None:
         batches.submit(at)
     assert len(batches.start()) == 3
 
-    batches.look_again(Limits(1, 1, 1))
+    batches.reconsider(Limits(1, 1, 1))
     batches.submit(3)
 
     assert batches.start() == []

@@ -52,7 +52,7 @@ PLAIN = [case for case in FILE["vectors"] if not case.get("events") and "isr" no
 
 @pytest.mark.parametrize("vector", by_name(PLAIN))
 def test_a_plan_on_paper_has_the_same_batches(vector: dict[str, Any]) -> None:
-    """What ``kemu plan-reassignment`` computes is what the pieces do one by one."""
+    """``kemu plan-reassignment`` computes the same as its single steps."""
     many = isinstance(vector["start"], dict)
     names = list(vector["start"]) if many else ["p"]
     paper = Paper(vector)

@@ -1,4 +1,4 @@
-"""What a partition on its way waits for, and in which words. KIP-435: "Performing reassignment"."""
+"""The reasons of a waiting reassignment, and their texts."""
 
 import pytest
 

@@ -200,7 +200,7 @@ def test_without_the_ends_of_changelogs_tasks_stay_where_they_were_until_the_nex
 
 
 def test_a_copy_that_is_not_far_behind_takes_over_in_two_rebalances() -> None:
-    """acceptable.recovery.lag: its owner gives it up in the first, meanwhile the copy goes on as a standby."""
+    """acceptable.recovery.lag: its owner revokes it in the first, meanwhile the copy continues as a standby."""
     told = _with_ends({("changelog", 0): 9_000, ("changelog", 1): 9_000}, process=_process("P").hex())
 
     assert _threads(told) == {"p": ["0_0"], "q": []}

@@ -71,9 +71,9 @@ def test_what_a_learner_has_just_got_may_be_learned_by_others_at_once() -> None:
 
 
 def test_who_would_only_learn_what_it_gives_away_keeps_it() -> None:
-    """Stage 4: S0 is to get what S2 leaves behind and to give its own away; S1's standby gets the former instead.
+    """Stage 4: S0 is to get S2's tasks and to give its own away; S1's standby gets the former instead.
 
-    What is left for S0 then is its own task: one less to give and one less to learn, and no load is another.
+    Then S0's own task is left: it gives one less and learns one less, and no load changes.
     """
     given, left = tasks(["T0", "T1"])
     members = {

@@ -145,5 +145,5 @@ def test_bytes_that_end_early_name_the_field_they_end_in(said: StreamsSubscripti
 
 def test_a_version_that_is_not_spoken_is_named() -> None:
     """Kafka's own v5 to v7 are other layouts."""
-    with pytest.raises(UnsupportedVersion, match=r"SubscriptionInfo v6: spoken are v4, v5, v8"):
+    with pytest.raises(UnsupportedVersion, match=r"SubscriptionInfo v6: supported are v4, v5, v8"):
         decode_streams_subscription((6).to_bytes(4, "big") * 2 + PROCESS)

@@ -12,7 +12,7 @@ from kemu.emulator.scenario.files import load_scenario, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.cli import kemu
 from kemu.tools.determinism import sweep
-from kemu.tools.determinism.telling import Entry, run_telling
+from kemu.tools.determinism.run_entries import Entry, run_reporting
 from kemu.tools.determinism.watch import CANARY, Differs, SweepWatch, SweptRun, canary, compared_with, fails
 from kemu.tools.exits import BROKEN, NONDETERMINISM
 
@@ -65,14 +65,14 @@ def test_a_digest_that_nothing_repeats_is_said_to_differ_now_and_then() -> None:
         (differs,) = watch.differing()
 
     assert differs.here == "0" * 32
-    assert "now and then" in differs.lines[0]
+    assert "does not repeat" in differs.lines[0]
 
 
 def test_a_run_that_breaks_in_the_other_process_is_named_with_its_command() -> None:
     with SweepWatch() as watch:
         watch.saw(asked(short(f"assignors=['{ELSEWHERE}']"), seed=7), "0" * 32)
 
-        with pytest.raises(RuntimeError, match=r"(?s)broke: out of memory, say.*--seed 7"):
+        with pytest.raises(RuntimeError, match=r"(?s)broke in another process: out of memory, say.*--seed 7"):
             watch.differing()
 
 
@@ -91,14 +91,14 @@ def test_the_first_draw_that_differs_is_shown_with_what_came_before() -> None:
 def test_a_run_that_goes_on_longer_in_the_other_process_is_shown_to() -> None:
     lines = list(compared_with(iter([("draw", "ties", 32, 1)]), lambda tell: None))
 
-    assert lines[-2:] == ["  > here   nothing more", "  > there  draw of 32 bits for ties: 1"]
+    assert lines[-2:] == ["  > here   no more entries", "  > there  draw of 32 bits for ties: 1"]
 
 
 def test_a_run_that_tells_its_draws_is_the_same_run() -> None:
     """Else it would look for the difference in another run."""
     scenario = short()
     told: list[Entry] = []
-    run_telling(scenario, 3, "kafka-3.4", told.append)
+    run_reporting(scenario, 3, "kafka-3.4", told.append)
 
     steps = [entry for entry in told if entry[0] == "step"]
     assert len(steps) == run(scenario, seed=3, loop="bare").steps
@@ -123,7 +123,7 @@ def test_a_sweep_says_how_many_runs_were_made_again(quick: list[str]) -> None:
 
     assert done.exit_code == 0, done.output
     assert len(json.loads(done.stdout)["runs"]) == 2
-    assert "1 run of 2 made again in another process: the same" in done.stderr
+    assert "1 run of 2 repeated in another process: equal" in done.stderr
 
 
 @pytest.mark.parametrize("command", [["run"], ["compare", "--profiles", "kafka-3.4"]])

@@ -50,7 +50,7 @@ async def test_a_message_is_lost_with_its_connection(kemu: EmulatedCluster) -> N
     """The member learns of the disconnect, and joins again."""
     group = await kemu.group(members=2, config=SESSION)
     with kemu.hold(api="SyncGroup", sender="c2") as held:
-        with pytest.raises(NoEffect, match="nothing is held"):
+        with pytest.raises(NoEffect, match="no message is held"):
             held.lose()
         await held.arrives(1, within_ms=10_000)
         held.lose()

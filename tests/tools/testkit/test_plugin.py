@@ -41,7 +41,7 @@ def inner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     for name in ("KEMU_SEED", "KEMU_SEEDS", "KEMU_SHRINK", "KEMU_TRACE_DIR"):
         monkeypatch.delenv(name, raising=False)
-    pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers\n")
+    pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:asyncio\n")
     pytester.makeconftest('pytest_plugins = ("kemu.tools.testkit.plugin",)')
     return pytester
 
@@ -59,6 +59,74 @@ def test_an_async_test_runs_once_for_each_seed(inner: pytest.Pytester) -> None:
     several = inner.runpytest("-v", "--kemu-seeds=5:7")
     assert outcomes(several) == {"passed": 3}
     several.stdout.fnmatch_lines("*test_a_group_gets_stable?seed6?*")
+
+
+MARKED = """
+    import kemu as package
+    import pytest
+    import trio
+    from kemu import kemu_test, stable
+
+    SHORT = package.Scenario(
+        name="short", duration_us="8s", topics={"t": package.TopicSpec(partitions=1)},
+        groups={"g": package.GroupSpec(topics="t", members=1)},
+    )
+
+    async def is_stable(kemu):
+        group = await kemu.group("g")
+        await group.until(stable, within_ms=20_000)
+        assert trio.lowlevel.current_task()
+
+    @pytest.mark.kemu(SHORT, seeds=2)
+    async def test_by_mark(kemu):
+        await is_stable(kemu)
+
+    @kemu_test(SHORT, seeds=[4])
+    async def test_by_decorator(kemu):
+        await is_stable(kemu)
+
+    @pytest.mark.kemu(SHORT)
+    class TestOfAClass:
+        async def test_by_mark_of_the_class(self, kemu):
+            await is_stable(kemu)
+"""
+
+
+def test_a_mark_is_the_decorator(inner: pytest.Pytester) -> None:
+    """Of functions and of classes; a number of seeds means 1 to so many."""
+    inner.makepyfile(MARKED)
+
+    assert outcomes(inner.runpytest()) == {"passed": 4}
+
+
+@pytest.mark.parametrize("mode", ["auto", "strict"])
+def test_async_tests_work_beside_pytest_asyncio(inner: pytest.Pytester, mode: str) -> None:
+    """Its own async tests too."""
+    pytest.importorskip("pytest_asyncio")
+    inner.makeini(f"[pytest]\nasyncio_mode = {mode}\nasyncio_default_fixture_loop_scope = function\n")
+    inner.makepyfile(MARKED)
+    inner.makepyfile(
+        test_asyncio="""
+        import asyncio
+        import pytest
+
+        @pytest.mark.asyncio
+        async def test_of_asyncio():
+            await asyncio.sleep(0)
+        """
+    )
+
+    assert outcomes(inner.runpytest()) == {"passed": 5}
+
+
+def test_an_async_test_without_pytest_trio_is_refused(inner: pytest.Pytester) -> None:
+    """With the command that installs it."""
+    inner.makepyfile(MARKED)
+
+    result = inner.runpytest("-p", "no:trio")
+
+    assert result.ret in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
+    assert "pip install 'kemu[test]'" in result.stdout.str() + result.stderr.str()
 
 
 def test_the_environment_says_what_options_say(inner: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +151,7 @@ def test_a_failure_says_all_that_one_needs(inner: pytest.Pytester) -> None:
             "dies too late, seed 4, *",
             "violated: liveness not-at-rest at * s: group g did not come to rest*",
             "shrunk in * runs to what shows: liveness not-at-rest*",
-            "  lines of the plan             4         1",
+            "  lines of the plan * 4 * 1",
             "*crash c*",
             "scenario = kemu.Scenario(*",
             "kemu.check(scenario, seeds=*4*)",
@@ -124,7 +192,7 @@ def test_a_test_that_does_nothing_bad_but_leaves_something_bad_fails(inner: pyte
     result = inner.runpytest("--kemu-shrink=0", "-p", "no:cacheprovider")
 
     assert outcomes(result) == {"failed": 1}
-    result.stdout.fnmatch_lines(["*did not come to rest*", "what happened:", "trace: .kemu-traces/*"])
+    result.stdout.fnmatch_lines(["*did not come to rest*", "events:", "trace: .kemu-traces/*"])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""What an admin client is asked to do: groups and their offsets, leaders, settings of topics.
+"""Requests of an admin client: groups and their offsets, leaders, settings of topics.
 
-The request goes over the emulated network to whom it concerns, and its answer is a note: ``AdminAnswered`` or
-``GroupDescribed``. An entry counts as done when the admin client is told; whether the cluster obeyed is in the answer.
+A request travels over the emulated network, and its answer is a note: ``AdminAnswered`` or ``GroupDescribed``. An entry
+takes effect when the admin client has the command; the answer says whether the cluster obeyed.
 """
 
 from typing import Annotated
@@ -30,81 +30,73 @@ from kemu.protocol.reassign.requests import list_error
 
 @action("list-groups", "every broker is asked for the groups it coordinates", drawn=NEVER, workload=True)
 class GroupsListing:
-    """Which groups there are and in which state, as ``kafka-consumer-groups --list --state`` asks every broker."""
+    """List groups and their states, as ``kafka-consumer-groups --list --state`` asks every broker."""
 
     def words(self) -> str:
-        """See ``Action``."""
         return "list the groups"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ListAllGroups())
 
 
 @action("describe-group", "a group's coordinator is asked for its state and members", drawn=NEVER, workload=True)
 class GroupDescription:
-    """A group's state and members, as ``kafka-consumer-groups --describe`` asks its coordinator."""
+    """Describe a group's state and members, as ``kafka-consumer-groups --describe`` asks its coordinator."""
 
     group: GroupName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"describe group {self.group}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(DescribeGroup(group=self.group))
 
 
 @action("delete-group", "a group and its offsets are deleted, if it has no member", drawn=NEVER, workload=True)
 class GroupDeletion:
-    """A group is deleted with its committed offsets (KIP-229). With members it is refused: NON_EMPTY_GROUP."""
+    """Delete a group with its committed offsets (KIP-229). A group with members is refused: NON_EMPTY_GROUP."""
 
     group: GroupName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"delete group {self.group}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(DeleteGroup(group=self.group))
 
 
 @action("expel-members", "an admin client removes a group's members", drawn=NEVER, workload=True)
 class MembersExpulsion:
-    """Members are removed by an admin client (``removeMembersFromConsumerGroup``: KIP-345, KIP-571).
+    """Remove members by an admin client (``removeMembersFromConsumerGroup``: KIP-345, KIP-571).
 
-    ``instance``: the group.instance.id of a static member ("" = all members). They are not stopped: a member that is
-    removed while it runs is told UNKNOWN_MEMBER_ID and joins again. To stop members: remove-members.
+    ``instance``: the group.instance.id of a static member ("" = all members). The members keep running: a removed
+    member receives UNKNOWN_MEMBER_ID and joins again. To stop members: remove-members.
     """
 
     group: GroupName
     instance: str = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"an admin removes {self.instance or 'all members'} from {self.group}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(RemoveMember(group=self.group, instance_id=self.instance))
 
 
 @action("reset-offsets", "a group's offsets of a topic are set, if it has no member", drawn=NEVER, workload=True)
 class OffsetsReset:
-    """A group's committed offsets of a topic are set, as ``kafka-consumer-groups --reset-offsets`` does (KIP-122).
+    """Set a group's committed offsets of a topic, as ``kafka-consumer-groups --reset-offsets`` does (KIP-122).
 
-    ``to``: "earliest", "latest", "offset" (to ``offset``), or "shift" (by ``offset``, back when negative); never beyond
-    the ends of the log. The group must have no members: with any it is refused.
+    ``to``: "earliest", "latest", "offset" (to ``offset``), or "shift" (by ``offset``, backwards if negative), within
+    the ends of the log. A group with members is refused.
     """
 
     group: GroupName
@@ -113,13 +105,11 @@ class OffsetsReset:
     offset: Annotated[int, Bounds(-(1 << 62), 1 << 62)] = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         how = {"offset": f"to {self.offset}", "shift": f"by {self.offset:+}"}.get(self.to, f"to the {self.to}")
         beside = f" (offset {self.offset})" if self.to in ("earliest", "latest") and self.offset else ""
         return f"reset the offsets of {self.group} in {self.topic} {how}{beside}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.to in ("earliest", "latest") and table.has("offset"):
             table.problem("offset", f'does not go with to = "{self.to}"')
         elif self.to in ("offset", "shift") and not table.has("offset"):
@@ -128,7 +118,6 @@ class OffsetsReset:
             table.problem("offset", 'must not be negative; to go back write to = "shift"')
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ResetOffsets(group=self.group, topic=self.topic, to=self.to, offset=self.offset))
 
 
@@ -136,11 +125,11 @@ class OffsetsReset:
     "delete-records", "an admin deletes records from the start of logs", drawn=NEVER, workload=True, replicated=True
 )
 class RecordsDeletion:
-    """Records below an offset are deleted, as ``kafka-delete-records`` asks the partitions' leaders for (KIP-107).
+    """Delete records below an offset, as ``kafka-delete-records`` asks the partitions' leaders (KIP-107).
 
-    ``before``: the offset at which logs start then; -1 = all that is committed. ``partition``: of which one; -1 = of
-    all. Followers learn it by fetching; who reads below is out of range and resets as ``auto.offset.reset`` says. What
-    lies beyond the high watermark cannot be deleted: OFFSET_OUT_OF_RANGE.
+    ``before``: the new start of the logs; -1 = the high watermark. ``partition``: the partition; -1 = all. Followers
+    learn the new start by fetching. A consumer with a lower position is out of range and resets by
+    ``auto.offset.reset``. Records beyond the high watermark cannot be deleted: OFFSET_OUT_OF_RANGE.
     """
 
     topic: TopicName
@@ -148,25 +137,22 @@ class RecordsDeletion:
     partition: Annotated[int, Bounds(-1)] = -1
 
     def words(self) -> str:
-        """See ``Action``."""
         what = f"records below {self.before}" if self.before >= 0 else "all records"
         return f"delete {what} of {self.topic}" + (f"-{self.partition}" if self.partition >= 0 else "")
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         there = dict(known.topics).get(self.topic, 0)
         if self.partition >= there:
             table.problem("partition", f"{self.topic} has no partition {self.partition}, it has {there}")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         command = DeleteRecordsOf(topic=self.topic, before=self.before, partition=self.partition)
         return stage.cluster.ask_admin(command)
 
 
-@action("delete-offsets", "a group's offsets of a topic are forgotten", drawn=NEVER, workload=True)
+@action("delete-offsets", "a group's offsets of a topic are deleted", drawn=NEVER, workload=True)
 class OffsetsDeletion:
-    """A group's committed offsets of a topic are deleted (KIP-496).
+    """Delete a group's committed offsets of a topic (KIP-496).
 
     Refused while a member of the group subscribes to the topic: GROUP_SUBSCRIBED_TO_TOPIC.
     """
@@ -175,35 +161,31 @@ class OffsetsDeletion:
     topic: TopicName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"delete the offsets of {self.group} in {self.topic}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(DeleteOffsets(group=self.group, topic=self.topic))
 
 
 @action("elect-leaders", "leaders of a topic are elected", drawn=NEVER, workload=True, replicated=True)
 class LeadersElection:
-    """Leaders of a topic's partitions are elected, as ``kafka-leader-election`` asks the controller (KIP-460).
+    """Elect leaders of a topic's partitions, as ``kafka-leader-election`` asks the controller (KIP-460).
 
-    ``unclean``: any replica that is alive may lead a partition that has no leader; records may be lost. Otherwise the
-    preferred replica leads, if it is alive and in sync.
+    ``unclean``: any live replica may lead a partition without a leader; records may be lost. Otherwise the preferred
+    replica leads, if it is alive and in sync.
     """
 
     topic: TopicName
     unclean: bool = False
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"elect {'any live' if self.unclean else 'the preferred'} leaders of {self.topic}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ElectLeadersOf(topics=(self.topic,), unclean=self.unclean))
 
 
@@ -216,11 +198,11 @@ class LeadersElection:
     replicated=True,
 )
 class ConfigsAlteration:
-    """A setting is set, or removed (""), as ``kafka-configs --alter`` asks any broker for (KIP-226, KIP-339).
+    """Set a setting, or remove it (""), as ``kafka-configs --alter`` asks any broker (KIP-226, KIP-339).
 
-    ``topic``: whose it is; "" = the setting of all brokers (``--entity-default``): topics with one of their own do
-    not heed. ``broker``: "b2", or whose it is alone (``leader.`` and ``follower.replication.throttled.rate``, KIP-73).
-    Brokers heed it when they are notified.
+    ``topic``: the topic; "" = all brokers (``--entity-default``), which topics with a value of their own ignore.
+    ``broker``: one broker such as "b2" (``leader.`` and ``follower.replication.throttled.rate``, KIP-73). A broker
+    applies the setting when it is notified.
     """
 
     key: str
@@ -229,12 +211,10 @@ class ConfigsAlteration:
     broker: str = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         whose = " and ".join(name for name in (self.topic, self.broker) if name) or "all brokers"
         return f"set {self.key} of {whose} to {self.value}" if self.value else f"unset {self.key} of {whose}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         resource, one = ConfigResource.TOPIC if self.topic else ConfigResource.BROKER, bool(self.broker)
         keys = tuple(settings_of(resource, one=one))
         whose = "one broker" if one else f"{resource.name.lower()}s"
@@ -251,7 +231,6 @@ class ConfigsAlteration:
             table.problem("value", bad.removeprefix(f"{self.key} "))
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(self._command())
 
     def _command(self) -> AlterConfigs:
@@ -263,7 +242,7 @@ class ConfigsAlteration:
 
 
 def _lists(given: tuple[str, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Partition and brokers of lines such as "0: 3 4 5"; raises ValueError, which says what is wrong."""
+    """Partition and brokers of lines such as "0: 3 4 5"; raises ValueError with the problem."""
     found: dict[int, tuple[int, ...]] = {}
     for each in given:
         number, colon, brokers = each.partition(":")
@@ -277,7 +256,7 @@ def _lists(given: tuple[str, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
 
 
 def _ids(given: tuple[str, ...]) -> tuple[int, ...]:
-    """Broker ids; raises ValueError, which says what is wrong."""
+    """Broker ids; raises ValueError with the problem."""
     if wrong := [word for word in given if not word.isdecimal()]:
         raise ValueError(f'"{wrong[0]}" is no broker id')
     return tuple(int(word) for word in given)
@@ -285,14 +264,17 @@ def _ids(given: tuple[str, ...]) -> tuple[int, ...]:
 
 @action("reassign-partitions", "partitions move to other brokers", drawn=NEVER, workload=True, replicated=True)
 class PartitionsReassignment:
-    """A topic's partitions move to other brokers, as ``kafka-reassign-partitions --execute`` asks for (KIP-455).
+    """Move a topic's partitions to other brokers, as ``kafka-reassign-partitions --execute`` asks (KIP-455).
 
-    ``topic``: ``__consumer_offsets``, too: who takes a broker away must move what it has of it.
-    ``to``: broker ids; all partitions of the topic go there, each beginning with the next of them. ``assignment``: or
-    one line per partition, "0: 3 4 5", its preferred leader first. In which steps they go is up to
-    ``reassignment.max.concurrent.*.movements`` of all brokers (``alter-configs``; KIP-435): without, in one.
-    ``through``: an admin client asks the "controller" (since 2.4), or the tool of before leaves a list in the "store",
-    which must be done before the next; "" is what the brokers' release has.
+    ``topic``: also ``__consumer_offsets``, which must be moved before a broker is removed.
+
+    ``to``: broker ids; all partitions of the topic move there, each starting with the next broker. ``assignment``:
+    instead of ``to``, one line per partition, "0: 3 4 5", with its preferred leader first. The steps follow
+    ``reassignment.max.concurrent.*.movements`` of all brokers (``alter-configs``; KIP-435); by default there is one
+    step.
+
+    ``through``: an admin client asks the "controller" (since 2.4), or the former tool leaves a list in the "store",
+    which must be complete before the next one. "" is the way of the brokers' release.
     """
 
     topic: AnyTopicName
@@ -301,15 +283,13 @@ class PartitionsReassignment:
     through: Annotated[str, OneOf("", "controller", "store")] = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         where = [f"to brokers {', '.join(self.to)}"] if self.to else []
         where += [f"so: {'; '.join(self.assignment)}"] if self.assignment else []
         return " ".join((f"reassign {self.topic}", *where))
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if not known.replicated:
-            return  # which is said already
+            return  # reported already
         if not self.to and not self.assignment:
             table.problem("to", 'is missing; it or "assignment" must say where the partitions go')
             return
@@ -333,40 +313,35 @@ class PartitionsReassignment:
                 table.problem(key, f"of partition {number}: {wrong}" if self.assignment else wrong)
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         targets, brokers = _lists(self.assignment), _ids(self.to)
         if stage.cluster.replicated.reassigns_by_store if not self.through else self.through == "store":
             return stage.cluster.replicated.reassign_in_store(self.topic, targets, brokers)
         return stage.cluster.ask_admin(ReassignPartitions(topic=self.topic, targets=targets, brokers=brokers))
 
 
-@action("cancel-reassignment", "partitions on their way go back", drawn=NEVER, workload=True, replicated=True)
+@action("cancel-reassignment", "reassignments of a topic are cancelled", drawn=NEVER, workload=True, replicated=True)
 class ReassignmentCancellation:
-    """What of a topic is on its way goes back, as ``kafka-reassign-partitions --cancel`` asks for (KIP-455)."""
+    """Cancel a topic's reassignments, as ``kafka-reassign-partitions --cancel`` asks (KIP-455)."""
 
     topic: AnyTopicName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"cancel the reassignment of {self.topic}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ReassignPartitions(topic=self.topic))
 
 
-@action("list-reassignments", "what is on its way is listed", drawn=NEVER, workload=True, replicated=True)
+@action("list-reassignments", "current reassignments are listed", drawn=NEVER, workload=True, replicated=True)
 class ReassignmentsListing:
-    """An admin asks which partitions are being reassigned, as ``kafka-reassign-partitions --list`` does (KIP-455)."""
+    """List the current reassignments, as ``kafka-reassign-partitions --list`` does (KIP-455)."""
 
     def words(self) -> str:
-        """See ``Action``."""
         return "list the reassignments"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.ask_admin(ListReassignments())

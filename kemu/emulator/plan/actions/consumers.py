@@ -1,4 +1,4 @@
-"""What an application does to its consumer."""
+"""Actions of an application on its consumer."""
 
 from typing import Annotated, Protocol
 
@@ -23,14 +23,14 @@ from kemu.protocol.topic_pattern import wrong_pattern
 
 
 def _is_instance(host: str, known: Known) -> bool:
-    """Whether a host, named or by its role, is an instance of Kafka Streams."""
+    """Whether a host, given by name or role, is an instance of Kafka Streams."""
     role = role_of(host)
     groups = [role[1]] if role else [group for member, group in known.in_groups if member == host]
     return any(group in known.streams for group in groups)
 
 
 def _no_instance(host: str, table: Table, known: Known) -> None:
-    """An application of Kafka Streams does not get at its threads' consumers."""
+    """Refuse a Streams instance: its application has no access to the consumers of its threads."""
     if _is_instance(host, known):
         table.problem("host", f"{host} is an instance of Kafka Streams: its threads use their consumers by themselves")
 
@@ -40,7 +40,7 @@ class _OfConsumers(Protocol):
 
 
 def _consumers_only(self: _OfConsumers, table: Table, known: Known) -> None:
-    """The ``check`` of actions that need nothing else than a consumer of an application's own."""
+    """The ``check`` of actions that only need a consumer without Streams."""
     _no_instance(self.host, table, known)
 
 
@@ -53,10 +53,10 @@ def _tell(stage: Stage, name: str, command: object) -> Outcome:
 
 @action("subscribe", "a member subscribes to other topics", drawn=NEVER, workload=True)
 class ChangeSubscription:
-    """A member's subscription is these topics from now on, until its process ends; it joins with them.
+    """Change a member's subscription to these topics, until its process ends; the member joins with them.
 
-    ``pattern``: instead of topics, all whose names match this expression, also those that are created later. Its group
-    rebalances. The others keep theirs: members of a group may subscribe to different topics.
+    ``pattern``: instead of topics, all topics whose names match this expression, also later ones. The group rebalances.
+    The other members keep their subscriptions: members of a group may subscribe to different topics.
     """
 
     host: MemberHost
@@ -64,11 +64,9 @@ class ChangeSubscription:
     pattern: str = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} subscribes to {', '.join(self.topics) or f'all that matches {self.pattern}'}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         _no_instance(self.host, table, known)
         if self.pattern:
             if self.topics:
@@ -83,46 +81,41 @@ class ChangeSubscription:
             table.known("topics", topic, [name for name, _ in known.topics], "topic")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, Subscribe(topics=self.topics, pattern=self.pattern))
 
 
-@action("unsubscribe", "a member leaves its group and goes on without topics", drawn=NEVER, workload=True)
+@action("unsubscribe", "a member unsubscribes and leaves its group", drawn=NEVER, workload=True)
 class Unsubscription:
-    """``consumer.unsubscribe()``: the member gives its partitions up and leaves its group; its process goes on."""
+    """``consumer.unsubscribe()``: the member revokes its partitions and leaves its group; its process keeps running."""
 
     host: MemberHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} unsubscribes"
 
     check = _consumers_only
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, Unsubscribe())
 
 
 @action("stop-polling", "a member's application does not poll for a while", drawn=NEVER)
 class PollingStop:
-    """A member's application does not call poll() for so long, while its heartbeats go on: slow work, a deadlock.
+    """Stop a member's calls of poll() for this time, while its heartbeats continue: slow work, a deadlock.
 
-    It begins with the member's next poll. Longer than ``max.poll.interval.ms``, the member leaves its group and comes
-    back when it polls again; shorter, a rebalance waits for it, at most for its rebalance timeout.
+    The stop begins with the member's next poll. After ``max.poll.interval.ms`` the member leaves its group, and rejoins
+    with its next poll. During a shorter stop a rebalance waits for it, at most for its rebalance timeout.
     """
 
     host: MemberHost
     for_us: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} does not poll for {duration_text(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         outcome = _tell(stage, self.host, StopPolling(for_us=self.for_us))
         if outcome is None:
             stage.lasts(self.for_us, lambda: None)
@@ -131,19 +124,17 @@ class PollingStop:
 
 @action("fail-listener", "the next call of a member's rebalance listener raises", drawn=NEVER)
 class ListenerFailure:
-    """The next call of this callback of a member's rebalance listener raises an exception; later ones do not."""
+    """Make the next call of this callback of a member's rebalance listener raise an exception."""
 
     host: MemberHost
     callback: Annotated[str, OneOf("onPartitionsRevoked", "onPartitionsAssigned", "onPartitionsLost")]
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"the next {self.callback} of {self.host} raises"
 
     check = _consumers_only
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, RaiseInListener(callback=self.callback, why="a fault of the plan"))
 
 
@@ -164,9 +155,9 @@ def _check_partitions(table: Table, known: Known, partitions: tuple[str, ...]) -
 
 @action("pause-partitions", "a member fetches nothing from some partitions for a while", drawn=NEVER, workload=True)
 class PartitionsPause:
-    """``consumer.pause()`` of those of these partitions ("t-0") that the member is assigned, then ``resume()``.
+    """``consumer.pause()`` of those of these partitions ("t-0") that the member has, then ``resume()``.
 
-    It goes on polling and stays in its group; a partition that it loses meanwhile is not paused when it comes back.
+    The member polls on and stays in its group. A partition that it loses and gets again meanwhile is not paused.
     """
 
     host: MemberHost
@@ -174,16 +165,13 @@ class PartitionsPause:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} pauses {', '.join(self.partitions)}{for_words(self.for_us)}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         _no_instance(self.host, table, known)
         _check_partitions(table, known, self.partitions)
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -196,30 +184,27 @@ class PartitionsPause:
 
 @action("resume-partitions", "a member fetches again from partitions it paused", drawn=NEVER, workload=True)
 class PartitionsResumption:
-    """``consumer.resume()`` of those of these partitions ("t-0") that the member is assigned."""
+    """``consumer.resume()`` of those of these partitions ("t-0") that the member has."""
 
     host: MemberHost
     partitions: tuple[str, ...]
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} resumes {', '.join(self.partitions)}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         _no_instance(self.host, table, known)
         _check_partitions(table, known, self.partitions)
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, ResumePartitions(partitions=tuple(map(_partition_of, self.partitions))))
 
 
-@action("seek", "a member goes to another offset of a partition", drawn=NEVER, workload=True)
+@action("seek", "a member seeks another offset of a partition", drawn=NEVER, workload=True)
 class PositionChange:
-    """``consumer.seek()``: the member goes on from this offset, if the partition is assigned to it.
+    """``consumer.seek()``: the member continues from this offset, if it has the partition.
 
-    Records between are read again, or never. An offset that the log does not have is reset (``auto.offset.reset``).
+    Records between are reprocessed or skipped. An offset outside the log is reset (``auto.offset.reset``).
     """
 
     host: MemberHost
@@ -228,54 +213,47 @@ class PositionChange:
     offset: Annotated[int, Bounds(0)]
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} seeks {self.topic}-{self.partition} to {self.offset}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         _no_instance(self.host, table, known)
         count = dict(known.topics).get(self.topic, 0)
         if count <= self.partition:
             table.problem("partition", f"must be less than {self.topic} has ({count})")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, Seek(topic=self.topic, partition=self.partition, offset=self.offset))
 
 
-@action("enforce-rebalance", "a member joins again although nothing happened", drawn=NEVER, workload=True)
+@action("enforce-rebalance", "a member rejoins its group without a cause", drawn=NEVER, workload=True)
 class RebalanceRequest:
     """``consumer.enforceRebalance()`` (KIP-568): the member joins again with its next poll."""
 
     host: MemberHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} enforces a rebalance"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, EnforceRebalance())
 
 
 @action("fail-child-consumer", "a member's second consumer dies for a while (KIP-333)", drawn=NEVER)
 class ChildFailure:
-    """The second consumer that ``enable.parallel.rebalance`` gave a member dies, and is back after so long.
+    """Stop the second consumer that ``enable.parallel.rebalance`` gave a member, and restart it after this time.
 
-    It goes on from its last commit. Without one, or without the mode, nothing happens.
+    It resumes from its last commit. Without a second consumer there is no effect.
     """
 
     host: MemberHost
     for_us: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"the second consumer of {self.host} dies for {duration_text(self.for_us)}"
 
     check = _consumers_only
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return _tell(stage, self.host, FailChild(for_us=self.for_us))

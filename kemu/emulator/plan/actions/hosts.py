@@ -1,4 +1,4 @@
-"""What happens to hosts: they die, stand still, lose their time or the end of their disk."""
+"""Faults of hosts: crashes, pauses, clock drift, and damage to disks."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -25,7 +25,7 @@ from kemu.protocol.names import STORE
 
 @action(
     "crash",
-    "a host loses power or its process dies; it may come back",
+    "a host loses power or its process dies; it may restart",
     drawn=(
         lambda draw: Crash(host=draw.member(), mode="power", for_us=draw.span()),
         lambda draw: Crash(host=draw.member(), mode="process", for_us=draw.span()),
@@ -38,10 +38,11 @@ from kemu.protocol.names import STORE
     ),
 )
 class Crash:
-    """A host dies. ``power``: silently, unflushed disk writes lost; ``process``: its connections are reset at once.
+    """A host crashes. ``power``: silently, unflushed disk writes are lost; ``process``: its connections are reset at
+    once.
 
-    Neither says goodbye: no LeaveGroup, no commit. After ``for_us`` it starts again from its disk. "zk" is all servers
-    of the metadata store at once: what it has answered is on its disks.
+    Neither sends LeaveGroup or a commit. After ``for_us`` the host starts again from its disk. "zk" stands for all
+    servers of the metadata store at once; its disks hold everything that it has answered.
     """
 
     host: AnyHost
@@ -49,13 +50,11 @@ class Crash:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"crash {self.host} ({self.mode}){for_words(self.for_us, '')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.take_down(self.host, Condition.SILENT if self.mode == "power" else Condition.CRASHED)
         if isinstance(host, str):
             return host
@@ -71,22 +70,19 @@ class Crash:
     drawn_replicated=(lambda draw: Restart(host=draw.broker(), keep_disk=False),),
 )
 class Restart:
-    """A host that is down starts (one that runs is power cut first), from its disk or from an empty one."""
+    """Start a host that is down, from its disk or from an empty one. A running host first loses power."""
 
     host: AnyHost
     keep_disk: bool = True
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"restart {self.host}" + ("" if self.keep_disk else " with an empty disk")
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.host == STORE and not self.keep_disk:
             table.problem("keep_disk", f'the disks of "{STORE}" hold the cluster: it starts again with them only')
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -98,24 +94,22 @@ class Restart:
 
 @action(
     "pause",
-    "a host stands still; its mail and timers wait (GC pause)",
+    "a host is paused; its mail and timers wait (GC pause)",
     drawn=(lambda draw: Pause(host=draw.member(), for_us=draw.span()),),
     drawn_replicated=(lambda draw: Pause(host=draw.broker_or_controller(), for_us=draw.span()),),
 )
 class Pause:
-    """A host stands still (a stop-the-world collection): mail and timers wait for it, then come in order."""
+    """Pause a host (a stop-the-world collection): mail and timers wait, then come in order."""
 
     host: AnyHost
     for_us: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"pause {self.host}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -141,13 +135,11 @@ class ClockDrift:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"clock of {self.host} drifts by {self.ppm:+,} ppm{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -158,7 +150,7 @@ class ClockDrift:
 
 
 def a_speed(action: "SlowDisk | BandwidthLimit", table: Table, known: Known) -> None:
-    """See ``Action.check``: a throughput that something is limited to."""
+    """The ``check`` of a limited throughput."""
     try:
         if bytes_per_second(action.speed) < 1:
             table.problem("speed", "must be at least 1B/s")
@@ -167,16 +159,16 @@ def a_speed(action: "SlowDisk | BandwidthLimit", table: Table, known: Known) -> 
 
 
 def _limit(stage: Stage, host: Host, was: int, limited: "SlowDisk | BandwidthLimit", to: Callable[[int], None]) -> None:
-    """Limit something of a host with ``to``, later to what it was (bytes per second; 0: not at all)."""
+    """Limit a host's throughput with ``to``, and later restore it to ``was`` (bytes per second; 0: no limit)."""
     speed = bytes_per_second(limited.speed)
     stage.lasts(limited.for_us, stage.puts(host.name, lambda: to(speed), lambda: to(was)))
 
 
 @action("slow-disk", "a broker's disk writes slowly", drawn=NEVER)
 class SlowDisk:
-    """What is written to a broker's disk takes its time: so many bytes a second, "5MB/s", one write after the other.
+    """Limit the speed of a broker's disk in bytes per second, "5MB/s"; one write follows the other.
 
-    How large records are is what the scenario says of their topics. What was asked of the disk before is not slower.
+    The scenario's topics give the size of records. Earlier writes are not slowed.
     """
 
     host: BrokerHost
@@ -184,13 +176,11 @@ class SlowDisk:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"disk of {self.host} writes {self.speed}{for_words(self.for_us)}"
 
     check = a_speed
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -199,22 +189,20 @@ class SlowDisk:
         return None
 
 
-@action("limit-bandwidth", "a host's network card passes little", drawn=NEVER)
+@action("limit-bandwidth", "a host's bandwidth for records is limited", drawn=NEVER)
 class BandwidthLimit:
-    """What carries records shares so many bytes a second, "5MB/s", through a host's network card, each way."""
+    """Limit a host's network card for packets with records, in bytes per second, "5MB/s", in each direction."""
 
     host: AnyHost
     speed: str
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"network card of {self.host} passes {self.speed}{for_words(self.for_us)}"
 
     check = a_speed
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host, network = stage.host(self.host), stage.world.network
         if isinstance(host, str):
             return host
@@ -232,7 +220,7 @@ class BandwidthLimit:
     ),
 )
 class LoseDiskTail:
-    """A power cut that takes the last ``records`` records of one log ("" = of each) with it, flushed or not."""
+    """A power cut that also destroys the last ``records`` records of one log ("" = of each), flushed or not."""
 
     host: BrokerHost
     records: int
@@ -240,14 +228,12 @@ class LoseDiskTail:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         lost = f"last {self.records} records of {self.log or 'each log'} lost"
         return f"power cut at {self.host}, {lost}{for_words(self.for_us, '')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.take_down(self.host, Condition.SILENT)
         if isinstance(host, str):
             return host
@@ -266,11 +252,11 @@ class LoseDiskTail:
     replicated=True,
 )
 class FailedLogDir:
-    """A log directory (0 = the first) of a broker cannot be written or read any more (KIP-112).
+    """A log directory (0 = the first) of a broker fails: it cannot be read or written (KIP-112).
 
-    The replicas that lie there are offline: the broker tells the controller, which elects other leaders and takes them
-    out of the ISRs. A broker that has no other directory dies. After ``for_us`` the directory is repaired, with what
-    lay there, and the broker's process is started again: until then it does not look.
+    Its replicas are offline. The broker informs the controller, which elects other leaders and removes the replicas
+    from the ISRs. A broker without another directory dies. After ``for_us`` the directory is repaired with its data,
+    and the broker is restarted to detect that.
     """
 
     host: BrokerHost
@@ -278,11 +264,9 @@ class FailedLogDir:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"log directory {self.log_dir} of {self.host} fails{for_words(self.for_us)}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         counts = dict(known.log_dirs)
         count = counts.get(self.host, max(counts.values(), default=1))
         if self.log_dir >= count:
@@ -290,7 +274,6 @@ class FailedLogDir:
             table.problem("log_dir", f"{whose} has {count}, counted from 0: see log_dirs of [brokers]")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -312,13 +295,11 @@ class KillCoordinator:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"power cut at the coordinator of {self.group}{for_words(self.for_us, '')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         name = stage.cluster.coordinator_of(self.group)
         host = stage.take_down(name, Condition.SILENT) if name else "the group has no coordinator now"
         if isinstance(host, str):
@@ -329,17 +310,15 @@ class KillCoordinator:
         return None
 
 
-@action("heal", "everything that lasts ends", drawn=NEVER)
+@action("heal", "all lasting effects end", drawn=NEVER)
 class Heal:
-    """All that lasts ends now: splits, rules, drifts, pauses; hosts that are to come back start."""
+    """End all lasting effects now: splits, rules, drifts, pauses. Start the hosts that are to return."""
 
     def words(self) -> str:
-        """See ``Action``."""
         return "heal"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         stage.end_all()
         return None

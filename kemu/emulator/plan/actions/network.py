@@ -1,7 +1,7 @@
-"""What happens to the network: links that are cut, slow, lossy, or hold packets back.
+"""Faults of the network: isolated, slow and lossy links, and links that hold packets.
 
-What is not here on purpose: a network that reorders or duplicates packets. Kafka's links are TCP connections; a fault
-that no such link can have would find bugs that Kafka does not have.
+The network never reorders or duplicates packets. Kafka's links are TCP connections: a fault that they cannot have would
+find bugs that Kafka does not have.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def install_on(
     *args: P.args,
     **named: P.kwargs,
 ) -> Outcome:
-    """Install a rule for these hosts, made with what comes behind it, as ``Stage.install`` does, if they exist."""
+    """Install a rule for these hosts with ``Stage.install``, made with the remaining arguments, if the hosts exist."""
 
     def install(sending: str, receiving: str) -> None:
         stage.install(for_us, rule(sending, receiving, *args, **named))
@@ -46,30 +46,28 @@ def install_on(
 
 
 def link_words(sender: str, receiver: str) -> str:
-    """One way, in words: "c1 -> any"."""
+    """The direction in words: "c1 -> any"."""
     return f"{sender or 'any'} -> {receiver or 'any'}"
 
 
 @action(
     "isolate",
-    "a host is cut off from all others",
+    "a host is isolated from all others",
     drawn=(lambda draw: Isolate(host=draw.member(), for_us=draw.span()),),
     drawn_replicated=(lambda draw: Isolate(host=draw.broker(), for_us=draw.span()),),
 )
 class Isolate:
-    """A host hears nothing of the others, nor they of it."""
+    """Isolate a host: no packets to or from other hosts arrive."""
 
     host: AnyHost
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"isolate {self.host}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -79,12 +77,13 @@ class Isolate:
 
 @action(
     "split",
-    "two sides are cut off from each other, or one way",
+    "two sides are isolated from each other, or in one direction",
     drawn=(),
     drawn_replicated=(lambda draw: Split(side=(draw.broker_or_controller(),), other=(STORE,), for_us=draw.span()),),
 )
 class Split:
-    """Two sides hear nothing of each other; ``one_way``: ``other`` hears nothing of ``side``, but is heard.
+    """Isolate two sides from each other; ``one_way``: ``other`` receives nothing from ``side``, but ``side`` from
+    ``other``.
 
     An empty ``other`` is every host not in ``side``.
     """
@@ -95,13 +94,11 @@ class Split:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         side, other = ", ".join(self.side), ", ".join(self.other) or "everyone else"
         cut = f"{other} hears nothing of {side}" if self.one_way else f"split {side} from {other}"
         return cut + for_words(self.for_us)
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         both = sorted(set(self.side) & set(self.other))
         if not self.side:
             table.problem("side", "must name at least one host")
@@ -109,7 +106,6 @@ class Split:
             table.problem("other", f"has hosts of the other side too: {', '.join(both)}")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         side = tuple(stage.cluster.resolve(name) for name in self.side)
         other = tuple(stage.cluster.resolve(name) for name in self.other)
         if not all((*side, *other)):
@@ -126,7 +122,7 @@ class Split:
     ),
 )
 class Slow:
-    """Packets from ``sender`` to ``receiver`` ("" = any) take longer: by ``add_us`` and up to ``jitter_us`` more."""
+    """Delay packets from ``sender`` to ``receiver`` ("" = any) by ``add_us`` and up to ``jitter_us`` more."""
 
     sender: AnyHost = ANYONE
     receiver: AnyHost = ANYONE
@@ -135,7 +131,6 @@ class Slow:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         jitter = f" to {duration_text(self.add_us + self.jitter_us)}" if self.jitter_us else ""
         link = link_words(self.sender, self.receiver)
         return f"slow {link} by {duration_text(self.add_us)}{jitter}{for_words(self.for_us)}"
@@ -143,7 +138,6 @@ class Slow:
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(
             stage, self.for_us, self.sender, self.receiver, SlowRule, self.add_us, self.jitter_us, stage.chance()
         )
@@ -155,7 +149,7 @@ class Slow:
     drawn=(lambda draw: Lossy(per_mille=draw.chance.between(5, 30), for_us=draw.span()),),
 )
 class Lossy:
-    """Of 1,000 packets from ``sender`` to ``receiver`` ("" = any) this many are lost; each breaks its connection."""
+    """Lose this many of 1,000 packets from ``sender`` to ``receiver`` ("" = any); each loss breaks its connection."""
 
     sender: AnyHost = ANYONE
     receiver: AnyHost = ANYONE
@@ -163,7 +157,6 @@ class Lossy:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return (
             f"lose {self.per_mille} of 1,000 packets {link_words(self.sender, self.receiver)}{for_words(self.for_us)}"
         )
@@ -171,7 +164,6 @@ class Lossy:
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, self.for_us, self.sender, self.receiver, LossyRule, self.per_mille, stage.chance())
 
 
@@ -182,10 +174,10 @@ class Lossy:
     drawn_replicated=(lambda draw: Hold(sender=draw.broker(), receiver=draw.broker(), for_us=draw.span()),),
 )
 class Hold:
-    """Packets from ``sender`` to ``receiver`` ("" = any) are held back, and delivered in order when it ends.
+    """Hold packets from ``sender`` to ``receiver`` ("" = any), and deliver them in order at the end.
 
-    With ``api`` the hold begins at the first packet of that API; what follows it on the connection waits behind it.
-    ``deliver`` lets some of it go on before.
+    With ``api`` the hold begins at the first packet of that API; later packets of the connection wait behind it.
+    ``deliver`` releases some of them earlier.
     """
 
     sender: AnyHost = ANYONE
@@ -194,14 +186,12 @@ class Hold:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         since = f" from the next {self.api}" if self.api else ""
         return f"hold {link_words(self.sender, self.receiver)}{since}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, self.for_us, self.sender, self.receiver, HoldRule, self.api)
 
 
@@ -212,21 +202,18 @@ class Hold:
     drawn_replicated=(lambda draw: Disconnect(a=draw.broker(), b=STORE),),
 )
 class Disconnect:
-    """The connections between two hosts are reset; both may connect again at once."""
+    """Reset the connections between two hosts; both may connect again at once."""
 
     a: AnyHost
     b: AnyHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"disconnect {self.a} and {self.b}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.a == self.b:
             table.problem("b", "must be another host")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         first, second = stage.cluster.resolve(self.a), stage.cluster.resolve(self.b)
         return None if stage.world.network.break_between(first, second) else "they have no connection"

@@ -1,4 +1,4 @@
-"""What operators do on purpose: members, rolling restarts and upgrades, topics, leaders."""
+"""Operations of operators: members, rolling restarts and upgrades, topics, leaders."""
 
 from typing import Annotated
 
@@ -40,13 +40,11 @@ class StartHost:
     host: AnyHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"start {self.host}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -55,21 +53,18 @@ class StartHost:
 
 @action("close-host", "a host ends cleanly", drawn=NEVER, workload=True)
 class CloseHost:
-    """End a host cleanly: a consumer commits and (when dynamic) leaves its group, a broker hands its partitions on."""
+    """End a host cleanly: a consumer commits and (if dynamic) leaves its group, a broker transfers its leaderships."""
 
     host: AnyHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"close {self.host}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.host == STORE:
             table.problem("host", f'"{STORE}" is not closed while brokers use it; "crash" takes it down')
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -81,7 +76,7 @@ class CloseHost:
 
 @action("rolling-restart", "members restart one after the other", drawn=NEVER, workload=True)
 class RollingRestart:
-    """Members of a group go down one after the other, ``every_us`` apart, each for ``down_us``.
+    """Restart the members of a group one after the other, ``every_us`` apart, each with a downtime of ``down_us``.
 
     ``how``: "close" (a clean close, as a deployment does) or "crash" (killed).
     """
@@ -92,30 +87,32 @@ class RollingRestart:
     how: Annotated[str, OneOf("close", "crash")] = "close"
 
     def words(self) -> str:
-        """See ``Action``."""
         pace = f"one every {duration_text(self.every_us)}, each down{for_words(self.down_us)}"
         return f"rolling restart of {self.group} ({self.how}), {pace}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
-        stage.parts(stage.cluster.rolling_restart(self.group, self.every_us, self.down_us, self.how, stage.part_done))
+        stage.parts(
+            stage.cluster.deployments.rolling_restart(
+                self.group, self.every_us, self.down_us, self.how, stage.part_done
+            )
+        )
         return None
 
 
 @action(
     "rolling-upgrade",
-    "members come back as another release, or set otherwise",
+    "members restart with another release or other settings",
     drawn=NEVER,
     workload=True,
 )
 class RollingUpgrade:
-    """As a rolling restart, but members come back as another release or configured otherwise.
+    """Restart members as in a rolling restart, with a new release or new settings.
 
-    ``hosts``: only these, in this order; none = all of the group, and members added later are like them. ``profile``:
-    the release they become ("" = stays). ``assignors``: their new list (none = stays). ``settings``: keys of consumers,
-    of Streams too where members are its instances, each as "KEY=VALUE", on top of what they have.
+    ``hosts``: only these, in this order; none = the whole group, and members added later. ``profile``: the new release
+    ("" = as before). ``assignors``: the new list (none = as before). ``settings``: "KEY=VALUE" each, on top of the
+    present ones; keys of consumers, and of Streams where members are instances.
     """
 
     group: GroupName
@@ -128,7 +125,6 @@ class RollingUpgrade:
     settings: tuple[str, ...] = ()
 
     def words(self) -> str:
-        """See ``Action``."""
         whom = f"{', '.join(self.hosts)} of {self.group}" if self.hosts else self.group
         becomes = [self.profile] if self.profile else []
         if self.assignors:
@@ -138,7 +134,6 @@ class RollingUpgrade:
         return f"rolling upgrade of {whom} ({self.how}) to {'; '.join(becomes)}; {pace}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if not (self.profile or self.assignors or self.settings):
             table.problem("settings", 'is missing; it, "profile" or "assignors" must say what changes')
         if self.assignors:
@@ -154,11 +149,10 @@ class RollingUpgrade:
                 table.problem("settings", f"{key} {problem.text}".strip())
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
         if not all(hosts):
             return "a host of it does not exist now"
-        count = stage.cluster.rolling_upgrade(
+        count = stage.cluster.deployments.rolling_upgrade(
             self.group,
             self.every_us,
             self.down_us,
@@ -173,17 +167,17 @@ class RollingUpgrade:
         return None
 
 
-@action("upgrade-brokers", "brokers come back as another release", drawn=NEVER, workload=True)
+@action("upgrade-brokers", "brokers restart with another release", drawn=NEVER, workload=True)
 class BrokersUpgrade:
-    """Brokers go down one after the other, ``every_us`` apart, each for ``down_us``, and come back as something else.
+    """Restart brokers one after the other, ``every_us`` apart, each with a downtime of ``down_us``, with a new release.
 
-    ``profile``: the release they become ("" = stays). ``protocol``: the release whose protocol they speak to each other
-    ("" = stays): what ``inter.broker.protocol.version`` says, which holds back what older brokers would not understand.
-    An upgrade in production takes two bounces: first all get the new release, then the new protocol. ``hosts``: only
-    these, in this order; none = all, and brokers added later are like them.
+    ``profile``: the new release ("" = as before). ``protocol``: the new ``inter.broker.protocol.version``, as a release
+    ("" = as before); it withholds features that older brokers do not understand. An upgrade in production takes two
+    bounces: first the new release, then the new protocol. ``hosts``: only these, in this order; none = all, and brokers
+    added later.
 
-    A broker is not started with a protocol that is newer than its own release or than that of another broker, nor with
-    a release older than its protocol: Kafka's does not start, or its neighbours do not understand it.
+    The action refuses a protocol newer than the broker's own release or than another broker's, and a release older than
+    its protocol. Kafka's broker would not start, or its neighbours would not understand it.
     """
 
     every_us: int
@@ -194,25 +188,22 @@ class BrokersUpgrade:
     protocol: ProfileName = ""
 
     def words(self) -> str:
-        """See ``Action``."""
         becomes = [self.profile] if self.profile else []
         becomes += [f"the protocol of {self.protocol}"] if self.protocol else []
         pace = f"one every {duration_text(self.every_us)}, each down{for_words(self.down_us)}"
         return f"upgrade of {', '.join(self.hosts) or 'all brokers'} ({self.how}) to {' and '.join(becomes)}; {pace}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if not (self.profile or self.protocol):
             table.problem("profile", 'is missing; it or "protocol" must say what changes')
         if self.protocol and not known.replicated:
             table.problem("protocol", "is what brokers speak that replicate: add [brokers.replication]")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         hosts = tuple(stage.cluster.resolve(name) for name in self.hosts)
         if not all(hosts):
             return "a host of it does not exist now"
-        outcome = stage.cluster.upgrade_brokers(
+        outcome = stage.cluster.deployments.upgrade_brokers(
             self.every_us,
             self.down_us,
             self.how,
@@ -242,23 +233,20 @@ def _added(known: Known, given: Given) -> Known:
 
 @action("add-members", "a group gets more members", drawn=NEVER, workload=True, brings=_added)
 class AddMembers:
-    """The group gets more members, configured as the others."""
+    """Add members to the group, with its configuration."""
 
     group: GroupName
     count: int = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"add {self.count} to {self.group}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.count > MOST_MEMBERS:
             table.problem("count", f"must be at most {MOST_MEMBERS}")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
-        stage.cluster.add_members(self.group, self.count)
+        stage.cluster.deployments.add_members(self.group, self.count)
         return None
 
 
@@ -280,46 +268,45 @@ def _joined(known: Known, given: Given) -> Known:
     brings=_joined,
 )
 class AddBroker:
-    """So many new brokers start, with empty disks: they are b3, b4, ... where there were three.
+    """Start new brokers with empty disks: b3, b4, ... after three brokers.
 
-    A new broker registers in the store, the controller tells everybody of it, clients learn it when they refresh their
-    metadata. It gets nothing by itself, as in Kafka: only topics that are created later, and what is moved to it
-    (reassign-partitions; a broker that is not registered yet is refused). ``[brokers.overrides.b3]`` may say what it
-    has otherwise.
+    A new broker registers in the store, the controller informs the others, and clients find it at their next metadata
+    refresh. As in Kafka, it gets no existing partition, but topics that are created later, and partitions that
+    reassign-partitions moves. A reassignment to an unregistered broker is refused. ``[brokers.overrides.b3]`` holds its
+    own settings.
     """
 
     count: int = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return "add a broker" if self.count == 1 else f"add {self.count} brokers"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.count > MOST_BROKERS or len(known.brokers) > MOST_BROKERS:
             table.problem("count", f"makes more than {MOST_BROKERS} brokers")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.replicated.add_brokers(self.count)
 
 
-@action("remove-members", "members close and do not come back", drawn=NEVER, workload=True)
+@action("remove-members", "members close for good", drawn=NEVER, workload=True)
 class RemoveMembers:
-    """The group's youngest members close cleanly and do not come back."""
+    """Close the members of the group that were added last, for good."""
 
     group: GroupName
     count: int = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"remove {self.count} of {self.group}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
-        return None if stage.cluster.remove_members(self.group, self.count) else "the group has no running member"
+        return (
+            None
+            if stage.cluster.deployments.remove_members(self.group, self.count)
+            else "the group has no running member"
+        )
 
 
 @action(
@@ -331,22 +318,20 @@ class RemoveMembers:
     instead='"elect-preferred-leaders", "kill-coordinator", or "close-host" with host = "coordinator of GROUP"',
 )
 class MoveCoordinator:
-    """Another broker becomes leader of the group's offsets partition, without any crash ("" = the next one).
+    """Make another broker the leader of the group's offsets partition without a crash ("" = the next one).
 
-    Where brokers replicate it is the controller who moves leaders: see elect-preferred-leaders and close-host.
+    Where brokers replicate, the controller moves leaders: see elect-preferred-leaders and close-host.
     """
 
     group: GroupName
     to: BrokerHost = ANYONE
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"move the coordinator of {self.group} to {self.to or 'the next broker'}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.move_coordinator(self.group, stage.cluster.resolve(self.to) if self.to else "")
 
 
@@ -355,41 +340,36 @@ class MoveCoordinator:
 
 @action("grow-topic", "a topic gets more partitions", drawn=NEVER, workload=True)
 class GrowTopic:
-    """The topic has this many partitions from now on."""
+    """Set the topic's number of partitions."""
 
     topic: TopicName
     partitions: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"grow {self.topic} to {self.partitions} partitions"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         there = dict(known.topics).get(self.topic, 0)
         if self.partitions <= there:
             table.problem("partitions", f"must be more than {self.topic} has ({there})")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.grow_topic(self.topic, self.partitions)
 
 
 @action("set-rate", "a topic's producer gets faster or slower", drawn=NEVER, workload=True)
 class SetRateOf:
-    """The topic's producer appends this many records per second from now on, over all partitions (0 = none)."""
+    """Set the producer's rate for the topic, in records per second over all partitions (0 = none)."""
 
     topic: TopicName
     records_per_s: int
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"append {self.records_per_s} records/s to {self.topic}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.set_rate(self.topic, self.records_per_s)
 
 
@@ -406,11 +386,11 @@ def _created(known: Known, given: Given) -> Known:
 
 @action("create-topic", "a topic is created", drawn=NEVER, workload=True, replicated=True, brings=_created)
 class CreateTopic:
-    """An admin client asks the controller for a topic (CreateTopics), who places it on the brokers alive then.
+    """Ask the controller to create a topic (CreateTopics); it places the topic on the live brokers.
 
-    ``replication_factor`` 0: as the brokers have it. ``records_per_s``: its producer starts when the topic is there and
-    appends so many per second, over all partitions (0 = none). A topic of [topics] can be created again once it was
-    deleted. Whether the controller did it is in its answer.
+    ``replication_factor`` 0: the brokers' default. ``records_per_s``: the rate of its producer over all partitions,
+    once the topic exists (0 = none). A topic of [topics] can be created again after its deletion. The controller's
+    answer says whether it did so.
     """
 
     topic: str
@@ -419,13 +399,11 @@ class CreateTopic:
     records_per_s: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         copies = f", {self.replication_factor} replicas each" if self.replication_factor else ""
         load = f", {self.records_per_s} records/s" if self.records_per_s else ""
         return f"create topic {self.topic} with {self.partitions} partitions{copies}{load}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         topic = self.topic
         if not is_legal_name(topic):
             table.problem("topic", "must be 1 to 249 letters, digits, dots, underscores or hyphens")
@@ -437,7 +415,6 @@ class CreateTopic:
             table.problem("replication_factor", f"must not be more than there are brokers ({len(known.brokers)})")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.replicated.create_topic(
             self.topic, self.partitions, self.replication_factor, self.records_per_s
         )
@@ -449,57 +426,51 @@ def _deleted(known: Known, given: Given) -> Known:
 
 @action("delete-topic", "a topic is deleted", drawn=NEVER, workload=True, replicated=True, brings=_deleted)
 class DeleteTopic:
-    """An admin client asks the controller to delete a topic (DeleteTopics).
+    """Ask the controller to delete a topic (DeleteTopics).
 
-    Its replicas are deleted on every broker, then its nodes; a dead broker delays that until it is back. Its producer
-    stops when the admin is told: otherwise it would ask for the topic for ever. No group may subscribe to it.
+    Its replicas are deleted on every broker, then its nodes; a dead broker delays that until its return. The topic's
+    producer stops with the request, because it would ask for the topic for ever. No group may subscribe to the topic.
     """
 
     topic: TopicName
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"delete topic {self.topic}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if self.topic in known.subscribed:
             table.problem("topic", f'"{self.topic}" has groups that subscribe to it; delete one that no group reads')
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.replicated.delete_topic(self.topic)
 
 
 @action(
     "elect-preferred-leaders",
-    "the first replica of each partition is to lead again",
+    "the preferred replicas become leaders",
     drawn=(),
     drawn_replicated=(lambda draw: ElectPreferredLeaders(),),
     workload=True,
     replicated=True,
 )
 class ElectPreferredLeaders:
-    """The first replica of each partition is to lead; it does if it is alive and in sync.
+    """Make the first replica of each partition its leader, if that replica is alive and in sync.
 
-    ``topics``: of these only; none = of all, ``__consumer_offsets`` too. ``through``: an admin client asks the
-    "controller" (ElectLeaders, KIP-460), or a list in the "store" does, as ``kafka-preferred-replica-election`` left
-    it there before Kafka 3.0.
+    ``topics``: only these; none = all, with ``__consumer_offsets``. ``through``: an admin client asks the "controller"
+    (ElectLeaders, KIP-460), or a list in the "store" does, as ``kafka-preferred-replica-election`` wrote it before
+    Kafka 3.0.
     """
 
     topics: tuple[str, ...] = ()
     through: Annotated[str, OneOf("controller", "store")] = "controller"
 
     def words(self) -> str:
-        """See ``Action``."""
         said = " (by a list in the store)" if self.through == "store" else ""
         return f"elect the preferred leaders of {', '.join(self.topics) or 'all partitions'}{said}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         for topic in self.topics:
             table.known("topics", topic, (*(name for name, _ in known.topics), OFFSETS_TOPIC), "topic")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return stage.cluster.replicated.elect_preferred_leaders(self.topics, in_store=self.through == "store")

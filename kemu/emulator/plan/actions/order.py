@@ -1,7 +1,7 @@
-"""In which order messages come: single ones later or lost, some held until others are there, links that come last.
+"""Orders of messages: single messages that are delayed or lost, held messages, and priorities of links.
 
-Nothing here can do what TCP cannot: within a connection everything keeps its order, and what is lost takes its
-connection with it. A schedule that somebody explored (``emulator.exploring.schedules``) is a few of these lines.
+No action does more than TCP can: a connection keeps its order, and a lost message breaks its connection. An explored
+schedule (``emulator.exploring.schedules``) consists of a few of these actions.
 """
 
 from functools import partial
@@ -26,14 +26,14 @@ from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.units import duration_text
 
 Order = Annotated[int, Bounds(0)]
-"""The number of an order: of two runs with one seed, those with the same number have the same."""
+"""The number of an order: runs with equal seed and number have the same order."""
 
 
-@action("delay", "a single message comes later", drawn=NEVER)
+@action("delay", "a single message is delayed", drawn=NEVER)
 class LateMessage:
-    """The ``nth`` message of this API from ``sender`` to ``receiver`` ("" = any) from now on comes later by ``by_us``.
+    """Delay the ``nth`` message of this API from ``sender`` to ``receiver`` ("" = any) from now on by ``by_us``.
 
-    So does what is behind it on its connection. Messages within a host are not counted: no network carries them.
+    Later messages of the connection wait behind it. Messages within a host do not count: they do not use the network.
     """
 
     api: MessageName
@@ -43,22 +43,20 @@ class LateMessage:
     by_us: int
 
     def words(self) -> str:
-        """See ``Action``."""
         which = f"{self.nth}. {self.api} {link_words(self.sender, self.receiver)}"
         return f"delay the {which} by {duration_text(self.by_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, 0, self.sender, self.receiver, LateRule, self.api, self.nth, self.by_us)
 
 
 @action("lose", "a single message is lost, and its connection with it", drawn=NEVER)
 class LostMessage:
-    """The ``nth`` message of this API from ``sender`` to ``receiver`` ("" = any) from now on is lost.
+    """Lose the ``nth`` message of this API from ``sender`` to ``receiver`` ("" = any) from now on.
 
-    Its connection breaks, as TCP's does when it gives up: both ends learn of it.
+    Its connection breaks, as after a timeout of TCP; both ends learn of that.
     """
 
     api: MessageName
@@ -67,21 +65,20 @@ class LostMessage:
     nth: Count = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"lose the {self.nth}. {self.api} {link_words(self.sender, self.receiver)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, 0, self.sender, self.receiver, LoseRule, self.api, self.nth)
 
 
 @action("barrier", "messages of an API wait until those of several senders are there", drawn=NEVER)
 class Barrier:
-    """Messages of this API from ``sender`` to ``receiver`` ("" = any) wait until those of ``count`` senders are there.
+    """Hold messages of this API from ``sender`` to ``receiver`` ("" = any) until ``count`` senders have one.
 
-    Then all go on at once, connection by connection in order, and it is over; so it is after ``for_us``, as of "hold".
+    Then all are delivered at once, in order on each connection, and the barrier ends. After ``for_us`` it ends as
+    "hold" does.
     """
 
     api: MessageName
@@ -91,14 +88,12 @@ class Barrier:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         link = link_words(self.sender, self.receiver)
         return f"hold {self.api} {link} until those of {self.count} are there{for_words(self.for_us, ', or healed')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         world = stage.world
 
         def barrier(sender: str, receiver: str) -> BarrierRule:
@@ -113,12 +108,13 @@ class Barrier:
         return install_on(stage, self.for_us, self.sender, self.receiver, barrier)
 
 
-@action("deliver", "held messages go on", drawn=NEVER)
+@action("deliver", "held messages are delivered", drawn=NEVER)
 class Deliver:
-    """Of what "hold" and "barrier" hold, the first ``count`` messages of this API ("" = of any) go on; 0: all.
+    """Deliver the first ``count`` messages of this API ("" = any; 0: all) that "hold" and "barrier" hold.
 
-    From ``sender`` to ``receiver`` ("" = any). What waits on their connections goes on too, up to the next such
-    message: a connection keeps its order. They arrive a latency later; what is sent from now on is held as before.
+    The messages go from ``sender`` to ``receiver`` ("" = any). A connection keeps its order: earlier messages on it are
+    delivered too, up to the next message of the API. They arrive after a latency. Messages sent from now on are held as
+    before.
     """
 
     api: MessageName = ""
@@ -127,14 +123,12 @@ class Deliver:
     count: Annotated[int, Bounds(0)] = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         which = f"{self.count or 'all'} {self.api or 'messages'} {link_words(self.sender, self.receiver)}"
         return f"deliver {which} that are held"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return on_link(stage, self.sender, self.receiver, partial(self._deliver, stage.world.network))
 
     def _deliver(self, network: Network, sender: str, receiver: str) -> Outcome:
@@ -148,12 +142,12 @@ class Deliver:
         return None if delivered else "nothing of it is held"
 
 
-@action("ties", "what is due at one instant comes in another order than the seed's", drawn=NEVER)
+@action("ties", "simultaneous events occur in another order than the seed's", drawn=NEVER)
 class TieOrder:
-    """What is due at one instant comes in the order with this number, all else as the seed has it.
+    """Order simultaneous events by the order with this number; everything else follows the seed.
 
-    With ``grain_us`` packets arrive at whole multiples of it only (later by less than that), so that more of them
-    come at one instant; within a connection they keep their order.
+    With ``grain_us`` packets arrive only at multiples of it (delayed by less than that), so that more of them are
+    simultaneous. A connection keeps its order.
     """
 
     order: Order
@@ -161,14 +155,12 @@ class TieOrder:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         grain = f", arrivals to {duration_text(self.grain_us)}" if self.grain_us else ""
         return f"ties in order {self.order}{grain}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         agenda, network, rule = stage.world.agenda, stage.world.network, GrainRule()
         drawn, before = stage.world.choices.stream(f"ties/{self.order}").bits, agenda.ties
         ends = [stage.puts("order", lambda: agenda.draw_ties(drawn), lambda: agenda.draw_ties(before))]
@@ -185,11 +177,12 @@ class TieOrder:
         return None
 
 
-@action("priorities", "links, or hosts, come one after the other, and some change places", drawn=NEVER)
+@action("priorities", "links or hosts have priorities, and some of these change", drawn=NEVER)
 class LinkPriorities:
-    """Each link between two hosts (one way), or each sending host, has a priority, drawn by the ``order`` with this
-    number: its messages come up to ``within_us`` later, the lower the later. At ``changes`` of the next ``messages``
-    the link of that message goes behind all others (PCT, with that many change points).
+    """Give each link between two hosts (one direction), or each sending host, a priority drawn by this ``order``.
+
+    Messages of a link are delayed by up to ``within_us``, more for lower priorities. At ``changes`` of the next
+    ``messages``, the link of that message gets the lowest priority (PCT, with that many change points).
     """
 
     order: Order
@@ -200,7 +193,6 @@ class LinkPriorities:
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         changes = f", {self.changes} changes in {self.messages} messages"
         within = f"up to {duration_text(self.within_us)} later"
         return f"priorities of {self.of} in order {self.order}, {within}{changes}{for_words(self.for_us)}"
@@ -208,7 +200,6 @@ class LinkPriorities:
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         chance = stage.world.choices.stream(f"priorities/{self.order}")
         rule = PriorityRule(self.of == "links", self.within_us, self.changes, self.messages, chance)
         stage.install(self.for_us, rule)

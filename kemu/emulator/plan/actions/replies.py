@@ -1,4 +1,4 @@
-"""What happens to single requests: a reply that is lost, an error in place of an answer."""
+"""Faults of single requests: a lost reply, or an error as the answer."""
 
 from kemu.emulator.engine.rules import DuplicateRule
 from kemu.emulator.plan.action import ANYONE, AnyHost, Api, action, nothing_more
@@ -19,19 +19,19 @@ ERRORS: tuple[tuple[str, ErrorCode], ...] = (
     ("Heartbeat", ErrorCode.NOT_COORDINATOR),
     ("OffsetCommit", ErrorCode.COORDINATOR_NOT_AVAILABLE),
 )
-"""Answers that a member has to survive."""
+"""Errors that a member has to survive."""
 
 
 @action(
     "duplicate",
-    "a request is executed, its reply lost: the retry comes twice",
+    "a request is executed and its reply lost: the retry is a duplicate",
     drawn=(),
     drawn_replicated=(lambda draw: Duplicate(api="StoreOps", sender=draw.broker(), nth=draw.chance.between(1, 5)),),
 )
 class Duplicate:
-    """The ``nth`` request of this API from ``sender`` ("" = anyone) is delivered, its reply lost with the connection.
+    """Deliver the ``nth`` request of this API from ``sender`` ("" = any), and lose its reply with the connection.
 
-    So the client's retry makes the server see the request twice: the only duplicate that TCP allows.
+    The client's retry gives the server the request twice: the only duplicate that TCP allows.
     """
 
     api: Api
@@ -39,13 +39,11 @@ class Duplicate:
     nth: int = 1
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"lose the reply to request {self.nth} {self.api} of {self.sender or 'anyone'}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         return install_on(stage, 0, self.sender, ANYONE, lambda sender, _: DuplicateRule(self.api, sender, self.nth))
 
 
@@ -56,7 +54,7 @@ def _drawn(draw: Draw) -> "ErrorReply":
 
 @action("error-reply", "a request is answered with an error", drawn=(_drawn,))
 class ErrorReply:
-    """The server answers the ``nth`` request of this API from ``sender`` ("" = anyone) with an error, unexecuted."""
+    """Answer the ``nth`` request of this API from ``sender`` ("" = any) with an error, without executing it."""
 
     api: Api
     sender: AnyHost = ANYONE
@@ -64,13 +62,11 @@ class ErrorReply:
     error: ErrorCode
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"answer request {self.nth} {self.api} of {self.sender or 'anyone'} with {self.error.name}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
 
         def arm(sender: str, _: str) -> None:
             stage.inject(AnswerNext(api=self.api, sender=sender, nth=max(1, self.nth), error=self.error))

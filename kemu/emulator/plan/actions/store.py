@@ -1,7 +1,7 @@
 """Faults of the metadata store, where brokers replicate.
 
-The store as a whole is away while it elects a leader, or is crashed (``crash`` of "zk"). The other faults are of how
-one broker hears it and is heard: such a fault counts when the store says that it hit, not when it was asked for.
+The whole store is unavailable while it elects a leader, or after ``crash`` of "zk". The other faults affect the
+messages between one broker and the store. They take effect when the store reports them.
 """
 
 from typing import Annotated
@@ -17,29 +17,27 @@ from kemu.protocol.names import STORE, controller_on
 
 @action(
     "elect-store-leader",
-    "the metadata store loses its leader and elects another; it serves nobody meanwhile",
+    "the metadata store loses its leader and elects another; it serves no client meanwhile",
     drawn=NEVER,
     drawn_replicated=(lambda draw: StoreElection(),),
     replicated=True,
 )
 class StoreElection:
-    """The leader of the store's ensemble dies: its servers drop their clients, refuse new ones, and elect another.
+    """The leader of the store's ensemble dies. Its servers drop their clients, refuse new ones, and elect another
+    leader.
 
-    What was written stays. Every session has its whole timeout again when the new leader begins, so that nobody's
-    expires who comes back in time; watches are set again as clients connect. ``for_us`` 0: as ``store.election`` is
-    drawn.
+    Written data stays. Every session starts a whole timeout when the new leader begins, so no session of a client that
+    reconnects in time expires. Watches are set again as clients connect. ``for_us`` 0: the draw ``store.election``.
     """
 
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"the store's leader dies, another is elected{for_words(self.for_us, '')}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.take_down(STORE, Condition.CRASHED)
         if isinstance(host, str):
             return host
@@ -56,10 +54,10 @@ def _tell(stage: Stage, for_us: int, command: object) -> Outcome:
 
 
 def _lost_answer(draw: Draw) -> "LostStoreAnswer":
-    """Never one of a controller's writes that happen.
+    """A random form without applied writes of controllers.
 
-    An ISR that it writes for a leader would leave it with an old version until the partition's next election: as
-    Kafka's ``processAlterPartition`` does, it gives up on a version that is not the one it knows.
+    Such a write of an ISR would leave the partition's leader with an old version until the next election. As Kafka's
+    ``processAlterPartition`` does, the leader gives up on an unknown version.
     """
     host, part = draw.broker_or_controller(), draw.one_of(("broker", "controller"))
     nth, applied = draw.chance.between(1, 3), draw.chance.below(2) == 0
@@ -68,17 +66,17 @@ def _lost_answer(draw: Draw) -> "LostStoreAnswer":
 
 @action(
     "lose-store-answer",
-    "a broker does not learn whether its write to the store happened",
+    "a broker does not learn the outcome of its write to the store",
     drawn=(),
     drawn_replicated=(_lost_answer,),
     replicated=True,
 )
 class LostStoreAnswer:
-    """The answer to the ``nth`` write (1 = next) of a broker to the store is lost, and its connection goes dead.
+    """Lose the answer to the ``nth`` write (1 = next) of a broker to the store; its connection goes dead.
 
-    The broker learns nothing until it gives up after two thirds of its session's timeout and comes back: it cannot know
-    whether the write happened (KAFKA-1382). ``applied``: whether it did. ``part``: whose write: "broker" (its ISRs), or
-    "controller" (its registration, the election, and all that the controller writes).
+    The broker gives up after two thirds of its session's timeout and reconnects. It cannot know the outcome of the
+    write (KAFKA-1382). ``applied``: whether the store applied it. ``part``: the writer, "broker" (its ISRs) or
+    "controller" (its registration, the election, and the controller's writes).
     """
 
     host: BrokerHost
@@ -87,14 +85,12 @@ class LostStoreAnswer:
     applied: bool = True
 
     def words(self) -> str:
-        """See ``Action``."""
         done = "applied" if self.applied else "not applied"
         return f"lose the store's answer to write {self.nth} of {self.host} ({self.part}), which is {done}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -110,29 +106,27 @@ class LostStoreAnswer:
 
 @action(
     "freeze-session",
-    "a broker and the store do not hear each other; its session may expire",
+    "no message passes between a broker and the store; its session may expire",
     drawn=(),
     drawn_replicated=(lambda draw: FrozenSession(host=draw.broker_or_controller(), for_us=draw.span()),),
     replicated=True,
 )
 class FrozenSession:
-    """A broker and the store do not hear each other, while everybody else hears both.
+    """Lose all messages between a broker and the store; all other links work.
 
-    Frozen for longer than the session's timeout, the session expires: the broker's registration goes, and if it was the
-    controller another is elected. It learns so when it is heard again; until then it is a zombie.
+    After the session's timeout the session expires: the broker's registration is deleted, and another controller is
+    elected if it was the controller. The broker learns of that at the end of the fault; until then it is a zombie.
     """
 
     host: BrokerHost
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"freeze the session of {self.host}{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -141,29 +135,26 @@ class FrozenSession:
 
 @action(
     "delay-watches",
-    "a broker learns late of what changed in the store",
+    "a broker's watches of the store fire late",
     drawn=(),
     drawn_replicated=(lambda draw: LateWatches(host=draw.broker_or_controller(), for_us=draw.span(100_000)),),
     replicated=True,
 )
 class LateWatches:
-    """The next watch of a broker that fires is told so much later, and all that the store says to it then after it.
+    """Delay the next watch of a broker that fires, and every later message of the store to it.
 
-    So its controller part acts on old news, while others know more. ``for_us`` 0: until healed, or until the broker
-    gives the connection up and hears of it when it connects again.
+    Its controller part acts on old data meanwhile. ``for_us`` 0: until healed, or until the broker reconnects.
     """
 
     host: BrokerHost
     for_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"keep the next watch of {self.host} back{for_words(self.for_us)}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host
@@ -177,30 +168,28 @@ def _expiry(draw: Draw) -> "ExpiredSession":
 
 @action(
     "expire-session",
-    "the store ends a broker's session; its nodes may linger",
+    "the store ends a broker's session; its nodes may remain",
     drawn=(),
     drawn_replicated=(_expiry,),
     replicated=True,
 )
 class ExpiredSession:
-    """The store ends a broker's session now; the broker learns so when it speaks to the store again.
+    """The store ends a broker's session now; the broker learns of it with its next message to the store.
 
-    ``linger_us``: its registration, and /controller if it holds it, stay in the store for so long: the broker comes
-    back with a new session and meets the node of its own former one (KAFKA-7165).
+    ``linger_us``: time for which its registration, and /controller if it has it, remain in the store. So the broker's
+    new session finds the node of its former one (KAFKA-7165).
     """
 
     host: BrokerHost
     linger_us: int = 0
 
     def words(self) -> str:
-        """See ``Action``."""
         lingers = f", whose nodes linger for {duration_text(self.linger_us)}" if self.linger_us else ""
         return f"expire the session of {self.host}{lingers}"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
         host = stage.host(self.host)
         if isinstance(host, str):
             return host

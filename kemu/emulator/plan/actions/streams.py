@@ -1,4 +1,4 @@
-"""What an operator does to a Kafka Streams application: KIP-429's scaling tool."""
+"""Operations of a Kafka Streams application: the scaling tool of KIP-429's page."""
 
 from attrs import field
 
@@ -8,12 +8,12 @@ from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
 
 
-@action("scale-down", "Streams instances hand their tasks over, then close", drawn=NEVER, workload=True)
+@action("scale-down", "Streams instances transfer their tasks, then close", drawn=NEVER, workload=True)
 class ScaleDown:
-    """Instances are told to leave: others learn their tasks, then they close (KIP-429, page version 99).
+    """Ask instances to leave: other instances learn their tasks, then they close (KIP-429, page version 99).
 
-    Either ``hosts``, or ``to`` as a percentage of the instances that run: how many stay, rounded up. Then those with
-    the fewest tasks go, of equal ones the later named, and the leader's instance goes last. Growing is add-members.
+    Either ``hosts``, or ``to``: the percentage of the running instances that stay, rounded up. The instances with the
+    fewest tasks leave first, of equal ones the later named; the leader's instance leaves last. To grow: add-members.
     """
 
     group: GroupName
@@ -21,14 +21,12 @@ class ScaleDown:
     hosts: tuple[str, ...] = field(default=())
 
     def words(self) -> str:
-        """See ``Action``."""
         leave = f"{', '.join(self.hosts)} of {self.group} leave"
         if not self.to:
             return leave
         return f"scale {self.group} down to {self.to}{f', {leave}' if self.hosts else ''}"
 
     def check(self, table: Table, known: Known) -> None:
-        """See ``Action``."""
         if bool(self.to) == bool(self.hosts):
             table.problem("to", 'must be a percentage such as "80%", or give hosts instead')
         elif self.to and percentage(self.to) is None:
@@ -41,29 +39,28 @@ class ScaleDown:
             table.known("hosts", host, known.members_of(self.group), f"instance of {self.group}")
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
-        return stage.cluster.scale_down(self.group, percentage(self.to) or 0, tuple(dict.fromkeys(self.hosts)))
+        return stage.cluster.deployments.scale_down(
+            self.group, percentage(self.to) or 0, tuple(dict.fromkeys(self.hosts))
+        )
 
 
-@action("keep-instance", "a Streams instance that was told to leave stays", drawn=NEVER, workload=True)
+@action("keep-instance", "a Streams instance that was asked to leave stays", drawn=NEVER, workload=True)
 class KeepInstance:
-    """An instance that scale-down told to leave is told to stay: what others learn of its tasks is dropped."""
+    """Tell an instance that scale-down asked to leave to stay; its tasks' learners are dropped."""
 
     host: MemberHost
 
     def words(self) -> str:
-        """See ``Action``."""
         return f"{self.host} stays"
 
     check = nothing_more
 
     def apply(self, stage: Stage) -> Outcome:
-        """See ``Action``."""
-        return stage.cluster.keep_instance(self.host)
+        return stage.cluster.deployments.keep_instance(self.host)
 
 
 def percentage(text: str) -> int | None:
-    """``80%`` as a number; None for anything else."""
+    """``80%`` as a number; None for any other text."""
     number = text.strip().removesuffix("%").strip()
     if not text.strip().endswith("%") or not number.isdecimal() or not 1 <= int(number) <= 100:
         return None

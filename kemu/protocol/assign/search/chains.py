@@ -1,13 +1,13 @@
-"""Balancing and stickiness by chains: moves that only pay together.
+"""Balance and stickiness by chains of moves that improve the assignment only together.
 
-When every pool is level (protocol.assign.leveling) a heavy member may still be relieved through a third one: A
-passes a partition to B, which is hardly lighter, and B one of another topic to C, which is lighter by two than A.
-``relieve`` looks for such chains until there are none, and then the sum of the squared loads is the smallest
-possible: the classical argument for flows with convex costs, that whoever is not optimal has an improving path. The
-least sum of squares is also the least balance score (protocol.assign.levels has the argument).
+When every pool is level (protocol.assign.search.leveling) a chain of moves may still improve the balance. A heavy
+member A passes a partition to B, which is hardly lighter; B passes one of another topic to C, which is lighter than A
+by two. ``relieve`` applies such chains until there are none. Then the sum of the squared loads is minimal, as for all
+flows with convex costs: a flow that is not optimal has an improving path. The least sum of squares is also the least
+balance score (protocol.assign.search.levels has the argument).
 
-``send_home`` then looks for chains that keep the sizes and bring a partition back to its owner. It looks at chains that
-cost nothing on the way, within a budget of work, so it finds most of what can be saved, and not provably all.
+``return_to_owners`` then looks for chains that keep the sizes and return a partition to its owner. It searches chains
+without intermediate cost, within a budget of work, so it finds most possible returns, and not provably all.
 """
 
 from collections import deque
@@ -18,17 +18,20 @@ from attrs import define, field
 
 from kemu.protocol.assign.search.leveling import Pool, step_bound
 
-HOME_SEARCHES = ((0, 100_000, 10), (2, 20_000, 1))
-"""The searches of ``send_home``: how many owners may be disturbed on the way before that is repaid, how many (member,
-pool) pairs to look at in any case, and how many times all of them in large groups."""
+RETURN_SEARCHES = ((0, 100_000, 10), (2, 20_000, 1))
+"""The searches of ``return_to_owners``: (most owners that may lose a partition on the way, least budget, budget per
+pair).
+
+The budget counts (member, pool) pairs looked at. The larger of the least budget and the one per pair applies.
+"""
 
 Link: TypeAlias = tuple[int, int, int, int]
-"""(pool, place of the giver in it, place of the taker, the member at the other end)"""
+"""(pool, place of the giver in it, place of the taker, the member at the other end)."""
 
 
 @define
 class _Web:
-    """Who can pass something to whom. ``places``: per member (pool, place in it) for each pool it subscribes to."""
+    """The possible moves. ``places``: per member (pool, place in it) for each pool it subscribes to."""
 
     pools: Sequence[Pool]
     loads: list[int]
@@ -57,18 +60,18 @@ class _Web:
 
 
 def relieve(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
-    """Pass partitions along chains while that improves the balance; the result cannot be improved by any.
+    """Pass partitions along chains while that improves the balance; no chain can improve the result.
 
-    Works upwards from the lightest members: all that can pass something to them, directly or not, are either heavier by
-    at most one, and then settled for good with everything they can take, or a chain is found.
+    Works upwards from the lightest members. Consider all members that can pass partitions to them, directly or not.
+    Either a chain is found, or all of these are heavier by at most one; then their loads are final.
 
     Args:
         pools: changed in place.
         loads: per member how many partitions it holds in all pools; changed in place.
-        keep_owned: leave owners what they hold of their own.
+        keep_owned: do not move partitions away from their owners.
 
     Returns:
-        How many chains were used; at most ``step_bound`` of the loads at the start.
+        The number of chains applied; at most ``step_bound`` of the loads at the start.
     """
     if not loads or max(loads) - min(loads) <= 1:
         return 0
@@ -96,10 +99,10 @@ def relieve(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
 def _upstream(
     web: _Web, targets: Sequence[int], open_members: dict[int, None], open_pools: bytearray
 ) -> tuple[int | None, dict[int, Link], list[int], list[int]]:
-    """Search from the lightest members against the direction of passing on, fewest owners disturbed first.
+    """Search from the lightest members against the direction of passing, with the fewest affected owners first.
 
     Returns:
-        A member heavier by two than the target its links lead to, or None; the links; what was seen.
+        A member heavier by two than the target that its links lead to, or None; the links; the members and pools seen.
     """
     enough = web.loads[targets[0]] + 2
     links: dict[int, Link] = {}
@@ -134,27 +137,27 @@ def _upstream(
     return None, links, list(seen), seen_pools
 
 
-def send_home(pools: Sequence[Pool], loads: list[int]) -> int:
-    """Bring partitions back to their owners where sizes stay as they are, up to their order.
+def return_to_owners(pools: Sequence[Pool], loads: list[int]) -> int:
+    """Return partitions to their owners, without a change of sizes except for their order.
 
     Returns:
-        How many partitions are fewer away from their owners; at most as many as were.
+        The decrease in the number of partitions away from their owners.
     """
     web = _Web(pools, loads, keep_owned=False)
     edges = sum(len(places) for places in web.places)
     deficits = _Deficits(web)
     return sum(
-        _send_home_all(web, deficits, most_disturbed, max(least, passes * edges))
-        for most_disturbed, least, passes in HOME_SEARCHES
+        _return_all(web, deficits, most_disturbed, max(least, passes * edges))
+        for most_disturbed, least, passes in RETURN_SEARCHES
     )
 
 
-def _send_home_all(web: _Web, deficits: "_Deficits", most_disturbed: int, budget: int) -> int:
-    """Search for every owner that is short of something, again as long as it finds something."""
+def _return_all(web: _Web, deficits: "_Deficits", most_disturbed: int, budget: int) -> int:
+    """Search for every owner that holds less than it owned, repeatedly while the search succeeds."""
     saved = 0
     for owner in range(len(web.loads)):
         while budget > 0 and any(deficits.is_short(index, place) for index, place in web.places[owner]):
-            search = _WayHome(web, deficits, owner, most_disturbed)
+            search = _ReturnSearch(web, deficits, owner, most_disturbed)
             gain = search.run(budget)
             budget -= search.work
             if not gain:
@@ -175,27 +178,27 @@ class _Deficits:
         self.short = [[] for _ in self.web.pools]
         self.spare = [[] for _ in self.web.pools]
         for index in range(len(self.web.pools)):
-            self.count_again(index)
+            self.recount(index)
 
     def is_short(self, index: int, place: int) -> bool:
         pool = self.web.pools[index]
         return pool.count[place] < pool.own[place]
 
-    def count_again(self, index: int) -> None:
-        """Put one pool's lists right after a change."""
+    def recount(self, index: int) -> None:
+        """Recompute one pool's lists after a change."""
         pairs = list(zip(self.web.pools[index].count, self.web.pools[index].own, strict=True))
         self.short[index] = [place for place, (count, own) in enumerate(pairs) if count < own]
         self.spare[index] = [place for place, (count, own) in enumerate(pairs) if count > own]
 
 
 @define
-class _WayHome:
-    """The search for what an owner can pass on, to take back one of its own and be as heavy as before.
+class _ReturnSearch:
+    """The search for a partition that an owner can pass on in exchange for one of its own.
 
-    The owner gains one; everybody it disturbs on the way costs one, and everybody else who gets one of its own back
-    pays for one. The search ends at a member that gives one of the owner's home and so stays as heavy as it is, or that
-    is lighter by one than such a member, which then takes its place. ``cost``: member -> owners disturbed on the way
-    there less those repaid; ``work``: (member, pool) pairs looked at.
+    The owner gains one of its own. Each owner that loses a partition on the way costs one, and each other member that
+    gets back one of its own saves one. The search ends at a member that returns one of the owner's partitions and so
+    keeps its load, or at one lighter by one, which takes that member's load instead. ``cost``: member -> owners
+    affected on the way there minus those repaid; ``work``: (member, pool) pairs looked at.
     """
 
     web: _Web
@@ -207,7 +210,7 @@ class _WayHome:
     links: dict[int, Link] = field(init=False, factory=dict)
 
     def run(self, budget: int) -> int:
-        """Find a way and take it; how many partitions came home, 0 without a way that pays within the budget."""
+        """Find and apply a chain; the number of returned partitions, 0 without a profitable chain within the budget."""
         loads = self.web.loads
         givers = self._givers()
         by_load = {loads[member]: home for member, home in reversed(givers.items())}
@@ -220,7 +223,8 @@ class _WayHome:
             if home is not None and self.cost[member] <= 0:
                 return self._take(home, member)
             if not self.most_disturbed and member == self.owner and not self._holds_others():
-                # What it would pass on is its own, too. If others gain by that, the search that starts there finds it.
+                # It would pass on only its own partitions. A chain by which others gain is found by the search that
+                # starts there.
                 return 0
             self.work += len(self.web.places[member])
             for index, place in self.web.places[member]:
@@ -233,7 +237,7 @@ class _WayHome:
         return any(self.web.pools[index].count[place] > self.web.pools[index].own[place] for index, place in places)
 
     def _givers(self) -> dict[int, Link]:
-        """Who holds more than it owned of a pool the owner is short of, and the link that brings one home."""
+        """Members that hold more than they owned of a pool in which the owner lacks some, and the returning links."""
         givers: dict[int, Link] = {}
         for index, place in self.web.places[self.owner]:
             if self.deficits.is_short(index, place):
@@ -244,13 +248,13 @@ class _WayHome:
         return givers
 
     def _pass_on(self, member: int, index: int, at: int, reached: dict[int, int], queue: deque[int]) -> None:
-        """Look at what follows when the member passes on a partition of one pool."""
+        """Extend the search by a partition of one pool that the member passes on."""
         pool = self.web.pools[index]
         disturbed = self.cost[member] + (pool.count[at] <= pool.own[at])
         if disturbed >= reached.get(index, self.most_disturbed + 2):
             return
         reached[index] = disturbed
-        # Beyond the limit only those are of interest that repay the disturbance at once.
+        # Beyond the limit only members that repay the cost at once are of interest.
         takers = range(len(pool.members)) if disturbed <= self.most_disturbed else self.deficits.short[index]
         self.work += len(takers)
         for taker in takers:
@@ -262,35 +266,36 @@ class _WayHome:
                 queue.append(other)
 
     def _before(self, one: int, member: int) -> bool:
-        """Whether the way to ``member`` leads through ``one``."""
+        """Whether the path to ``member`` leads through ``one``."""
         while member != one and member in self.links:
             member = self.links[member][3]
         return member == one
 
     def _take(self, home: Link, last: int) -> int:
-        """Move one partition home and one along each link from the owner to the last member.
+        """Move one partition to the owner and one along each link from the owner to the last member.
 
-        A way may use the same partition twice: bring it home and pass it on. Then it does not pay, and is taken back.
+        A path may use the same partition in two links: return it and pass it on. Such a path has no gain and is
+        reverted.
         """
         way = [home]
         member = last
         while member in self.links:
             way.append(self.links[member])
             member = self.links[member][3]
-        assert member == self.owner, "the way home does not start at its owner"
+        assert member == self.owner, "the path does not start at its owner"
         gain = sum(self._move(index, giver, taker) for index, giver, taker, _ in way)
         if gain <= 0:
             for index, giver, taker, _ in reversed(way):
                 self._move(index, taker, giver)
             return 0
         for index, *_ in way:
-            self.deficits.count_again(index)
+            self.deficits.recount(index)
         self.web.loads[self.web.pools[home[0]].members[home[1]]] -= 1
         self.web.loads[last] += 1
         return gain
 
     def _move(self, index: int, giver: int, taker: int) -> int:
-        """Move one partition of a pool; how many more are with their owners (-1, 0 or 1)."""
+        """Move one partition of a pool; the change in the number of partitions with their owners (-1, 0 or 1)."""
         pool = self.web.pools[index]
         gain = (pool.count[taker] < pool.own[taker]) - (pool.count[giver] <= pool.own[giver])
         pool.count[giver] -= 1

@@ -1,11 +1,10 @@
-"""Sharing out when all members subscribe to the same topics: everybody gets the common share or one more.
+"""Assignment when all members subscribe to the same topics: every member gets the common share or one more.
 
-With P partitions and C members the sizes of a balanced assignment are known beforehand: P // C, and one more for P
-mod C of them. So the steps of KIP-54 need no search: keep what fits into the shares, deal the rest to those below
-them.
+With P partitions and C members the sizes of a balanced assignment are known: P // C, and one more for P mod C of them.
+So the steps of KIP-54 need no search: members keep partitions up to their share, the rest goes to members below it.
 
-Source: KIP-54's goals; the method is that of Kafka since 2.6 (KAFKA-9987), choosing what to keep by (partition,
-topic) so that topics stay spread (KAFKA-16277).
+Source: KIP-54's goals; the method is that of Kafka since 2.6 (KAFKA-9987). Members keep their first partitions by
+(partition, topic), so that topics stay spread (KAFKA-16277).
 """
 
 from collections import deque
@@ -20,18 +19,18 @@ from kemu.protocol.assign.search.racks import Racks, RackSet
 
 @define
 class Shares:
-    """The state of one run. Members are known by their place in the order of ids, partitions by number."""
+    """The state of one run. Members are indexed by their place in the order of ids, partitions by number."""
 
     members: int
     partitions: int
     kept: list[list[int]]
-    """Per member what it keeps, in the order it is to be listed."""
+    """Per member the kept numbers, in the order of the result."""
     given: list[list[int]] = field(init=False)
-    """Per member what it gets in addition."""
+    """Per member the additional numbers."""
     low: int = field(init=False)
     """The common share."""
     extras: int = field(init=False)
-    """How many members may still go one above it."""
+    """How many more members may exceed the common share by one."""
     under: list[int] = field(init=False, factory=list)
     exact: deque[int] = field(init=False, factory=deque)
 
@@ -40,7 +39,7 @@ class Shares:
         self.low, self.extras = divmod(self.partitions, self.members)
 
     def keep(self, order: Iterable[int]) -> None:
-        """KIP-54's steps 1 and 2: preserve, up to the share; the first in the order that have more keep one more."""
+        """KIP-54's steps 1 and 2: preserve up to the share; the first members in the order with more keep one more."""
         with_extra = self.extras
         at_low: list[int] = []
         for member in order:
@@ -59,7 +58,7 @@ class Shares:
         self.exact.extend(sorted(at_low))
 
     def left(self) -> list[int]:
-        """The numbers nobody keeps, ascending."""
+        """The numbers that no member keeps, ascending."""
         free = bytearray(b"\x01") * self.partitions
         for kept in self.kept:
             for number in kept:
@@ -67,15 +66,15 @@ class Shares:
         return list(compress(range(self.partitions), free))
 
     def deal(self, numbers: Sequence[int]) -> None:
-        """Deal to those below the share in a circle, each leaving the circle at the share; then the extras."""
+        """Deal to members below the share in a circle; each leaves the circle at the share. Then deal the extras."""
         circle, start = self.under, 0
         missing = {member: self.low - len(self.kept[member]) - len(self.given[member]) for member in circle}
         while circle and start < len(numbers):
-            # As many whole rounds as nobody leaves the circle in.
+            # As many whole rounds as possible before a member leaves the circle.
             rounds = min(missing[member] for member in circle)
             end = start + rounds * len(circle)
             if end > len(numbers):
-                raise KafkaFails("fewer partitions are left than members lack")
+                raise KafkaFails("too few partitions are left for the members below the share")
             for place, member in enumerate(circle):
                 self.given[member].extend(numbers[start + place : end : len(circle)])
                 missing[member] -= rounds
@@ -91,10 +90,10 @@ class Shares:
     def deal_by_rack(
         self, numbers: Sequence[int], racks: Sequence[str | None], replicas: Sequence[RackSet], bounded: bool
     ) -> list[int]:
-        """Deal only to members whose rack holds a replica; what finds none is returned.
+        """Deal only to members whose rack holds a replica; return the numbers without such a member.
 
-        Partitions that few members could take come first. Members below the share take turns; after them the first
-        one at the share that matches, while extras last. Not ``bounded``: also when there are none left (KAFKA-15170).
+        Partitions with few possible members come first. Members below the share take turns; after them the first
+        matching member at the share, while extras last. Without ``bounded`` extras may be exceeded (KAFKA-15170).
         """
         users: dict[RackSet, int] = {}
         for number in numbers:
@@ -118,7 +117,7 @@ class Shares:
         return unplaced
 
     def _give_under(self, place: int, number: int) -> int:
-        """Give to one below the share; whose turn it is next."""
+        """Assign to a member below the share; returns the place of the next in turn."""
         member = self.under[place]
         self.given[member].append(number)
         if len(self.kept[member]) + len(self.given[member]) < self.low:
@@ -136,17 +135,17 @@ def share_out(
     racks: Racks | None = None,
     bounded: bool = True,
 ) -> Shares:
-    """Everybody's share of the numbers 0..partitions-1.
+    """The members' shares of the numbers 0..partitions-1.
 
     Args:
-        kept: per member what it rightfully owns, best to keep first; cut down to its share here.
+        kept: per member its rightful numbers, best to keep first; shortened to its share here.
         partitions: how many numbers there are.
         order: the members in the order in which they may keep one more than the common share.
-        racks: None to leave racks out of it.
+        racks: None to ignore racks.
         bounded: see ``Shares.deal_by_rack``.
 
     Raises:
-        KafkaFails: not bounded, more members than can have one above the share got it, so that others lack some.
+        KafkaFails: without ``bounded``, too many members exceeded the share, so that others remain below it.
     """
     shares = Shares(len(kept), partitions, kept)
     shares.keep(order)
@@ -158,7 +157,7 @@ def share_out(
 
 
 def _next_on(places: Sequence[int], turn: int, racks: Sequence[str | None], on: RackSet) -> int | None:
-    """The first place from ``turn`` on, around, whose member is on one of the racks."""
+    """The first place from ``turn`` on, cyclically, whose member is on one of the racks."""
     for step in range(len(places)):
         place = (turn + step) % len(places)
         if racks[places[place]] in on:

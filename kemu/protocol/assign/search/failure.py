@@ -1,5 +1,5 @@
-"""Where there is nothing to be equal to."""
+"""The error for inputs on which Kafka's class fails."""
 
 
 class KafkaFails(Exception):
-    """Kafka's class throws on this input, never ends, or gives a member what it did not subscribe to."""
+    """Kafka's class throws on this input, never ends, or assigns a partition to a member without a subscription."""

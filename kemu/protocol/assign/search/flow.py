@@ -1,29 +1,29 @@
-"""Minimum-cost dealing of partitions to members: the engine under the ``optimal`` assignor.
+"""Minimum-cost assignment of partitions to members, for the ``optimal`` assignor.
 
-**The network.** Supplies are topics (or any groups of interchangeable partitions), takers are members. A unit of flow
-is one partition. Keeping a partition where it was costs 0 and is limited by how many the member owned of that topic;
-giving it to any other subscriber, or giving out one that nobody owned, costs 1 and is unlimited. So there are counts
-on the arcs and no node per partition, and the cost of a finished flow is the number of partitions not kept.
-A member must take ``floor`` units; ``extras`` members (the engine chooses which) take one more.
+**The network.** Supplies are topics (or other groups of interchangeable partitions), takers are members. A unit of flow
+is one partition. Keeping a partition costs 0, limited by the number that the member owned of that topic. Assigning one
+to another subscriber, or one without an owner, costs 1 and is unlimited. So arcs carry counts, there is no node per
+partition, and the cost of a finished flow is the number of partitions not kept. A member must take ``floor`` units;
+``extras`` members (chosen by the algorithm) take one more.
 
 **The method** is the primal-dual one for minimum-cost flow (Ford and Fulkerson 1962; Ahuja, Magnanti, Orlin, *Network
-Flows*, 9.8), started from the pseudo-flow in which every claim is kept. It costs nothing and all residual arcs cost 0
-or 1, hence potentials of 0 are valid: no residual arc has a negative reduced cost ``cost + here - there``. Members
-with more than they may hold and topics with unowned partitions are the sources. We send flow along arcs of
-reduced cost 0 as long as a sink can be reached (Dinic's blocking flows); when none can, the potential of every node
-*not* reached rises by 1, which keeps all reduced costs at 0 or above because costs are whole numbers. A flow without
-negative reduced costs is of minimum cost. The potential of the sink is the price of the path in hand; a path changes
-each member at most once, so it never exceeds the number of members: that bounds the loop.
+Flows*, 9.8). It starts from the pseudo-flow in which every claim is kept. That flow costs 0 and all residual arcs cost
+0 or 1, hence potentials of 0 are valid: no residual arc has a negative reduced cost ``cost + here - there``. The
+sources are members above their limit and topics with unowned partitions. Flow is sent along arcs of reduced cost 0 as
+long as a sink can be reached (Dinic's blocking flows). When none can, the potential of every node *not* reached rises
+by 1. Costs are whole numbers, so all reduced costs stay at 0 or above. A flow without negative reduced costs is of
+minimum cost. The potential of the sink is the price of the current path. A path changes each member at most once, so
+that price never exceeds the number of members, which bounds the loop.
 
 **Why it is fast in Python.** Sets of members are bit sets in one int, so "subscribers of this topic, not yet reached,
-with this potential" is two ``&``; each search meets a member once, however many arcs lead to it.
+with this potential" is two ``&``. Each search visits a member once, however many arcs lead to it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 UNLIMITED = 1 << 62
-"""The capacity of the arc from a topic to any subscriber: more than there can ever be to send."""
+"""The capacity of the arc from a topic to any subscriber: more than can ever be sent."""
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -35,10 +35,10 @@ def bits(mask: int) -> Iterator[int]:
 
 
 class Dealing:
-    """A flow in the making. Members are bit positions below ``width``, topics are rows.
+    """A flow in progress. Members are bit positions below ``width``, topics are rows.
 
     Args:
-        width: one more than the highest member; members outside ``takers`` play no part.
+        width: one more than the highest member; members outside ``takers`` do not take part.
         takers: bit set of the members that take part.
         amounts: per topic, how many partitions it has.
         subscribers: per topic, the bit set of members that may take it; a subset of ``takers``.
@@ -65,9 +65,9 @@ class Dealing:
         self.kept: list[dict[int, int]] = [{} for _ in range(width)]
         """Per member: topic -> partitions it still has."""
         self.given: list[dict[int, int]] = [{} for _ in range(width)]
-        """Per member: topic -> partitions handed to it at cost 1."""
+        """Per member: topic -> partitions assigned to it at cost 1."""
         self.left: list[dict[int, int]] = [{} for _ in amounts]
-        """Per topic: member -> partitions it owned and has lost, which it may have back for nothing."""
+        """Per topic: member -> partitions it owned and has lost, which it may take back at cost 0."""
         self.supply = list(amounts)
         load = [0] * width
         for topic, owners in enumerate(owned):
@@ -92,22 +92,22 @@ class Dealing:
         self.arcs: dict[int, list[int]] = {}
 
     def settle(self) -> None:
-        """Run until nothing is left to hand out. The flow is then of minimum cost.
+        """Run until all partitions are assigned. The flow is then of minimum cost.
 
-        A feasible flow must exist: the caller has checked it (``optimal`` by its levels).
+        A feasible flow must exist; the caller has checked it (``optimal`` by its levels).
         """
         while self._sources():
             if self._layers():
                 self._block()
             else:
-                assert self.sink_potential <= self.width, "no feasible dealing"
+                assert self.sink_potential <= self.width, "no feasible flow"
                 self._raise_potentials()
 
     def fill(self) -> int:
-        """Hand out as much as fits, without regard to cost; the bit set of members that the rest could still reach.
+        """Assign as much as fits, regardless of cost; returns the bit set of members that the rest could still reach.
 
-        For a network without owners. Every path costs 1 there, so two prices settle it. What is left over is in
-        ``supply``; the members returned are all full, and with the topics reached they are the smallest minimum cut.
+        For a network without owners. Every path costs 1 there, so two prices are enough. ``supply`` holds the rest. The
+        returned members are all full, and with the reached topics they are the smallest minimum cut.
         """
         while self.sink_potential <= 1:
             while self._layers():
@@ -116,7 +116,7 @@ class Dealing:
         return sum(self.reached_at)
 
     def reached_topics(self) -> list[bool]:
-        """Per topic: was it on the side of the sources when the last search ended?"""
+        """Per topic whether it was on the side of the sources when the last search ended."""
         return [hop >= 0 for hop in self.hop[self.width + 1 :]]
 
     def _sources(self) -> bool:
@@ -125,7 +125,7 @@ class Dealing:
     # Searching
 
     def _layers(self) -> bool:
-        """Number the nodes by hops from the sources over arcs of reduced cost 0; was a sink reached?"""
+        """Number the nodes by hops from the sources over arcs of reduced cost 0; returns whether a sink was reached."""
         first_topic = self.width + 1
         self.hop = [-1] * len(self.potential)
         self.reached_at = []
@@ -150,7 +150,7 @@ class Dealing:
         return False
 
     def _sinks(self, members: int, others: Sequence[int], hop: int) -> bool:
-        """Does this layer touch the sink? If so only those that do stay in it."""
+        """Whether this layer touches the sink. If so, only the nodes that do stay in the layer."""
         sinks = 0
         for member in bits(members & self.members_at.get(self.sink_potential, 0)):
             if self.room[member]:
@@ -190,7 +190,7 @@ class Dealing:
         return found, nodes
 
     def _ways_out(self, member: int) -> Iterator[int]:
-        """Topics this member can hand a partition back to, and the pool, over arcs of reduced cost 0."""
+        """Topics to which this member can return a partition, and the pool, over arcs of reduced cost 0."""
         potential, first_topic = self.potential, self.width + 1
         here = potential[member]
         for topic in self.kept[member]:
@@ -203,7 +203,7 @@ class Dealing:
             yield self.pool
 
     def _raise_potentials(self) -> None:
-        """The last search reached no sink: make everything it did not reach dearer by 1."""
+        """After a search without a sink: raise the potential of every node not reached by 1."""
         reached = sum(self.reached_at)
         raised: dict[int, int] = {}
         for value, mask in self.members_at.items():
@@ -221,7 +221,7 @@ class Dealing:
     # Sending
 
     def _block(self) -> None:
-        """Send along layered paths until each is blocked. Nodes that lead nowhere leave their layer for good."""
+        """Send along layered paths until each is blocked. Dead ends are removed from their layer."""
         first_topic = self.width + 1
         for member in bits(self.reached_at[0]):
             while self.excess[member] and self.hop[member] == 0 and self._send(member):
@@ -231,7 +231,7 @@ class Dealing:
                 pass
 
     def _send(self, source: int) -> bool:
-        """Send as much as one path from ``source`` carries; False if it has none left."""
+        """Send as much as one path from ``source`` carries; False without a path."""
         last = len(self.reached_at) - 1
         path = [source]
         while path:
@@ -276,7 +276,7 @@ class Dealing:
         return -1 if node == self.pool else self._listed(node, after)
 
     def _listed(self, node: int, after: int) -> int:
-        """The same for arcs that can fill up: the list is made once per search and only shrinks."""
+        """Like ``_onward`` for arcs that can fill up: the list is built once per search and only shrinks."""
         ways = self.arcs.get(node)
         if ways is None:
             if node < self.width:
@@ -293,7 +293,7 @@ class Dealing:
         return -1
 
     def _open(self, node: int, onward: int) -> int:
-        """How much the arc still carries. Which of two parallel arcs is meant shows in the potentials."""
+        """The remaining capacity of the arc. The potentials distinguish parallel arcs."""
         first_topic = self.width + 1
         if node < self.width:
             if onward == self.pool:
@@ -343,7 +343,7 @@ class Dealing:
 
 
 def _add(counts: dict[int, int], key: int, amount: int) -> None:
-    """Add to a count; a count of 0 is not kept. A key's place in the order is when it last left 0."""
+    """Add to a count; a count of 0 is deleted. A key's place in the order is the time it last left 0."""
     total = counts.get(key, 0) + amount
     assert total >= 0
     if total:

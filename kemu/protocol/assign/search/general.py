@@ -1,13 +1,13 @@
-"""Sharing out when members subscribe to different topics: KIP-54's algorithm, done by counts.
+"""Assignment when members subscribe to different topics: KIP-54's algorithm, by counts.
 
-The steps are the page's. Preserve what members rightfully own (1); hand out what nobody owns, each partition to the
-least loaded of its subscribers, those with the fewest subscribers first (2); leave out of the search what can only
-be in one place (3); move partitions until no move improves the balance (4). The page reverts moves that did not pay
-(5); here a step is taken only if it pays, so there is nothing to revert, and nothing to add again (6).
+The steps are the page's. Preserve rightful partitions (1). Assign partitions without an owner, each to the least loaded
+of its subscribers, those with the fewest subscribers first (2). Exclude partitions and members without a choice from
+the search (3). Move partitions until no move improves the balance (4). The page reverts moves without a gain (5). Here
+a move is made only with a gain, so there is nothing to revert, and nothing to add again (6).
 
-What makes it fast is that partitions with the same subscribers are interchangeable. They form a stock; handing out
-is done for runs of a stock, balancing by counts alone (protocol.assign.leveling), and only at the end do counts
-become partitions again: everybody keeps as many of its own as its count allows.
+Partitions with the same subscribers are interchangeable, which makes the algorithm fast. They form a stock. Runs of a
+stock are assigned together, by counts alone (protocol.assign.search.leveling). Only at the end do counts become
+partitions again: members keep as many of their own as their count allows.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ from itertools import compress, groupby
 
 from attrs import define, field
 
-from kemu.protocol.assign.search.chains import relieve, send_home
+from kemu.protocol.assign.search.chains import relieve, return_to_owners
 from kemu.protocol.assign.search.leveling import Pool, level
 from kemu.protocol.assign.search.numbering import Numbering
 from kemu.protocol.assign.search.racks import NO_RACKS, Racks, RackSet
@@ -27,7 +27,7 @@ from kemu.protocol.assign.search.racks import NO_RACKS, Racks, RackSet
 class _Stock:
     """Interchangeable partitions: the same subscribers and, when racks matter, the same racks.
 
-    ``kept`` and ``dealt``: per subscriber the numbers of its own that it keeps, and those it was dealt.
+    ``kept`` and ``dealt``: per subscriber the numbers of its own that it keeps, and the newly assigned ones.
     """
 
     members: tuple[int, ...]
@@ -40,7 +40,7 @@ class _Stock:
         self.dealt = [[] for _ in self.members]
 
     def place_of(self, member: int) -> int | None:
-        """Where the member stands among the subscribers; None when it is not one."""
+        """The member's index among the subscribers; None if it does not subscribe."""
         place = bisect_left(self.members, member)
         return place if place < len(self.members) and self.members[place] == member else None
 
@@ -57,7 +57,7 @@ class _Sharing:
     """Number -> its stock's index."""
 
     def keep(self, held: Sequence[Sequence[int]]) -> None:
-        """Preserve what its owner still subscribes to."""
+        """Preserve partitions whose owner still subscribes to them."""
         for member, numbers in enumerate(held):
             by_stock: dict[int, list[int]] = {}
             for number in numbers:
@@ -70,7 +70,7 @@ class _Sharing:
                     self.loads[member] += len(own)
 
     def left(self) -> Iterator[int]:
-        """What nobody keeps: topics with few subscribers first, then by name, then by number."""
+        """The numbers that no member keeps: topics with few subscribers first, then by name, then by number."""
         free = bytearray(b"\x01") * self.numbering.total
         for stock in self.stocks:
             for kept in stock.kept:
@@ -85,12 +85,14 @@ class _Sharing:
             yield from compress(numbers, free[numbers.start : numbers.stop])
 
     def deal(self, numbers: Sequence[int]) -> None:
-        """Each number to the least loaded subscriber, in runs of one stock."""
+        """Assign each number to the least loaded subscriber, in runs of one stock."""
         for index, run in groupby(numbers, key=self.stock_of.__getitem__):
             _deal_run(self.stocks[index], list(run), self.loads)
 
     def deal_by_rack(self, numbers: Sequence[int]) -> list[int]:
-        """Each number to the least loaded subscriber on one of its racks; what finds none is returned."""
+        """Assign each number to the least loaded subscriber on one of its racks; return numbers without such a
+        subscriber.
+        """
         assert self.racks is not None
         lightest: dict[int, list[tuple[int, int]]] = {}
         unplaced = []
@@ -105,7 +107,7 @@ class _Sharing:
             if not heap:
                 unplaced.append(number)
                 continue
-            # Loads only grow, so an entry that is out of date is too light: put it right until the first one is true.
+            # Loads only grow, so an outdated entry is too light: correct it until the first one is right.
             while (load := self.loads[stock.members[heap[0][1]]]) != heap[0][0]:
                 heapreplace(heap, (load, heap[0][1]))
             place = heap[0][1]
@@ -114,7 +116,7 @@ class _Sharing:
         return unplaced
 
     def balance(self, keep_owned: bool) -> None:
-        """Move partitions while that improves the balance: first what is nobody's own, then all."""
+        """Move partitions while that improves the balance: first those away from their owners, then all."""
         pools = [
             Pool(
                 stock.members,
@@ -124,20 +126,21 @@ class _Sharing:
             for stock in self.stocks
         ]
         changes = level(pools, self.loads, keep_owned=True)
-        # A chain moves several partitions off their racks where one move would do, so with racks chains come last.
+        # A chain moves several partitions off their racks where one move would be enough, so with racks chains come
+        # last.
         if self.racks is None or keep_owned:
             changes += relieve(pools, self.loads, keep_owned=True)
         if not keep_owned:
             changes += level(pools, self.loads, keep_owned=False) + relieve(pools, self.loads, keep_owned=False)
         if not keep_owned and self.racks is None:
-            changes += send_home(pools, self.loads)
+            changes += return_to_owners(pools, self.loads)
         if changes:
             for stock, pool in zip(self.stocks, pools, strict=True):
-                self._hand_over(stock, pool.count)
+                self._apply_counts(stock, pool.count)
 
-    def _hand_over(self, stock: _Stock, count: Sequence[int]) -> None:
-        """Make partitions of counts: who has too many gives up dealt ones first, then its own, the lowest numbers
-        first.
+    def _apply_counts(self, stock: _Stock, count: Sequence[int]) -> None:
+        """Turn counts into partitions: members above their count first give up dealt ones, then their own, lowest
+        numbers first.
         """
         spare: list[int] = []
         for place, wanted in enumerate(count):
@@ -165,17 +168,17 @@ def share_out(
     racks: Racks | None = None,
     keep_owned: bool = False,
 ) -> list[list[int]]:
-    """Everybody's partitions, by number.
+    """The members' partitions, by number.
 
     Args:
         subscribed: per member its topics, by name, each once.
         held: per member the numbers it rightfully owns.
         numbering: of all subscribed topics.
-        racks: None to leave racks out of it.
-        keep_owned: stickiness before balance: what its owner still subscribes to never moves.
+        racks: None to ignore racks.
+        keep_owned: stickiness before balance: a partition whose owner still subscribes to it never moves.
 
     Returns:
-        Per member first what it keeps, by number, then what it gets, in the order of dealing.
+        Per member first the kept numbers, ascending, then the new ones, in the order of dealing.
     """
     sharing = _start(subscribed, numbering, racks)
     sharing.keep(held)
@@ -188,7 +191,7 @@ def share_out(
 
 
 def _start(subscribed: Sequence[tuple[str, ...]], numbering: Numbering, racks: Racks | None) -> _Sharing:
-    """Sort the partitions into stocks. Members with the same topics are looked at once."""
+    """Sort the partitions into stocks. Members with the same topics are processed once."""
     alike: dict[tuple[str, ...], list[int]] = {}
     for member, topics in enumerate(subscribed):
         alike.setdefault(topics, []).append(member)
@@ -215,7 +218,7 @@ def _start(subscribed: Sequence[tuple[str, ...]], numbering: Numbering, racks: R
 
 
 def _deal_run(stock: _Stock, numbers: Sequence[int], loads: list[int]) -> None:
-    """Deal in rounds: all that are least loaded get one each, by member, until they are level with the next ones."""
+    """Deal in rounds: all least loaded members get one each, by member, until they are level with the next ones."""
     order = sorted((loads[member], place) for place, member in enumerate(stock.members))
     circle: list[int] = []
     joined = start = 0

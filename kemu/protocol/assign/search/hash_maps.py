@@ -1,7 +1,7 @@
-"""Partitions as Java's hash maps list them: where an order decides that nobody chose.
+"""The iteration order of Java's hash maps with partitions as keys, where Kafka's result depends on it.
 
-Source: ``TopicPartition.hashCode``; ``java.util.HashMap`` spreads a hash, grows when three quarters are taken, never
-shrinks, and lists a bucket's keys as they came.
+Source: ``TopicPartition.hashCode``; ``java.util.HashMap`` spreads a hash, grows when three quarters are full, never
+shrinks, and lists a bucket's keys in order of insertion.
 """
 
 from collections.abc import Iterable
@@ -12,28 +12,28 @@ _SMALLEST_TABLE = 16
 
 
 def partition_hash(partition: TopicPartition) -> int:
-    """``TopicPartition.hashCode``, spread as a hash map does, without sign."""
+    """``TopicPartition.hashCode``, spread as in a hash map, without sign."""
     topic, number = partition
     code = 31 * (31 + number) + java_string_hash(topic) & 0xFFFFFFFF
     return code ^ code >> 16
 
 
 def grown(buckets: int, keys: int) -> int:
-    """How many buckets a table of so many has when it holds so many keys."""
+    """The number of buckets of a table of this size with so many keys."""
     while keys * 4 > buckets * 3:
         buckets *= 2
     return buckets
 
 
 def partitions_in_hash_order(inserted: Iterable[TopicPartition], others: int = 0) -> list[TopicPartition]:
-    """What a hash map lists whose keys were put in like this, with so many others that nobody asks for."""
+    """The iteration order of a hash map after these insertions, with so many other keys that are not listed."""
     keys = list(dict.fromkeys(inserted))
     mask = grown(_SMALLEST_TABLE, len(keys) + others) - 1
     return sorted(keys, key=lambda partition: partition_hash(partition) & mask)
 
 
 class PartitionSet:
-    """A ``java.util.HashSet`` of partitions, known by number."""
+    """A ``java.util.HashSet`` of partitions, identified by number."""
 
     def __init__(self) -> None:
         self._hashes: dict[int, int] = {}
@@ -43,15 +43,15 @@ class PartitionSet:
         return bool(self._hashes)
 
     def add(self, number: int, partition: TopicPartition) -> None:
-        """Put it in; it is none of them yet."""
+        """Add a partition that is not in the set."""
         self._hashes[number] = partition_hash(partition)
         self._buckets = grown(self._buckets, len(self._hashes))
 
     def remove(self, number: int) -> None:
-        """Take it out; it is one of them."""
+        """Remove a partition that is in the set."""
         del self._hashes[number]
 
     def first(self) -> int:
-        """What it lists first; it is not empty."""
+        """The first element in iteration order; the set must not be empty."""
         mask = self._buckets - 1
         return min(self._hashes, key=lambda number: self._hashes[number] & mask)

@@ -1,13 +1,13 @@
-"""Balancing by counts: how many partitions of each kind every member should hold.
+"""Balancing by counts: the number of partitions of each kind for every member.
 
-Partitions are interchangeable for balance when the same members may take them; such a group is one ``Pool``. So
-nothing here looks at single partitions: the state is how many of each pool every member holds. One step levels one
-pool as far as the loads from other pools allow, like water poured into a vessel with an uneven floor. When every pool
-is level, no partition can go to another of its subscribers and improve the balance: KIP-54's definition of balanced.
+Partitions with the same subscribers are interchangeable; such a group is one ``Pool``. So nothing here looks at single
+partitions: the state is each member's count in every pool. One step levels one pool as far as the loads from other
+pools allow, like water in a vessel with an uneven floor. When every pool is level, no move of a partition to another of
+its subscribers improves the balance: KIP-54's definition of balanced.
 
-Termination. A step that changes anything lowers the sum of the squared loads by at least 2, because something moves
-from a member to one with at least two less. That sum is S at the start and never below P * (P // C), so ``step_bound``
-is half the difference. ``level`` counts its steps against it, and so do the chains of protocol.assign.chains.
+Termination. Each step with a change lowers the sum of the squared loads by at least 2, because something moves from a
+member to one with at least two less. That sum is S at the start and never below P * (P // C), so ``step_bound`` is half
+the difference. ``level`` checks its number of steps against it, as do the chains of protocol.assign.search.chains.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ from attrs import define
 class Pool:
     """Partitions with the same subscribers.
 
-    ``members``: the subscribers, ascending. ``count`` and ``own``: per subscriber, in that order, how many it holds
-    now and how many it rightfully owned before.
+    ``members``: the subscribers, ascending. ``count`` and ``own``: per subscriber, in that order, its number of
+    partitions now and of rightfully owned ones before.
     """
 
     members: tuple[int, ...]
@@ -30,27 +30,27 @@ class Pool:
 
     @property
     def taken(self) -> int:
-        """How many partitions their owners no longer hold."""
+        """The number of partitions that their owners no longer hold."""
         return sum(own - count for own, count in zip(self.own, self.count, strict=True) if own > count)
 
 
 def step_bound(loads: Sequence[int]) -> int:
-    """The most steps that can improve the balance from these loads on."""
+    """The most steps that can improve the balance, starting from these loads."""
     partitions = sum(loads)
     least = partitions * (partitions // len(loads)) if loads else 0
     return (sum(load * load for load in loads) - least) // 2
 
 
 def level(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
-    """Level pool after pool, again and again, until none can be improved.
+    """Level pool after pool, repeatedly, until none can be improved.
 
     Args:
         pools: changed in place.
         loads: per member how many partitions it holds in all pools; changed in place.
-        keep_owned: leave owners what they hold of their own; only the others' partitions move.
+        keep_owned: move only partitions that are away from their owners.
 
     Returns:
-        How many steps changed something; at most ``step_bound`` of the loads at the start.
+        The number of steps with a change; at most ``step_bound`` of the loads at the start.
     """
     if not loads or max(loads) - min(loads) <= 1:
         return 0
@@ -66,7 +66,7 @@ def level(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
 
 
 def _level_one(pool: Pool, loads: list[int], keep_owned: bool) -> bool:
-    """Level one pool; whether anything changed."""
+    """Level one pool; returns whether anything changed."""
     members, count, own = pool.members, pool.count, pool.own
     here = [loads[member] for member in members]
     fixed = [min(pair) for pair in zip(own, count, strict=True)] if keep_owned else [0] * len(members)
@@ -83,13 +83,15 @@ def _level_one(pool: Pool, loads: list[int], keep_owned: bool) -> bool:
 
 
 def _preference(pool: Pool, place: int, without: int) -> tuple[bool, bool]:
-    """Who should get one of the odd partitions: who would keep one of its own by it, then who holds it now."""
+    """Sort key for the odd partitions: first members that would keep one of their own, then members that hold it
+    now.
+    """
     return (pool.own[place] <= without, pool.count[place] <= without)
 
 
 def _pour(floors: Sequence[int], amount: int, preference: Callable[[int, int], tuple[bool, bool]]) -> list[int]:
-    """Raise the lowest floors by ``amount`` in all, as evenly as can be; ``preference`` says who gets the odd ones
-    first.
+    """Raise the lowest floors by ``amount`` in all, as evenly as possible; ``preference`` orders members for the odd
+    ones.
     """
     order = sorted(range(len(floors)), key=floors.__getitem__)
     sums = list(accumulate(floors[place] for place in order))

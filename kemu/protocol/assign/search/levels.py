@@ -1,28 +1,29 @@
-"""The shape of the fairest assignment: which sizes each member may have, and from which topics it may take.
+"""The structure of all fairest assignments: the sizes each member may have, and the topics it may take from.
 
-**Theory.** The size vectors that can be reached (every partition of a topic with subscribers goes to one of them) are
-the integral points of a base polyhedron: members of a set S hold at most as many partitions as have a subscriber in S,
-a submodular bound. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota, *Decreasing minimization
-on M-convex sets*, 2018): sorted downwards, the sum of its k largest sizes is the smallest possible for every k at
-once. For sizes sorted upwards, KIP-54's score, the sum of all ``|a - b|``, is
+**Theory.** Consider the possible size vectors, where each partition with subscribers goes to one of them. They are the
+integral points of a base polyhedron: members of a set S hold at most as many partitions as have a subscriber in S, a
+submodular bound. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota, *Decreasing minimization on
+M-convex sets*, 2018): sorted downwards, the sum of its k largest sizes is the smallest possible for every k at once.
+For sizes sorted upwards, KIP-54's score, the sum of all ``|a - b|``, is
 
     sum over i of (2 i - n - 1) * size_i   =   constant + 2 * sum over k of (sum of the k largest sizes)
 
 because the total is fixed. So a vector that is majorized by another scores lower unless both have the same sorted
-sizes: the score is *strictly* Schur-convex, as the sum of squares is. Hence its minimizers are exactly the least
-majorized vectors, which are exactly the minimizers of the sum of squares. There are no further ties to consider.
+sizes:
+the score is *strictly* Schur-convex, as the sum of squares is. Hence its minimizers are exactly the least majorized
+vectors, which are exactly the minimizers of the sum of squares. There are no further ties to consider.
 
 **All minimizers at once.** The sum of squares makes this a minimum-cost flow with convex costs. Every member has a
-price; it may have size b - 1 or b at price 2 b - 1. By complementary slackness with *one* optimal set of prices, *all*
-optimal assignments are those in which every partition goes to a subscriber of the lowest price and every member keeps
-to the two sizes of its price. A ``Level`` is one such price: levels do not exchange partitions, and inside a level
-any assignment with sizes b - 1 and b is of minimal score.
+price; it may have size b - 1 or b at price 2 b - 1. Take *one* optimal set of prices. By complementary slackness,
+exactly those assignments are optimal in which every partition goes to a subscriber of the lowest price and every member
+has a size of its price. A ``Level`` is one such price: levels do not exchange partitions, and inside a level any
+assignment with sizes b - 1 and b is of minimal score.
 
-**Finding the prices.** Give every member room for c partitions and deal out as much as fits. What is left over can
-reach a set U of members, all full (the smallest minimum cut). Topics on that side have no subscribers outside U, so in
-every fairest assignment U holds at least c each and the others at most c each: two independent problems. We split at
-the mean, which settles even subscriptions in two steps, until two neighbouring sizes are left. Members with the same
-subscription are one taker here, topics with the same subscribers one supply (Groenevelt's decomposition, 1991).
+**Finding the prices.** Give every member room for c partitions and assign as much as fits. The rest can reach a set U
+of members, all full (the smallest minimum cut). Topics on that side have no subscribers outside U, so in every fairest
+assignment U holds at least c each and the others at most c each: two independent problems. Each is split at the mean,
+which takes two steps for even subscriptions, until two neighbouring sizes are left. Members with the same subscription
+are one taker here, topics with the same subscribers one supply (Groenevelt's decomposition, 1991).
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ from kemu.protocol.assign.search.flow import Dealing, bits
 
 @frozen
 class Level:
-    """Members and topics that deal with each other alone, at sizes ``floor`` and ``floor + 1``.
+    """Members and topics that exchange partitions only with each other, at sizes ``floor`` and ``floor + 1``.
 
     ``members``: a bit set. ``topics``: indices, ascending.
     """
@@ -46,10 +47,10 @@ class Level:
 
 @frozen
 class _Part:
-    """A sub-problem: every member of it has a size from ``low`` to ``high`` in every fairest assignment.
+    """A sub-problem: each of its members has a size from ``low`` to ``high`` in every fairest assignment.
 
     ``members``: bit set with one representative per set of alike members.
-    ``supplies``: sets of topics with the same subscribers, named by those subscribers' representatives.
+    ``supplies``: sets of topics with the same subscribers, identified by those subscribers' representatives.
     """
 
     members: int
@@ -88,7 +89,7 @@ def levels(amounts: Sequence[int], subscribers: Sequence[int], alike: Mapping[in
 
 
 def _split(part: _Part, supply: Mapping[int, int], alike: Mapping[int, int]) -> list[_Part]:
-    """One cut at the mean size; sides without members are left out."""
+    """One cut at the mean size; sides without members are omitted."""
     amounts = [supply[mask] for mask in part.supplies]
     heads = {member: alike[member].bit_count() for member in bits(part.members)}
     size = min(max(sum(amounts) // sum(heads.values()), part.low + 1), part.high - 1)

@@ -1,6 +1,6 @@
-"""Partitions as small integers, so that big groups can be shared out by counting and slicing.
+"""Partitions as small integers, so that big groups can be assigned by counting and slicing.
 
-Numbers follow (topic, partition): comparing numbers compares partitions. Only this package sees them.
+Numbers follow (topic, partition): comparing numbers compares partitions. Only this package uses them.
 """
 
 from collections.abc import Iterable
@@ -28,14 +28,14 @@ class Numbering:
 
     @property
     def total(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return len(self.partitions)
 
     def numbers(self, partitions: Iterable[TopicPartition]) -> list[int]:
         """The numbers of those partitions that exist, in the order given.
 
-        What is gone is left out: topics without metadata, and partitions beyond the end of a topic that was created
-        again with fewer (Kafka looks at the topic only, and then assigns a partition that does not exist or gives up).
+        Omitted are topics without metadata, and partitions beyond the end of a topic that was recreated with fewer.
+        (Kafka checks the topic only, and then assigns a partition that does not exist or fails.)
         """
         first, sizes = self.first, self.sizes
         return [

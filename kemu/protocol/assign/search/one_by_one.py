@@ -1,8 +1,8 @@
-"""Sharing out as Kafka does when members subscribe to different topics: deal, then move one partition after the other.
+"""Kafka's assignment when members subscribe to different topics: deal, then move one partition after the other.
 
-Each partition of a list is looked at in turn: if some subscriber has at least two fewer than its owner, the lightest
-subscriber gets it, or another partition of that topic that went the other way before. That goes on until a whole round
-moves nothing. So the result is a balance that no single move improves, not always the best one, nor the nearest.
+Each partition of a list is examined in turn. If some subscriber has at least two fewer than the partition's owner, the
+lightest subscriber gets it, or another partition of that topic that moved the other way before. This repeats until a
+whole round moves nothing. No single move improves the result, but it need not be the best balance or the fewest moves.
 
 Source: KIP-54; ``AbstractStickyAssignor.generalAssign``, ``balance``, ``performReassignments``, ``isBalanced`` and its
 ``PartitionMovements`` (2.4 to 3.4), the same in ``GeneralAssignmentBuilder`` (since 3.5, KIP-881).
@@ -23,19 +23,18 @@ from kemu.protocol.assign.search.racks import Racks, RackSet
 from kemu.protocol.assign.search.score import balance_score
 
 _Lists: TypeAlias = list[dict[int, None]]
-"""Per member its numbers as they are listed: what comes is listed last."""
+"""Per member its numbers in the order of the result; new ones are added at the end."""
 _Pair: TypeAlias = tuple[int, int]
 """Two members: from, to."""
 
 
 @frozen
 class ToShareOut:
-    """What is to be shared out. Members are known by their place in the order of ids, partitions by number.
+    """The input. Members are indexed by their place in the order of ids, partitions by number.
 
-    ``held``: per member what it owns, as listed. ``previous``: number -> who owned it before its owner, as far as
-    somebody still says so. ``order``: the numbers in the order in which they are looked at; None: topics with few
-    subscribers first, then by name. ``margin``: how far a subscriber may be below an owner before that counts as
-    unbalanced, 1 since 3.5.
+    ``held``: per member its numbers, as listed. ``previous``: number -> the owner before the current one, if some
+    member still claims so. ``order``: the numbers in the order of examination; None: topics with few subscribers first,
+    then by name. ``margin``: how far a subscriber may be below an owner in a balanced assignment, 1 since 3.5.
     """
 
     subscribed: Sequence[tuple[str, ...]]
@@ -48,7 +47,7 @@ class ToShareOut:
 
 
 def share_out(group: ToShareOut) -> list[list[int]]:
-    """Everybody's partitions, by number, as Kafka lists them.
+    """The members' partitions, by number, in Kafka's order.
 
     Raises:
         KafkaFails: see there.
@@ -61,7 +60,7 @@ def share_out(group: ToShareOut) -> list[list[int]]:
 
 
 class _Movements:
-    """Which partitions went from whom to whom, so that one of a topic that went the other way goes back first."""
+    """The moves so far, so that a partition that moved the other way is moved back first."""
 
     def __init__(self, numbering: Numbering) -> None:
         self._numbering = numbering
@@ -69,7 +68,7 @@ class _Movements:
         self._by_topic: dict[str, dict[_Pair, PartitionSet]] = {}
 
     def to_move(self, number: int, old: int, new: int) -> int:
-        """The number, or one of its topic that was moved from ``new`` to where this one was first."""
+        """The number, or one of its topic that moved from ``new`` to the first owner of this one."""
         pairs = self._by_topic.get(self._numbering.partitions[number][0])
         if pairs is None:
             return number
@@ -78,7 +77,7 @@ class _Movements:
         return number if opposite is None else opposite.first()
 
     def move(self, number: int, old: int, new: int) -> None:
-        """Remember where it was first and where it is now, unless that is the same."""
+        """Record the first and the current owner, unless they are the same."""
         partition = self._numbering.partitions[number]
         topic = partition[0]
         before = self._pairs.pop(number, None)
@@ -96,7 +95,7 @@ class _Movements:
         self._by_topic.setdefault(topic, {}).setdefault((old, new), PartitionSet()).add(number, partition)
 
     def state(self) -> tuple[tuple[int, _Pair], ...]:
-        """All of it, to be compared."""
+        """The complete state, for comparison."""
         return tuple(sorted(self._pairs.items()))
 
 
@@ -116,18 +115,18 @@ class _Run:
     unassigned: list[int] = field(init=False, factory=list)
     revoking: bool = field(init=False, default=False)
     fresh: bool = field(init=False, default=False)
-    """Nobody keeps anything."""
+    """No member keeps anything."""
     moved: bool = field(init=False, default=False)
     movements: _Movements = field(init=False)
     moving: frozenset[int] = field(init=False, default=frozenset())
-    """Who may get or lose something."""
+    """Members that may gain or lose partitions."""
     lightest: list[tuple[int, int]] = field(init=False, factory=list)
     """(size, member) of those, ascending."""
     owners: dict[str, Counter[int]] = field(init=False, factory=dict)
     balanced: bool | None = field(init=False, default=None)
-    """Whether it is; None: not known since the last move."""
+    """Whether the assignment is balanced; None: unknown since the last move."""
     lightest_by_topic: dict[str, tuple[int, int]] = field(init=False, factory=dict)
-    """As far as asked since the last move."""
+    """Cache, valid until the next move."""
 
     def __attrs_post_init__(self) -> None:
         group, numbering = self.group, self.group.numbering
@@ -146,7 +145,7 @@ class _Run:
         self.movements = _Movements(numbering)
 
     def keep(self) -> None:
-        """Preserve what its owner still subscribes to and, where racks count, has on its rack."""
+        """Preserve partitions whose owner still subscribes to them and, where racks count, is on one of their racks."""
         group = self.group
         for member, numbers in enumerate(group.held):
             for number in numbers:
@@ -159,7 +158,9 @@ class _Run:
         self.sizes = [len(numbers) for numbers in self.lists]
 
     def deal(self) -> None:
-        """What nobody keeps, each to its lightest subscriber; where racks count, first to those on its racks alone."""
+        """Assign each free partition to its lightest subscriber; where racks count, first to those on its racks
+        alone.
+        """
         racks = self.group.racks
         self.fresh = not any(self.sizes)
         self.unassigned = [number for number in self.order if self.owner[number] is None]
@@ -187,7 +188,7 @@ class _Run:
     def _give_lightest(self, number: int, heap: list[tuple[int, int]]) -> None:
         if not heap:
             return
-        # Sizes only grow here, so an entry that is out of date is too light: put it right until the first one is true.
+        # Sizes only grow here, so an outdated entry is too light: correct it until the first one is right.
         while (size := self.sizes[heap[0][1]]) != heap[0][0]:
             heapreplace(heap, (size, heap[0][1]))
         member = heap[0][1]
@@ -196,9 +197,9 @@ class _Run:
         self.sizes[member] += 1
 
     def balance(self) -> None:
-        """Move what was dealt, then all; back to before, if members owned something and the balance got no better.
+        """Move the dealt partitions, then all; revert if members owned something and the balance did not improve.
 
-        Who has all of its topics, none of which another subscribes to, is left out of it.
+        A member takes no part if it has all partitions of its topics and no other member subscribes to them.
         """
         movable = [number for number in self.order if len(self.subscribers[self.topic_of[number]]) > 1]
         taking = [member for member in range(len(self.lists)) if self._may_take_part(member)]
@@ -215,7 +216,7 @@ class _Run:
         if self._move(movable) and not self.fresh and self._score(taking) >= score:
             self.lists = lists
         elif self.moved and not self._valid():
-            raise KafkaFails("a member got what it does not subscribe to")
+            raise KafkaFails("a member got a partition without a subscription to it")
 
     def _may_take_part(self, member: int) -> bool:
         return self.sizes[member] < self.most[member] or any(
@@ -238,13 +239,13 @@ class _Run:
         )
 
     def _move(self, numbers: Sequence[int]) -> bool:
-        """Round after round, until one moves nothing. Whether anything moved."""
+        """Repeat rounds until one moves nothing; returns whether anything moved."""
         seen = set()
         anything = False
         while True:
             state = (tuple(self.owner), self.movements.state())
             if state in seen:
-                raise KafkaFails("the same partitions go round for ever")
+                raise KafkaFails("the same partitions move in an endless loop")
             seen.add(state)
             if not self._round(numbers):
                 return anything
@@ -278,12 +279,14 @@ class _Run:
         return self.lightest_by_topic[topic]
 
     def _is_balanced(self) -> bool:
-        """Sizes differ by one at most, or nobody who could have more of a topic is below an owner by the margin."""
+        """Whether sizes differ by at most one, or no possible taker of a topic is below an owner by more than the
+        margin.
+        """
         if self.balanced is None:
-            self.balanced = self.lightest[0][0] >= self.lightest[-1][0] - 1 or self._nobody_is_below()
+            self.balanced = self.lightest[0][0] >= self.lightest[-1][0] - 1 or self._no_subscriber_below()
         return self.balanced
 
-    def _nobody_is_below(self) -> bool:
+    def _no_subscriber_below(self) -> bool:
         seen = set()
         highest: dict[str, int] = {}
         for size, member in self.lightest:
@@ -299,7 +302,7 @@ class _Run:
         return True
 
     def _give(self, number: int, new: int) -> None:
-        """Give it, or another one of its topic that went the other way before, to a member."""
+        """Move the number, or another one of its topic that moved the other way before, to a member."""
         number = self.movements.to_move(number, self._owner_of(number), new)
         old = self._owner_of(number)
         self.movements.move(number, old, new)

@@ -1,4 +1,4 @@
-"""Who comes first: the orders assignors walk members and partitions in."""
+"""Orders in which assignors visit members and partitions."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,8 +21,9 @@ def static_first(members: Mapping[MemberId, Subscriber]) -> list[MemberId]:
 def hash_order(members: Iterable[MemberId]) -> list[MemberId]:
     """The order in which a ``java.util.HashMap`` lists its keys; keys of one bucket by id.
 
-    Kafka's sticky assignors look at the members' claims in this order, and who comes first may keep one more. Ids are
-    mostly random, so it is as good as any, and the same members keep the same number of partitions as there.
+    Kafka's sticky assignors read the members' claims in this order, and earlier members may keep one more partition.
+    Ids are mostly random, so the order is arbitrary, but the same members keep the same number of partitions as in
+    Kafka.
     """
     members = list(members)
     buckets = _buckets(len(members))
@@ -42,9 +43,9 @@ def _bucket(key: str, buckets: int) -> int:
 
 
 def hash_map_order(inserted: Iterable[str], *, computed: bool = False) -> list[str]:
-    """The same of keys as they were put in: those of one bucket in that order.
+    """Like ``hash_order``, with the keys of one bucket in order of insertion.
 
-    ``computed``: they came by ``computeIfAbsent``, which puts a new key in front of its bucket.
+    ``computed``: inserted by ``computeIfAbsent``, which puts a new key in front of its bucket.
     """
     known = list(dict.fromkeys(inserted))
     place = {key: -number if computed else number for number, key in enumerate(known)}

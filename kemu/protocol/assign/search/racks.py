@@ -1,4 +1,4 @@
-"""Racks: whether an assignor should look at them, and whether a member and a partition share one (KIP-881)."""
+"""Racks: whether an assignor should use them, and whether a member and a partition share one (KIP-881)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ NO_RACKS: RackSet = frozenset()
 
 @frozen
 class Racks:
-    """Where everybody is. ``members``: per member its rack. ``partitions``: per number the racks of its replicas."""
+    """The racks of a group. ``members``: per member its rack. ``partitions``: per number the racks of its replicas."""
 
     members: Sequence[str | None]
     partitions: Sequence[RackSet]
@@ -26,17 +26,17 @@ class Racks:
         return rack is None or rack in self.partitions[number]
 
     def misses(self, results: Sequence[Sequence[int]]) -> int:
-        """How many partitions go to a member on another rack."""
+        """The number of partitions assigned to a member on another rack."""
         return sum(not self.near(member, number) for member, numbers in enumerate(results) for number in numbers)
 
 
 def member_racks(members: Mapping[MemberId, Subscriber]) -> dict[MemberId, str]:
-    """Member -> its rack; members without one (absent or empty) are left out."""
+    """Member -> its rack; members without one (absent or empty) are omitted."""
     return {member: subscriber.rack for member, subscriber in members.items() if subscriber.rack}
 
 
 def partition_racks(topics: Topics, topic: str) -> tuple[RackSet, ...]:
-    """Per partition of ``topic`` the racks of its replicas; a partition the metadata says nothing of has none."""
+    """Per partition of ``topic`` the racks of its replicas; a partition without metadata has none."""
     known = (topics.replica_racks or {}).get(topic, ())
     count = topics.partitions.get(topic, 0)
     named = tuple(frozenset(rack for rack in racks if rack) for racks in known[:count])
@@ -44,15 +44,15 @@ def partition_racks(topics: Topics, topic: str) -> tuple[RackSet, ...]:
 
 
 def use_racks(members: Iterable[str], partitions: Collection[RackSet], forced: bool = False) -> bool:
-    """Whether looking at racks can change anything.
+    """Whether racks can change the assignment.
 
     Args:
         members: the racks of the members that have one.
         partitions: the racks of each partition.
-        forced: look at racks also when every partition is on all of them (Kafka's tests do).
+        forced: use racks also when every partition is on all of them (Kafka's tests do).
 
-    Source: Kafka's AbstractPartitionAssignor: some member shares a rack with some partition, and not every partition
-    is on every rack.
+    Source: Kafka's AbstractPartitionAssignor: some member shares a rack with some partition, and not every partition is
+    on every rack.
     """
     everywhere: RackSet = NO_RACKS.union(*partitions)
     if everywhere.isdisjoint(members):

@@ -1,4 +1,4 @@
-"""How good an assignment is: KIP-54's balance score, its definition of balanced, and how many partitions moved."""
+"""Quality of an assignment: KIP-54's balance score, its definition of balanced, and the number of moved partitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,11 +6,11 @@ from kemu.protocol.assign.base import Subscriber
 from kemu.protocol.names import MemberId, TopicPartition
 
 Given = Mapping[MemberId, Sequence[TopicPartition]]
-"""Who has what: an assignment, or what members owned before."""
+"""Member -> partitions: an assignment, or the partitions owned before."""
 
 
 def balance_score(sizes: Iterable[int]) -> int:
-    """The sum of the differences in size over all pairs of members; 0 when all have the same.
+    """The sum of the differences in size over all pairs of members; 0 when all sizes are equal.
 
     Source: KIP-54, "overall balance score".
     """
@@ -27,8 +27,8 @@ def spread(assignment: Given) -> int:
 def is_balanced(members: Mapping[MemberId, Subscriber], assignment: Given) -> bool:
     """Sizes differ by at most one, or no partition can go to another of its subscribers and lower the balance score.
 
-    Source: KIP-54, "We call a consumer partition assignment balanced when". A move lowers the score exactly when
-    the giver has at least two more than the taker.
+    Source: KIP-54, "We call a consumer partition assignment balanced when". A move lowers the score exactly when the
+    giver has at least two more than the taker.
     """
     if spread(assignment) <= 1:
         return True
@@ -45,10 +45,10 @@ def is_balanced(members: Mapping[MemberId, Subscriber], assignment: Given) -> bo
 
 
 def moved(owned: Given, assignment: Given) -> int:
-    """How many partitions go to a member that did not own them while another one, still in the group, did.
+    """The number of partitions assigned to a member that did not own them, while another member of the group did.
 
-    ``owned``: member -> what it says it owned before the rebalance, whether rightfully or not: a member that gets back
-    what it has all along does not have to start it. New partitions and those of members that left do not count.
+    ``owned``: member -> its claims before the rebalance, rightful or not: a member need not restart a partition that it
+    had all along. New partitions and those of departed members do not count.
     """
     claimed = frozenset(
         partition for member, partitions in owned.items() if member in assignment for partition in partitions

@@ -32,4 +32,4 @@ SUMMARIES: Mapping[str, Callable[[Tables], DataFrame]] = {
     "transitions": transitions,
     "refusals": refusals,
 }
-"""Name -> how it is made of the tables, by their names."""
+"""Name -> the function that computes the summary from the tables."""

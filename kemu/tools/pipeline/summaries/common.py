@@ -1,4 +1,4 @@
-"""What summaries share."""
+"""Functions that several summaries use."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ def time_by_cause(
     of: tuple[str, ...] = (),
     total: str = "total_s",
 ) -> DataFrame:
-    """Time that was lost, by whose it is and what began it, and where it went.
+    """Lost time by owner and cause, and its parts.
 
     In:  runs; ``name``(run_id, *``of``, cause, from_us, until_us, ``part``_us for each of ``parts``)
     Out: (campaign, cell, *``of``, cause, intervals, runs, ``total``, median_s, p95_s, max_s, *``parts``): the last are

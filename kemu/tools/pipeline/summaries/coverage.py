@@ -1,4 +1,4 @@
-"""What runs went through, and how soon they found something: edges of state tables, refusals, first violations."""
+"""Coverage of runs: edges of state tables, refusals, and the first violations."""
 
 from collections.abc import Mapping
 
@@ -18,10 +18,10 @@ def edges() -> list[tuple[str, str, str]]:
 
 
 def transitions(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Every allowed change of state, and in how many runs of each scenario it was taken; 0 shows what no run reached.
+    """Every allowed change of state, and the number of runs of each scenario that took it; 0: no run reached it.
 
     In:  runs, notes
-    Out: (fact, old, new, scenario, runs, times, allowed): ``scenario`` null where none took it
+    Out: (fact, old, new, scenario, runs, times, allowed): ``scenario`` is null where no run took it
     """
     spark = tables["runs"].sparkSession
     allowed = spark.createDataFrame(edges(), "fact string, old string, new string").withColumn("allowed", F.lit(True))
@@ -45,7 +45,7 @@ def transitions(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def refusals(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Which requests coordinators refused, why, and how often.
+    """Requests that coordinators refused, with errors and counts.
 
     In:  runs, notes
     Out: (campaign, cell, api, error, runs, times)
@@ -59,11 +59,11 @@ def refusals(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def first_violations(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """How many seeds it took, in their order, to the first run that breaks a checker's rule, per cell and checker.
+    """Number of seeds, in their order, up to the first run that violates a checker, per cell and checker.
 
     In:  runs, violations
     Out: (campaign, cell, checker, runs, violated, violations, first_seed, seeds_to_first, first_run_id, command):
-        ``seeds_to_first`` counts that seed; ``runs``: of the cell
+        ``seeds_to_first`` includes that seed; ``runs``: of the cell
     """
     runs = tables["runs"].select("run_id", *CELL, "seed", "command")
     per_cell = runs.groupBy(*CELL).agg(F.count("*").alias("runs"), F.min("seed").alias("from_seed"))

@@ -1,4 +1,4 @@
-"""Which fault worsens what: costs charged to the fault that came last before them."""
+"""Effects of faults: costs are charged to the fault that took effect last before them."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ NOTHING = "nothing yet"
 
 
 def fault_effects(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Rebalances, downtime and violations by the kind of the fault that took effect last before they began.
+    """Rebalances, downtime and violations, by the kind of the last fault before their start.
 
-    What comes before any fault is charged to "nothing yet" (starting up, ordinary life); close faults blur each other,
-    so scenarios with one fault tell most.
+    Costs before any fault are charged to "nothing yet" (startup, normal operation). Close faults cannot be separated,
+    so scenarios with one fault are the clearest.
 
     In:  runs, notes, rebalances, downtime, leaderless, violations
     Out: (campaign, cell, kind, applied, rebalances, stopped_s, moved, downtime_partition_s, leaderless_partition_s,
@@ -34,7 +34,7 @@ def fault_effects(tables: Mapping[str, DataFrame]) -> DataFrame:
     everything = faults
     for costs in (rebalances, down, leaderless, violations):
         everything = everything.unionByName(costs, allowMissingColumns=True)
-    # A fault and what it does at once have the same time: the fault first.
+    # A fault and its immediate effects have the same time: the fault comes first.
     so_far = (
         Window.partitionBy("run_id")
         .orderBy("at_us", F.col("applied").asc_nulls_last())

@@ -1,4 +1,4 @@
-"""Rebalances and what they cost: by reason, downtime by cause, partitions moved against the fewest, time to balance."""
+"""Rebalances and their costs: reasons, causes of downtime, moved partitions against the minimum, time to balance."""
 
 from collections.abc import Mapping
 
@@ -9,21 +9,21 @@ from kemu.emulator.watching.interruptions import Cause
 from kemu.tools.pipeline.summaries.common import CELL, time_by_cause, with_cell
 
 _MEMBER_ID = r"[\w.-]+-b\d+\.\d+-\d+"
-"""A member's id as coordinators make it: client, broker and epoch, number."""
+"""A member's id as coordinators create it: client, broker and epoch, number."""
 _INSTANCE_ID = r"instance id (?!None|null)[^\s;]+"
 
 
 def plain_reason(reason: Column) -> Column:
-    """A reason with ids of members and instances taken out, so that the same thing reads the same."""
+    """A reason without ids of members and instances, so that equal reasons have equal texts."""
     return F.regexp_replace(F.regexp_replace(reason, _MEMBER_ID, "a member"), _INSTANCE_ID, "instance id of its own")
 
 
 def rebalance_reasons(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Rebalances by what began them.
+    """Rebalances by reason.
 
     In:  runs, rebalances
-    Out: (campaign, cell, reason, rebalances, runs, unfinished, median_s, p95_s, moved, stopped_s): ``runs`` in which it
-        happened; ``moved`` and ``stopped_s`` on average per rebalance
+    Out: (campaign, cell, reason, rebalances, runs, unfinished, median_s, p95_s, moved, stopped_s): ``runs`` with this
+        reason; ``moved`` and ``stopped_s`` on average per rebalance
     """
     took = (F.col("ended_us") - F.col("started_us")) / F.lit(1e6)
     return (
@@ -43,18 +43,18 @@ def rebalance_reasons(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Downtime of partitions by what interrupted their service, and where the time went.
+    """Downtime of partitions by cause, and its parts.
 
     In:  runs, downtime
-    Out: (campaign, cell, cause, intervals, runs, partition_s, median_s, p95_s, max_s, ...): partition-seconds in all;
-        then for each ``Cause`` of ``watching.interruptions`` its share of them
+    Out: (campaign, cell, cause, intervals, runs, partition_s, median_s, p95_s, max_s, ...): total partition-seconds;
+        then the share of each ``Cause`` of ``watching.interruptions``
     """
     parts = tuple(cause.name.lower() for cause in Cause)
     return time_by_cause(tables, "downtime", parts, total="partition_s")
 
 
 def at_ends(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The layout at the end of each rebalance, one row per member.
+    """The assignment at the end of each rebalance, one row per member.
 
     In:  rebalances, layouts
     Out: (run_id, group, generation, number, started_us, members, actor, at_us, now): ``now``: its partitions
@@ -66,7 +66,7 @@ def at_ends(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The same with what each member had at the end of the rebalance before; the group's first one is left out.
+    """The same, with each member's partitions at the end of the previous rebalance; without the group's first one.
 
     In:  rebalances, layouts
     Out: (run_id, group, number, started_us, members, actor, at_us, now, before): arrays of partitions
@@ -74,7 +74,7 @@ def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
     ends = at_ends(tables)
     in_order = Window.partitionBy("run_id", "group").orderBy("number")
     numbers = ends.select("run_id", "group", "number").distinct()
-    # The rebalance before: not the member's last layout, which may lie further back if it was away meanwhile.
+    # The previous rebalance, not the member's last assignment: that may be older if the member was away.
     previous = numbers.withColumn("earlier", F.lag("number").over(in_order))
     then = ends.select("run_id", "group", "actor", F.col("number").alias("earlier"), F.col("now").alias("before"))
     return (
@@ -87,12 +87,12 @@ def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Partitions that changed hands between living members, against the fewest that would have balanced the group.
+    """Partitions that moved between living members, and the fewest moves that balance the group.
 
-    The fewest: at each rebalance every member gives up what it has beyond its share of all partitions; members that
-    have most keep the larger shares. That holds for groups whose members all subscribe to the same topics. A partition
-    whose owner is gone had to change hands and counts as neither. A cooperative group gives up in one rebalance and
-    hands out in the next, so both are summed over a run before they are compared.
+    The fewest: at each rebalance every member gives up its partitions beyond its share; the members with the most keep
+    the larger shares. This holds for groups whose members all subscribe to the same topics. A partition without a
+    living owner has to move and counts as neither. A cooperative group revokes in one rebalance and assigns in the
+    next, so both are summed over a run before they are compared.
 
     In:  runs, rebalances, layouts
     Out: (campaign, cell, runs, rebalances, moved, fewest, excess, with_excess): sums; ``with_excess``: runs
@@ -112,7 +112,7 @@ def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
             F.sum(F.greatest(F.lit(0), F.col("load") - F.col("share"))).alias("fewest"),
         )
     )
-    # Who had a partition last, however far back; that member must live now for it to be a move.
+    # The last owner of a partition at any earlier time; the partition moved only if that member lives now.
     held = at_ends(tables).select(*key, "actor", F.explode("now").alias("partition"))
     earlier = Window.partitionBy("run_id", "group", "partition").orderBy("number")
     passed = held.withColumn("had", F.lag("actor").over(earlier)).where("had <> actor")
@@ -135,11 +135,11 @@ def moves(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def balance(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """How long a rebalance takes until the last member has its part, and whether the parts are equal then.
+    """Time from the start of a rebalance until the last member has its partitions, and whether loads are balanced then.
 
     In:  runs, rebalances, layouts
-    Out: (campaign, cell, rebalances, balanced, median_s, p95_s): ``balanced``: share in which no member has two
-        partitions more than another
+    Out: (campaign, cell, rebalances, balanced, median_s, p95_s): ``balanced``: share of rebalances after which no
+        member has two partitions more than another
     """
     sizes = settled(tables).withColumn("load", F.size("now"))
     per = sizes.groupBy("run_id", "group", "number", "started_us").agg(

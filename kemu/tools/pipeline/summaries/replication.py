@@ -1,4 +1,4 @@
-"""Replicas: how long partitions lacked some, who led them and why that changed, how long nobody did; moving."""
+"""Replicas: under-replicated time, leader changes and their reasons, time without a leader, reassignments."""
 
 from collections.abc import Mapping
 
@@ -9,12 +9,12 @@ from kemu.tools.pipeline.summaries.common import CELL, time_by_cause, with_cell
 
 
 def _plain(why: Column) -> Column:
-    """A reason without the broker's number, so that the same thing reads the same."""
+    """A reason without the broker's number, so that equal reasons have equal texts."""
     return F.coalesce(F.regexp_replace(why, r"^replica \d+ is", "a replica is"), F.lit("nobody said"))
 
 
 def isr_health(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """How long partitions had fewer in-sync replicas than they should, and how often that changed.
+    """Time with fewer in-sync than assigned replicas, and changes of ISRs.
 
     In:  runs, isr_changes
     Out: (campaign, cell, partition, runs, shrinks, expands, under_replicated_s, under_replicated_max_s,
@@ -55,12 +55,14 @@ def isr_health(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def leader_changes(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """How often the store named another leader for a partition, or none, and why; the first leader is no change.
+    """Changes of a partition's leader in the store, by reason. The first leader is no change.
 
     In:  runs, isr_changes
-    Out: (campaign, cell, partition, why, runs, changes, to_none, unclean): ``why`` in the writers' words: an election's
-        strategy (offline, preferred, controlled-shutdown, reassign), or what took the leader away; ``runs`` in which it
-        happened; ``to_none``: of the changes, to no leader; ``unclean``: of them, to one that was not in sync
+    Out: (campaign, cell, partition, why, runs, changes, to_none, unclean)
+
+    ``why``: the writer's reason, which is an election's strategy (offline, preferred, controlled-shutdown, reassign) or
+    the loss of the leader. ``runs``: runs with this reason. ``to_none``: changes to no leader. ``unclean``: changes to
+    a leader outside the ISR.
     """
     return (
         with_cell(tables["isr_changes"], tables["runs"])
@@ -77,7 +79,7 @@ def leader_changes(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def leaderless_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Time without a leader, by how the last one ended, and where the time went.
+    """Time without a leader, by the end of the last leader, and its parts.
 
     In:  runs, leaderless
     Out: (campaign, cell, partition, cause, intervals, runs, total_s, median_s, p95_s, max_s, elect, take_over): the
@@ -87,13 +89,15 @@ def leaderless_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def reassignments(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """What moving partitions to other brokers took, and the load it was.
+    """Durations and traffic of reassignments, of runs that reassigned partitions.
 
     In:  runs, reassignment_steps
     Out: (campaign, cell, runs, unfinished, steps, given_up, step_median_s, step_max_s, moved_mb, took_median_s,
-        took_max_s, peak_extra_mb_per_s): of runs that reassigned anything; ``unfinished``: runs in which a partition
-        was on its way still; ``steps``, ``given_up`` (never committed) and ``moved_mb`` per run on average; ``took``:
-        from the first begin to the last end; ``peak_extra``: of the busiest broker in its worst second, in any run
+        took_max_s, peak_extra_mb_per_s)
+
+    ``unfinished``: runs in which a reassignment did not end. ``steps``, ``given_up`` (never committed) and
+    ``moved_mb``: per run on average. ``took``: from the start of the first reassignment to the end of the last.
+    ``peak_extra``: of the busiest broker in its worst second, in any run.
     """
     seconds, million = F.lit(1e6), F.lit(1e6)
     lasted = (F.col("committed_us") - F.col("started_us")) / seconds

@@ -1,4 +1,4 @@
-"""What tasks of Streams applications went through: their downtime by cause, and what was read for them by role."""
+"""Tasks of Streams applications: downtime by cause, and changelog reading by role."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ PARTS = ("detect", "barrier", "restore", "pause")
 
 
 def task_downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Time in which nobody could process a task, by what began it, and where the time went.
+    """Time in which no instance could process a task, by cause, and its parts.
 
     In:  runs, task_downtime
     Out: (campaign, cell, application, cause, intervals, runs, total_s, median_s, p95_s, max_s, detect, barrier,
@@ -21,12 +21,12 @@ def task_downtime_by_cause(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def restores_by_role(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """What copies of tasks read of changelogs, by what they were for and what became of them.
+    """Changelog data read by copies of tasks, by role and outcome.
 
     In:  runs, restores
     Out: (campaign, cell, application, role, outcome, copies, runs, read_mb, wasted_mb, avoidable_mb, took_median_s,
-        took_max_s, ready_median_s): sums over all runs; ``took``: from a copy's first record to its last; ``ready``: to
-        when a learner had caught up
+        took_max_s, ready_median_s): sums over all runs; ``took``: from a copy's first record to its last; ``ready``:
+        until a learner had caught up
     """
     seconds, million = F.lit(1e6), F.lit(1e6)
     took = (F.col("until_us") - F.col("from_us")) / seconds

@@ -1,8 +1,7 @@
-"""Tables that follow from the recorded ones: pure functions, DataFrame to DataFrame, each with its contract.
+"""Tables derived from the recorded ones: pure functions, DataFrame to DataFrame, each with its contract.
 
-``TABLES`` is the table of tables: what is in it is made by every analysis, checked, and asked by its name. Facts of a
-run are in order by ``n``. Times are equal often (a step reports many facts), so whatever asks "what came before" orders
-by ``n`` and not by time.
+``TABLES`` lists them: every analysis makes and checks them, and queries know them by name. ``n`` orders the facts of a
+run. Times are often equal (a step reports many facts), so queries about earlier facts order by ``n`` and not by time.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,14 +29,14 @@ from kemu.tools.pipeline.tables.streams import task_intervals
 
 @frozen
 class DerivedTable:
-    """A derived table: its schema, the function that makes it, and the tables that this is called with, in order."""
+    """A derived table: its schema, its function, and the tables that the function takes, in order."""
 
     schema: Schema
     make: Callable[..., DataFrame]
     needs: tuple[Schema, ...]
-    """Recorded tables, or derived ones that stand before this one."""
+    """Recorded tables, or derived tables listed before this one."""
     about: str = ""
-    """A fact without which there is nothing to make, such as one that only clusters with replication report."""
+    """A fact without which the table is empty, such as one that only clusters with replication report."""
 
 
 TABLES = (

@@ -1,4 +1,4 @@
-"""What tables share: the contract at a job's end, when hosts live and stand still, and gaps between intervals."""
+"""Functions that several tables use: the contract of a job, lives and pauses of hosts, gaps between intervals."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,12 @@ def of(schema: Schema) -> list[Column]:
 
 
 def host_of(actor: str) -> Column:
-    """The host that an actor (the column of that name) runs on: "b1" of "b1/controller"."""
+    """The host of an actor (the column of that name): "b1" of "b1/controller"."""
     return F.substring_index(actor, SEPARATOR, 1)
 
 
 def run_ends(notes: DataFrame) -> DataFrame:
-    """When each run's record ends: its last fact.
+    """The end of each run's record: the time of its last fact.
 
     In:  notes
     Out: (run_id, ends_us)
@@ -29,7 +29,7 @@ def run_ends(notes: DataFrame) -> DataFrame:
 
 
 def host_ends(holders: DataFrame, notes: DataFrame) -> DataFrame:
-    """The end of each holder's life, where its host went down.
+    """The end of each holder's life: the time at which its host went down.
 
     In:  holders(run_id, actor, life, ...); notes
     Out: the holders' columns, n, at_us, ended_by ("down")
@@ -41,10 +41,10 @@ def host_ends(holders: DataFrame, notes: DataFrame) -> DataFrame:
 
 
 def pauses(notes: DataFrame) -> DataFrame:
-    """Pauses: intervals in which hosts stood still.
+    """Intervals in which hosts were paused.
 
     In:  notes
-    Out: (run_id, host, paused_us, resumed_us); to the end of the record if it never went on
+    Out: (run_id, host, paused_us, resumed_us); to the end of the record if the host never resumed
     """
     in_order = Window.partitionBy("run_id", "host").orderBy("n")
     paused = F.col("fact") == "HostPaused"
@@ -60,10 +60,10 @@ def pauses(notes: DataFrame) -> DataFrame:
 
 
 def gaps(held: DataFrame, notes: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Intervals in which nobody held a thing, from the first time it was held on to the end of the record.
+    """Intervals without a holder, from the first holder to the end of the record.
 
-    Who holds it while its host is paused does not count. Where the last holder ends in the midst of its pause, a second
-    interval begins, with that cause.
+    A holder does not count while its host is paused. If the last holder ends during its pause, a second interval
+    begins, with that cause.
 
     In:  held(run_id, key..., actor, from_us, until_us, cause); notes
     Out: (run_id, key..., from_us, until_us, cause): ``cause`` of the end before, or "paused"

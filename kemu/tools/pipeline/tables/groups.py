@@ -1,4 +1,4 @@
-"""Of consumer groups: generations, assignments, commits, who owned which partition and how long nobody did."""
+"""Consumer groups: generations, assignments, commits, ownership of partitions, and time without an owner."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
@@ -10,10 +10,10 @@ PREPARING = "PreparingRebalance"
 
 
 def generations(notes: DataFrame) -> DataFrame:
-    """Generations: when each began, with whom, and since when and why the group had prepared for it.
+    """Generations: start, members, and the time and reason of the preparation.
 
     In:  notes
-    Out: GENERATIONS; ``prepared_us`` and ``reason`` null when the record begins in the midst of it
+    Out: GENERATIONS; ``prepared_us`` and ``reason`` are null if the record begins after the preparation
     """
     until_here = (
         Window.partitionBy("run_id", "group").orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -31,7 +31,7 @@ def generations(notes: DataFrame) -> DataFrame:
 
 
 def layouts(notes: DataFrame) -> DataFrame:
-    """Layouts: every assignment a member took, against the one before.
+    """Every assignment that a member took, compared with the one before.
 
     In:  notes
     Out: LAYOUTS
@@ -50,7 +50,7 @@ def layouts(notes: DataFrame) -> DataFrame:
 
 
 def commits(notes: DataFrame) -> DataFrame:
-    """Commits: offsets that became durable, and what members were answered.
+    """Durable offsets, and the answers to members' commits.
 
     In:  notes
     Out: COMMITS
@@ -66,10 +66,10 @@ def commits(notes: DataFrame) -> DataFrame:
 
 
 def ownership(notes: DataFrame) -> DataFrame:
-    """Ownership: intervals in which members held partitions, by their own account.
+    """Intervals in which members held partitions, by their own account.
 
-    A member holds a partition from ``PartitionsAssigned`` (among those added) until it is revoked or lost, until the
-    member fails, until its host goes down, or until the record ends. A zombie's interval overlaps its successor's.
+    A member holds a partition from ``PartitionsAssigned`` (among the added ones) until it is revoked or lost, the
+    member fails, its host goes down, or the record ends. A zombie's interval overlaps its successor's.
 
     In:  notes
     Out: OWNERSHIP
@@ -93,7 +93,7 @@ def ownership(notes: DataFrame) -> DataFrame:
     )
     in_order = Window.partitionBy(*key).orderBy("n")
     starts = F.col("ended_by") == ""
-    # Runs of equal rows: a partition that is added twice is held from the first time on.
+    # Sequences of equal rows: a partition that is added twice is held from the first time on.
     fresh = starts & (F.coalesce(F.lag("ended_by").over(in_order), F.lit("none")) != "")
     behind = in_order.rowsBetween(1, Window.unboundedFollowing)
     ending = F.when(~starts, F.struct("at_us", "ended_by"))
@@ -111,7 +111,7 @@ def ownership(notes: DataFrame) -> DataFrame:
 
 
 def unowned(notes: DataFrame, owned: DataFrame) -> DataFrame:
-    """Unowned: intervals in which nobody owned a partition, from the first time it was owned on.
+    """Intervals in which a partition had no owner, after its first one.
 
     A member whose host is paused owns nothing.
 

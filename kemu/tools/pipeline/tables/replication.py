@@ -1,7 +1,7 @@
-"""Of replicas: what the store said about each partition, who led it, and how long nobody did.
+"""Replicas: states of partitions in the store, leaderships, and time without a leader.
 
-The truth is the metadata store's: ``NodeWritten`` is the moment a leader or an ISR changed, whether or not the writer
-lived to hear of it (``IsrChanged`` and ``LeaderElectedForPartition`` are the writers' own words, and say why).
+The metadata store decides: a leader or an ISR changes with ``NodeWritten``, even if the writer crashes before it has
+the answer. ``IsrChanged`` and ``LeaderElectedForPartition`` are the writers' own reports and give the reason.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -18,17 +18,17 @@ _PARTITION = ("run_id", "partition")
 
 
 def partition_of_note() -> Column:
-    """The partition that a fact with topic and number is about, as "topic-0"."""
+    """The partition of a fact with topic and number, as "topic-0"."""
     return F.concat_ws("-", "topic", F.col("partition").cast("string"))
 
 
 def _of_rest(shape: str) -> Column:
-    """A fact's fields that have no column of their own (``NOTES``)."""
+    """A fact's fields without a column of their own (``NOTES``)."""
     return F.from_json("rest", shape)
 
 
 def store_writes(notes: DataFrame, path: str) -> DataFrame:
-    """What was written to nodes of the store, such as ``protocol.nodes`` lists.
+    """Writes to nodes of the store, such as ``protocol.nodes`` lists.
 
     In:  notes; path: a regular expression
     Out: (run_id, n, at_us, what, path, data, version, by): ``what``: created, set, deleted
@@ -58,7 +58,7 @@ def _states(notes: DataFrame) -> DataFrame:
 
 
 def _assignments(notes: DataFrame) -> DataFrame:
-    """In: notes. Out: (run_id, partition, n, replicas): without those that a reassignment is adding (KIP-455)."""
+    """In: notes. Out: (run_id, partition, n, replicas), without adding replicas (KIP-455)."""
     shape = "partitions map<string,array<int>>, adding_replicas map<string,array<int>>"
     none = F.array().cast("array<int>")
     return (
@@ -74,7 +74,7 @@ def _assignments(notes: DataFrame) -> DataFrame:
 
 
 def _reasons(notes: DataFrame) -> DataFrame:
-    """In: notes. Out: (run_id, partition, n, epoch, version, why): the writers' own words; a controller's, by epoch."""
+    """In: notes. Out: (run_id, partition, n, epoch, version, why): the writers' reasons; a controller's, by epoch."""
     told = _of_rest("leader_epoch long, zk_version long, strategy string")
     by_controller = (F.col("fact") != "IsrChanged") | F.col("actor").endswith(CONTROLLER_SUFFIX)
     return (
@@ -89,10 +89,10 @@ def _reasons(notes: DataFrame) -> DataFrame:
 
 
 def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
-    """Each write with what its writer said of it afterwards, if it could.
+    """Each write with its writer's later reason, if there is one.
 
-    What a controller decides has a leader epoch of its own; what a leader wants, whoever writes it (AlterIsr), keeps
-    the epoch and raises the version.
+    A controller's decision has a leader epoch of its own. A leader's request keeps the
+    epoch and raises the version.
 
     In:  of ``_states``; of ``_reasons``
     Out: of ``_states``, why
@@ -104,7 +104,7 @@ def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
         *_PARTITION, "n", "epoch", F.col("own").alias("version"), F.lit(None).cast("string").alias("why")
     )
     alike = Window.partitionBy(*_PARTITION, "epoch", "version")
-    # A topic that was deleted and came back has its epochs twice: each word belongs to the write before it.
+    # A topic that was deleted and created again repeats its epochs: each reason belongs to the write before it.
     so_far = alike.orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     whole = Window.partitionBy(*_PARTITION, "epoch", "version", "turn").orderBy("n")
     found = (
@@ -119,7 +119,7 @@ def _explained(states: DataFrame, reasons: DataFrame) -> DataFrame:
 
 
 def _promises(notes: DataFrame) -> DataFrame:
-    """In: notes. Out: (run_id, topic, min_isr, since_n, until_n): anew when a topic is created again."""
+    """In: notes. Out: (run_id, topic, min_isr, since_n, until_n); a topic that is created again has a new row."""
     in_order = Window.partitionBy("run_id", "topic").orderBy("n")
     return (
         notes.where(F.col("fact") == "TopicReplicated")
@@ -130,7 +130,7 @@ def _promises(notes: DataFrame) -> DataFrame:
 
 
 def isr_changes(notes: DataFrame) -> DataFrame:
-    """ISR changes: every state of a partition that the store was given, and until when it was the newest.
+    """Every state of a partition in the store, and its interval as the newest state.
 
     In:  notes
     Out: ISR_CHANGES
@@ -169,10 +169,10 @@ def isr_changes(notes: DataFrame) -> DataFrame:
 
 
 def _tenures(states: DataFrame) -> DataFrame:
-    """Times in which the store named the same leader (or nobody).
+    """Intervals in which the store named the same leader, or none.
 
     In:  ISR_CHANGES
-    Out: (run_id, partition, first_epoch, last_epoch, from_n, next_us, next_why): ``next_*`` of the one behind it
+    Out: (run_id, partition, first_epoch, last_epoch, from_n, next_us, next_why): ``next_*`` of the interval after it
     """
     in_order = Window.partitionBy(*_PARTITION).orderBy("n")
     other = F.coalesce((F.col("leader") != F.col("old_leader")).cast("int"), F.lit(1))
@@ -196,10 +196,11 @@ def _tenures(states: DataFrame) -> DataFrame:
 
 
 def leaderships(notes: DataFrame, states: DataFrame) -> DataFrame:
-    """Leaderships: intervals in which a broker acted as the leader that the store named.
+    """Intervals in which a broker acted as the leader that the store named.
 
-    From ``BecameLeader`` on, until it takes up another epoch, follows or stops, its host goes down, or the store names
-    another leader or none: a deposed leader may go on for a while, but nothing that counts comes of it.
+    An interval begins with ``BecameLeader``. It ends when the broker takes another epoch, follows or stops, when its
+    host goes down, or when the store names another leader or none. A deposed leader may act for a while longer, but
+    without effect.
 
     In:  notes; states: ISR_CHANGES
     Out: LEADERSHIPS
@@ -223,7 +224,7 @@ def leaderships(notes: DataFrame, states: DataFrame) -> DataFrame:
         .join(run_ends(notes), "run_id", how="inner")
     )
     of_epoch = F.col("leader_epoch").between(F.col("first_epoch"), F.col("last_epoch")) & (F.col("from_n") < F.col("n"))
-    # A topic that was deleted and came back has its epochs twice: the last tenure before counts.
+    # A topic that was deleted and created again repeats its epochs: the last tenure before counts.
     newest_first = Window.partitionBy("run_id", "n", "partition").orderBy(F.desc("from_n"))
     until_us = F.coalesce("then_us", "ends_us")
     deposed = F.coalesce(F.col("next_us") < until_us, F.lit(False))
@@ -242,7 +243,7 @@ def leaderships(notes: DataFrame, states: DataFrame) -> DataFrame:
 
 
 def _creations(states: DataFrame) -> DataFrame:
-    """In: ISR_CHANGES. Out: (run_id, partition, creation, since_us, gone_us): when partitions were there, and anew."""
+    """In: ISR_CHANGES. Out: (run_id, partition, creation, since_us, gone_us): the lifetimes of partitions."""
     in_order = Window.partitionBy(*_PARTITION).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
         states.withColumn("creation", F.sum(F.col("old_leader").isNull().cast("int")).over(in_order))
@@ -252,7 +253,7 @@ def _creations(states: DataFrame) -> DataFrame:
 
 
 def leaderless(notes: DataFrame, led: DataFrame, states: DataFrame) -> DataFrame:
-    """Leaderless: intervals in which nobody led a partition, from the first time somebody did on, until it is deleted.
+    """Intervals without a leader, from a partition's first leader until its deletion.
 
     In:  notes; led: LEADERSHIPS; states: ISR_CHANGES
     Out: LEADERLESS

@@ -1,8 +1,8 @@
-"""Every table's columns, declared once: for Arrow (executors write with it) and for Spark (everybody reads with it).
+"""The columns of every table, for Arrow (executors write with it) and for Spark (all read with it).
 
-Times are microseconds of the world's clock and end with ``_us``. A type that ends with "?" may be null; that a column
-without it never is, is checked by ``quality``. ``run_id`` is unique over everything analysed together; ``n`` orders the
-facts of a run (it rises, and need not be dense).
+Times are microseconds of the world's clock and end with ``_us``. A type that ends with "?" may be null; ``quality``
+checks that other columns never are. ``run_id`` is unique over all analysed runs. ``n`` orders the facts of a run; it
+rises, with gaps.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ import pyarrow as pa
 from attrs import frozen
 from pyspark.sql import types as T  # noqa: N812 - as every text on Spark names it
 
+from kemu.emulator.metrics.figure import Unit
+from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.watching.interruptions import Cause
 
 _ARROW: Mapping[str, pa.DataType] = {
@@ -54,11 +56,11 @@ class Schema:
         return tuple(name for name, kind in self.columns if not kind.endswith("?"))
 
     def arrow(self) -> pa.Schema:
-        """For Arrow."""
+        """The schema for Arrow."""
         return pa.schema([pa.field(name, _ARROW[kind.rstrip("?")]) for name, kind in self.columns])
 
     def spark(self) -> T.StructType:
-        """For Spark."""
+        """The schema for Spark."""
         return T.StructType([T.StructField(name, _SPARK[kind.rstrip("?")]) for name, kind in self.columns])
 
     def batch(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
@@ -83,35 +85,18 @@ RUNS = _schema(
     run_id string, cell string, scenario string, profile string, settings string, actions string, seed long
     verdict string?, digest string?, steps long?, messages long?, virtual_us long?, wall_s double?
     broke string?, traced boolean
-    rebalances long?, stop_the_world_us long?, downtime_us long?, downtime_max_us long?, moved long?
-    service_lost_us long?, service_lost_max_percent double?
-    delay_p50_us long?, delay_p99_us long?, delay_max_us long?, lag_max_us long?
-    newest_age_mean_us long?, newest_age_max_us long?, fresh_after_max_us long?, gap_max_us long?
-    reordered long?, reorder_max long?
-    reprocessed long?, lost long?, expected_losses long?, acknowledged_lost long?, skipped long?, zombie_records long?
-    appended long?, acknowledged long?, failed long?, processed long?, first_stable_us long?, max_lag long?
-    leader_changes long?, leaderless_us long?, under_replicated_us long?, under_min_isr_us long?
-    reassigning_us long?, reassignment_steps long?, moved_bytes long?, peak_extra_bytes_per_s long?
-    task_downtime_us long?, task_downtime_max_us long?, task_detect_us long?, task_barrier_us long?
-    task_restore_us long?, task_pause_us long?, task_learning_us long?, task_idle_ready_us long?
-    task_imbalance_us long?, join_wait_us long?, join_wait_max_us long?
-    tasks_moved long?, tasks_least long?, read_bytes long?, read_in_vain_bytes long?
-    rebalances_joined long?, rebalances_gone long?, rebalances_ready long?, rebalances_leaving long?
-    rebalances_follow_up long?, rebalances_probing long?, rebalances_other long?, rebalances_empty long?
     scenario_json string, result_json string?, command string?
-    """,
+    """
+    + ", ".join(
+        f"{each.column} {'double' if each.unit is Unit.PERCENT else 'long'}?"
+        for each in FIGURES.values()
+        if each.column
+    ),
 )
-"""One row per run. ``traced``: its trace was ingested, so its facts are complete and its steps and packets are there.
-``settings`` and ``actions``: as a campaign's grid and --do set them. ``verdict`` null: its record is torn.
-``result_json``: what ``kemu run --format json`` prints, on one line. The sums are over groups and partitions, those of
-replicas (``leader_changes`` and what follows; null where no broker replicates) over partitions. ``reassigning_us`` is
-from the first reassignment's begin to the last one's end, ``peak_extra_bytes_per_s`` of the moved bytes what the
-busiest broker had in its worst second (null where nothing was reassigned). ``downtime_max_us`` is the worst
-partition's, ``first_stable_us`` the last group's. ``service_lost_us`` is an integral of shares,
-``service_lost_max_percent`` the largest share, ``stop_the_world_us`` the time at 100 %; delays are over records (null
-without any), ``lag_max_us`` is an age, ``max_lag`` a number of records. The six columns from ``newest_age_mean_us`` on
-say how fresh what groups see is, and in which order it comes. Those of tasks, of what they read and of their rebalances
-by reason are null where no Streams application ran. ``emulator.metrics`` defines them."""
+"""One row per run. ``traced``: its trace was ingested, so its facts are complete and its steps and packets are in the
+tables. ``settings`` and ``actions``: as set by a campaign's grid and by --do. ``verdict`` is null if the record is
+torn. ``result_json``: the output of ``kemu run --format json``, on one line. The other columns are the run's figures
+(``kemu describe figures``)."""
 
 STEPS = _schema(
     "steps",
@@ -129,7 +114,7 @@ PACKETS = _schema(
     verdict string, due_us long
     """,
 )
-"""What the network made of each packet; ``due_us`` -1: it does not arrive."""
+"""The network's decision on each packet; ``due_us`` -1: the packet does not arrive."""
 
 NOTES = _schema(
     "notes",
@@ -142,8 +127,8 @@ NOTES = _schema(
     fault_index int?, kind string?, text string?, protocol string?, host_life int?, rest string?, row binary
     """,
 )
-"""Facts of machines and of the world (actor ""). A fact's fields lie in the columns of their names, its partitions as
-"topic-0"; fields without a column in ``rest`` (JSON). ``row`` is the fact as recorded."""
+"""Facts of machines and of the world (actor ""). A fact's fields are in the columns of their names, its partitions as
+"topic-0"; fields without a column are in ``rest`` (JSON). ``row`` is the fact as recorded."""
 
 FAULTS = _schema(
     "faults",
@@ -152,8 +137,9 @@ FAULTS = _schema(
     ended_us long?
     """,
 )
-"""One row per entry of a run's plan. ``applied``: how often its moment came. ``fired``: how often it took effect, which
-for a rule of the network is once per packet it hit; null only in traces of a kemu that did not write it down."""
+"""One row per entry of a run's plan. ``applied``: number of times that its moment came. ``fired``: number of times that
+it took effect; a rule of the network takes effect once per packet. Null only in traces of a kemu that did not record
+it."""
 
 VIOLATIONS = _schema(
     "violations",
@@ -167,7 +153,7 @@ REBALANCES = _schema(
     members long, rounds long, moved long, stop_the_world_us long
     """,
 )
-"""As the metrics of a run count them (``metrics.rebalances``); ``ended_us`` null: not over when the run was."""
+"""As counted by the metrics of a run (``metrics.rebalances``); ``ended_us`` is null if the rebalance did not end."""
 
 DOWNTIME = _schema(
     "downtime",
@@ -176,9 +162,9 @@ DOWNTIME = _schema(
     """
     + ", ".join(f"{cause.name.lower()}_us long" for cause in Cause),
 )
-"""One row per interval in which a partition was without service, as the metrics of a run count them
-(``metrics.serving``, with its causes). ``member``: who had served it last. The columns behind ``until_us`` add up to
-the interval: how long it waited for each ``Cause`` of ``watching.interruptions``."""
+"""One row per interval in which a partition was without service, as counted by ``metrics.serving``. ``member``: the
+member that served it before. The columns after ``until_us`` add up to the interval: its wait for each ``Cause`` of
+``watching.interruptions``."""
 
 REASSIGNMENT_STEPS = _schema(
     "reassignment_steps",
@@ -187,10 +173,9 @@ REASSIGNMENT_STEPS = _schema(
     started_us long, committed_us long?, moved_records long, moved_bytes long
     """,
 )
-"""One row per step of a partition that goes to other brokers, as the metrics of a run count them
-(``metrics.reassigning``). ``number``: of this partition, from 1; ``replicas``: what it is to have then;
-``committed_us`` null: given up, or not over when the run was; ``moved``: copied by replicas being added, until they
-were in sync."""
+"""One row per step of a partition's reassignment, as counted by ``metrics.reassigning``. ``number``: of this partition,
+from 1. ``replicas``: the replicas after the step. ``committed_us`` is null if the step was cancelled or did not end.
+``moved``: data copied by adding replicas until they were in sync."""
 
 TASK_DOWNTIME = _schema(
     "task_downtime",
@@ -199,9 +184,9 @@ TASK_DOWNTIME = _schema(
     from_us long, until_us long, detect_us long, barrier_us long, restore_us long, pause_us long
     """,
 )
-"""One row per interval in which nobody could process a task of a Streams application, as the metrics of a run count
-them (``metrics.task_downtime``). ``instance``: who had processed it last; ``taken_by``: who does since, "" where nobody
-does. The four parts add up to the interval."""
+"""One row per interval in which no instance could process a task, as counted by ``metrics.task_downtime``.
+``instance``: the instance that processed it before. ``taken_by``: the instance that processed it after, "" if there is
+none. The four parts add up to the interval."""
 
 RESTORES = _schema(
     "restores",
@@ -211,11 +196,11 @@ RESTORES = _schema(
     avoidable_bytes long, outcome string
     """,
 )
-"""One row per copy of a task and role in which it read its changelog, as the metrics of a run count them
-(``metrics.restoring``). ``ready_us``: when a learner had caught up. ``outcome``: used, discarded, kept, unfinished."""
+"""One row per copy of a task and role in which it read its changelog, as counted by ``metrics.restoring``.
+``ready_us``: time at which a learner had caught up. ``outcome``: used, discarded, kept, unfinished."""
 
 BAD_RECORDS = _schema("bad_records", "path string, at_byte long, unread_bytes long, why string")
-"""What could not be read in a trace directory: files that are no traces, and where the good part of others ends."""
+"""Unreadable data of a trace directory: files that are no traces, and the end of the readable part of others."""
 
 RECORDED = {
     schema.name: schema
@@ -244,7 +229,7 @@ GENERATIONS = _schema(
     reason string?
     """,
 )
-"""One row per generation that began: who was in it, what it was for, and since when the group had prepared."""
+"""One row per generation that began: its members, its reason, and the time of the group's preparation."""
 
 OWNERSHIP = _schema(
     "ownership",
@@ -257,9 +242,8 @@ OWNERSHIP = _schema(
 down, or end (of the run)."""
 
 UNOWNED = _schema("unowned", "run_id string, group string, partition string, from_us long, until_us long, cause string")
-"""One row per interval in which nobody owned a partition that had been owned, or only members that stood still.
-``cause``: how its last owner stopped (revoked, lost, failed, down, paused). Downtime begins no later and ends no
-earlier."""
+"""One row per interval in which a partition had no owner, after its first one, or only paused owners. ``cause``: the
+end of its last owner (revoked, lost, failed, down, paused). Downtime begins no later and ends no earlier."""
 
 COMMITS = _schema(
     "commits",
@@ -268,8 +252,8 @@ COMMITS = _schema(
     what string, partition string?, offset long?, error string
     """,
 )
-"""``what``: "durable" (a coordinator wrote one partition's offset) or "answered" (a member learned how its commit went;
-no partition)."""
+"""``what``: "durable" (a coordinator wrote one partition's offset) or "answered" (a member received the answer to its
+commit; no partition)."""
 
 LAYOUTS = _schema(
     "layouts",
@@ -278,8 +262,7 @@ LAYOUTS = _schema(
     gained int, kept int
     """,
 )
-"""One row per member and generation: how many partitions its assignment holds, how many of them it had not and had in
-its assignment before."""
+"""One row per member and generation: number of partitions in its assignment, and how many of them are new and old."""
 
 TASK_INTERVALS = _schema(
     "task_intervals",
@@ -289,7 +272,7 @@ TASK_INTERVALS = _schema(
     """,
 )
 """One row per interval in which a thread of a Streams instance had a copy of a task in one role and state.
-``ended_by``: the state it had next, "down" (its host), or "end" (of the run)."""
+``ended_by``: its next state, "down" (its host), or "end" (of the run)."""
 
 ISR_CHANGES = _schema(
     "isr_changes",
@@ -300,10 +283,10 @@ ISR_CHANGES = _schema(
     """,
 )
 """One row per state of a partition in the metadata store, the newest from ``at_us`` to ``until_us``. ``by``: the actor
-that wrote it; ``why`` null: it never said (it died, or the answer was lost). ``leader`` -1: none. ``joined`` and
-``gone``: the ISR against the one before, empty in a partition's first row (``old_leader`` null). ``replicas``: those
-assigned, without those being added. ``unclean``: the leader comes from outside the ISR before. ``min_isr`` null: a
-topic that the scenario does not know."""
+that wrote it. ``why`` is null if the writer gave no reason (it crashed, or the answer was lost). ``leader`` -1: none.
+``joined`` and ``gone``: differences to the ISR before, empty in a partition's first row (``old_leader`` null).
+``replicas``: the assigned ones, without adding replicas. ``unclean``: the leader was not in the ISR before. ``min_isr``
+is null for a topic that the scenario does not name."""
 
 LEADERSHIPS = _schema(
     "leaderships",
@@ -313,7 +296,7 @@ LEADERSHIPS = _schema(
     """,
 )
 """One row per interval in which a broker acted as the leader that the store named, in one epoch. ``ended_by``: renewed
-(it goes on in another epoch), deposed (the store named another leader or none; ``why`` as the writer said), followed,
+(it leads in another epoch), deposed (the store named another leader or none; ``why``: the writer's reason), followed,
 stopped, down, or end (of the run)."""
 
 LEADERLESS = _schema(
@@ -322,21 +305,20 @@ LEADERLESS = _schema(
     run_id string, partition string, from_us long, until_us long, cause string, elect_us long, take_over_us long
     """,
 )
-"""One row per interval in which nobody led a partition that had been led. ``cause``: how the last leader ended (down,
-paused, stopped; deposed: what the store's writer said, such as "preferred" or "a replica is offline"). The two parts
-add up to the interval: until the store named the leader that took over (all of it where it named none), until that one
-acted."""
+"""One row per interval in which a partition had no leader, after its first one. ``cause``: the end of the last leader
+(down, paused, stopped; deposed: the writer's reason, such as "preferred" or "a replica is offline"). The two parts add
+up to the interval: until the store named the next leader (all of it if there was none), and until that leader acted."""
 
 # --- one table for all that a trace file holds ---------------------------------------------------------------------
 
 COUNTED = (REBALANCES, DOWNTIME, REASSIGNMENT_STEPS, TASK_DOWNTIME, RESTORES)
-"""What a run's metrics count: no record of a trace says it."""
+"""The tables that a run's metrics compute: no record of a trace contains their rows."""
 OF_TRACES = (RUNS, STEPS, PACKETS, NOTES, VIOLATIONS, FAULTS, BAD_RECORDS)
-"""What the data source reads."""
+"""The tables that the data source reads."""
 
 
 def _union(schemas: tuple[Schema, ...]) -> Schema:
-    """All columns of several tables, behind the name of the table a row belongs to; all but that may be null."""
+    """The columns of several tables in one, after a column with the table's name; all others may be null."""
     columns: dict[str, str] = {}
     for schema in schemas:
         for name, kind in schema.columns:

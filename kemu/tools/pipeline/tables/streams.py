@@ -1,4 +1,4 @@
-"""Of Streams applications: which copy of a task an instance had, in which role and state, and when."""
+"""Streams applications: copies of tasks with their roles and states over time."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
@@ -10,7 +10,7 @@ CLOSED, DOWN = "CLOSED", "down"
 
 
 def task_intervals(notes: DataFrame) -> DataFrame:
-    """Copies of tasks, state by state, by what their instances told.
+    """Intervals of copies of tasks in one role and state, by the instances' notes.
 
     A copy ends when it is closed, when its host goes down, or with the record.
 

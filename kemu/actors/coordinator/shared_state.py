@@ -1,4 +1,4 @@
-"""What all parts of a group share: its name, state, generation and members, and the machine they speak through."""
+"""The state that all parts of a group share (name, state, generation, members), and the port to their machine."""
 
 from typing import Protocol
 
@@ -27,7 +27,7 @@ class GroupMachine(Protocol):
 
     @property
     def now_ms(self) -> int:
-        """This host's clock as Kafka's records have it."""
+        """Time of this host's clock in ms, as in Kafka's records."""
         ...
 
     def reply(self, caller: Caller | Received, message: object) -> None:
@@ -37,11 +37,11 @@ class GroupMachine(Protocol):
     def refuse(
         self, caller: Caller | Received, message: object, *, group: GroupId, api: str, member_id: str, error: ErrorCode
     ) -> None:
-        """Answer with an error, and say so."""
+        """Answer a request with an error, and report it."""
         ...
 
     def has_left(self, caller: Caller | Received) -> bool:
-        """Whether the client of this request has another connection by now: it may have sent something newer there."""
+        """Whether the client of this request has a newer connection, and so perhaps newer requests."""
         ...
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
@@ -49,7 +49,7 @@ class GroupMachine(Protocol):
         ...
 
     def stop_timer(self, key: TimerKey) -> None:
-        """Forget a timer."""
+        """Stop a timer."""
         ...
 
     def note(self, fact: object) -> None:
@@ -57,12 +57,16 @@ class GroupMachine(Protocol):
         ...
 
     def new_member_id(self, base: str, partition: OffsetsPartition) -> MemberId:
-        """An id nobody ever had."""
+        """A unique member id. Kafka appends a random UUID; here the broker, its leader epoch and a count follow
+        ``base``.
+
+        A broker may restart unnoticed and lead in the same epoch; its later lives add their number.
+        """
         ...
 
 
-class GroupBooks:
-    """The state of one group, apart from what its parts keep for themselves."""
+class SharedState:
+    """The state that the parts of one group share."""
 
     def __init__(self, machine: GroupMachine, partition: OffsetsPartition, name: GroupId) -> None:
         self._machine = machine
@@ -70,9 +74,9 @@ class GroupBooks:
         self.name = name
         self.state = EMPTY
         self.previous = DEAD
-        """The state before this one."""
+        """The former state."""
         self.since_ms: int | None = machine.now_ms
-        """When the state last changed; None when an old record did not say."""
+        """Time of the last change of state; None if the loaded record has none."""
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.generation = 0
@@ -82,7 +86,7 @@ class GroupBooks:
         self._topics: frozenset[str] | None = None
 
     def change(self, what: GroupChange, why: str) -> None:
-        """The only place where the state changes."""
+        """Change the state. No other code does so."""
         old = self.state
         new = TRANSITIONS[old].get(what)
         assert new is not None, f"{self.name}: {what.value} in {old} ({why})"
@@ -95,18 +99,18 @@ class GroupBooks:
             self.since_ms = self._machine.now_ms
 
     def start_session(self, member: Member) -> None:
-        """A sign of life."""
+        """Restart a member's session timeout after a sign of life."""
         self._machine.start_timer(member.timer, member.session_timeout_ms * US_PER_MS)
 
-    # --- what is known of subscriptions ------------------------------------------------------------------------
+    # --- subscriptions -----------------------------------------------------------------------------------------
 
     def know_subscriptions(self, subscriptions: tuple[bytes, ...]) -> None:
-        """The subscriptions of this generation; they are read only when somebody asks, and of consumers alone."""
+        """Store the subscriptions of this generation. Only those of consumers are decoded, on demand."""
         self._subscriptions = subscriptions if self.protocol_type == CONSUMER else None
         self._topics = None
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """The topics of the generation's subscriptions; None for other types and when one cannot be read."""
+        """Topics of the generation's subscriptions; None for other protocol types, or if one cannot be decoded."""
         if self._topics is None and self._subscriptions is not None:
             try:
                 self._topics = frozenset([topic for data in self._subscriptions for topic in subscribed_topics(data)])
@@ -117,11 +121,11 @@ class GroupBooks:
     # --- notes and records -------------------------------------------------------------------------------------
 
     def note_leader(self) -> None:
-        """The group has another leader."""
+        """Report the new leader."""
         self._machine.note(LeaderElected(group=self.name, member_id=self.members.leader or ""))
 
     def note_added(self, member: Member) -> None:
-        """A member came."""
+        """Report a new member."""
         self._machine.note(
             MemberAdded(
                 group=self.name,
@@ -132,13 +136,13 @@ class GroupBooks:
         )
 
     def note_removed(self, member: Member, why: str) -> None:
-        """A member is gone, or goes on under another id."""
+        """Report that a member was removed, or got a new id."""
         self._machine.note(
             MemberRemoved(group=self.name, member_id=member.member_id, client_id=member.client_id, why=why)
         )
 
     def metadata(self, assignments: dict[MemberId, bytes] | None = None) -> GroupMetadata:
-        """The group as the log keeps it, with these assignments or those it has."""
+        """The group's record, with these assignments or the present ones."""
         protocol = self.protocol
         stored = [member.stored(protocol, assignments) for member in self.members]
         return GroupMetadata(

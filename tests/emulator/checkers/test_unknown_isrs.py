@@ -1,4 +1,4 @@
-"""Groups whose log has too few in sync because a controller does not know the ISR it wrote (``UnheardIsrs``)."""
+"""Groups whose log has too few in sync because a controller does not know the ISR it wrote (``UnknownIsrs``)."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_a_group_whose_log_has_too_few_in_sync_while_its_leader_waits_stands_sti
 
     assert (kind, others) == ("unheard-isr", [])
     assert text.endswith(
-        f"the group is {state}; b0 leads __consumer_offsets-0 with [0] as the ISR, of which min.insync.replicas asks 2,"
+        f"the group is {state}; b0 leads __consumer_offsets-0 with the ISR [0], below min.insync.replicas (2),"
         " and waits for another leader epoch; the store has [0, 1, 2]"
     )
 

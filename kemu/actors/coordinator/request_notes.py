@@ -1,4 +1,4 @@
-"""What a coordinator tells of the wire: requests about a group's members as they are read, and the answers to them."""
+"""A coordinator's notes on the wire protocol: requests of group members as they are read, and the answers to them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ _BY_A_MEMBER = frozenset((Heartbeat, OffsetCommit, RangeCommit))
 
 
 def request_read(event: Received) -> GroupRequestRead | None:
-    """The note of a request; None if it is about no member."""
+    """The note of a request; None if the request concerns no member."""
     client, connection, request_id, _, request = event
     api = type(request)
     if api in _BY_A_MEMBER:
@@ -83,13 +83,14 @@ def _of_leave(reply: LeaveGroupReply) -> dict[str, Any]:
 
 def _of_commit(reply: OffsetCommitReply | RangeCommitReply) -> dict[str, Any] | None:
     if not reply.outcomes:
-        return None  # there is nothing in it that could be refused
+        return None  # an empty commit has no outcome
     wrong = [row.error for row in reply.outcomes if row.error is not ErrorCode.NONE]
     return {"error": wrong[0] if wrong else ErrorCode.NONE}
 
 
 _ANSWERS: Mapping[type, Callable[[Any], dict[str, Any] | None]] = {
-    HeartbeatReply: lambda reply: {"error": reply.error},  # said at once: they are the most frequent
+    # handled first in ``request_answered``: the most frequent answer
+    HeartbeatReply: lambda reply: {"error": reply.error},
     JoinGroupReply: _of_join,
     SyncGroupReply: lambda reply: {"error": reply.error, "assignment": reply.assignment},
     LeaveGroupReply: _of_leave,
@@ -99,14 +100,14 @@ _ANSWERS: Mapping[type, Callable[[Any], dict[str, Any] | None]] = {
 
 
 def request_answered(caller: Caller | Received, message: object) -> GroupRequestAnswered | None:
-    """The note of an answer; None if it is about no member."""
+    """The note of an answer; None if the answer concerns no member."""
     of = _ANSWERS.get(type(message))
     if of is None:
         return None
     client, connection, request_id = caller[:3]
     if isinstance(message, HeartbeatReply):
         return _answered(client=client, connection=connection, request_id=request_id, error=message.error)
-    said = of(message)
-    if said is None:
+    fields = of(message)
+    if fields is None:
         return None
-    return _answered(client=client, connection=connection, request_id=request_id, **said)
+    return _answered(client=client, connection=connection, request_id=request_id, **fields)

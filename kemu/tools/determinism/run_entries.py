@@ -1,7 +1,7 @@
-"""A run that tells all that it draws and does, entry by entry, in one order: what two processes can be compared by.
+"""The entries of a run: every draw and every record of its trace in one order, to compare two processes.
 
-An entry is a packable tuple, its first item the kind: ("draw", purpose, bits, value), or what a trace's recorder is
-told: ("step", ...), ("packet", ...), ("fact", ...), ("broken", ...).
+An entry is a packable tuple whose first item is the kind: ("draw", purpose, bits, value), or a record of a trace:
+("step", ...), ("packet", ...), ("fact", ...), ("broken", ...).
 """
 
 from collections.abc import Callable
@@ -17,61 +17,63 @@ from kemu.protocol.wire.values import to_row
 from kemu.tools.report.transcript import clock, effect_data
 
 Entry: TypeAlias = tuple[Any, ...]
-Tell: TypeAlias = Callable[[Entry], None]
+Report: TypeAlias = Callable[[Entry], None]
 
 
 class _Draws:
-    """``chance.Seeded``, each draw of which is told."""
+    """``chance.Seeded`` that reports each draw."""
 
     tie = None
 
-    def __init__(self, seed: int, tell: Tell) -> None:
+    def __init__(self, seed: int, report: Report) -> None:
         self._seeded = Seeded(seed)
-        self._tell = tell
+        self._report = report
 
     def stream(self, purpose: str) -> Stream:
-        """The draws for a purpose."""
+        """Return the stream of draws for a purpose."""
         bits = self._seeded.stream(purpose).bits
-        tell = self._tell
+        report = self._report
 
-        def told(count: int) -> int:
+        def reported(count: int) -> int:
             value = bits(count)
-            tell(("draw", purpose, count, value))
+            report(("draw", purpose, count, value))
             return value
 
-        return Stream(told)
+        return Stream(reported)
 
 
 class _Records:
-    """A trace's ``Recorder`` that tells its records."""
+    """A trace's ``Recorder`` that reports its records."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, report: Report) -> None:
+        self._report = report
 
     def step(self, row: StepRow) -> None:
         """One step of one machine."""
-        self._tell(("step", *row))
+        self._report(("step", *row))
 
     def packet(self, row: PacketRow) -> None:
-        """What became of a packet."""
-        self._tell(("packet", *row))
+        """The outcome of a packet."""
+        self._report(("packet", *row))
 
     def fact(self, seq: int, at_us: int, fact: Any) -> None:
         """A fact of the world."""
-        self._tell(("fact", seq, at_us, to_row(fact)))
+        self._report(("fact", seq, at_us, to_row(fact)))
 
     def broken(self, row: BrokenRow) -> None:
-        """A machine's own assertion failed in this step."""
-        self._tell(("broken", *row))
+        """A step in which an assertion of its machine failed."""
+        self._report(("broken", *row))
 
 
-def run_telling(scenario: Scenario, seed: int, profile: str, tell: Tell) -> None:
-    """Make the run that ``runner.run`` makes, and tell each of its draws and records as it is made."""
-    Run(scenario, seed=seed, profile=profile, choices=_Draws(seed, tell), recorder=_Records(tell)).run_with(run_plain)
+def run_reporting(scenario: Scenario, seed: int, profile: str, report: Report) -> None:
+    """Run as ``runner.run`` does, and report each draw and each record at once."""
+    Run(scenario, seed=seed, profile=profile, choices=_Draws(seed, report), recorder=_Records(report)).run_with(
+        run_plain
+    )
 
 
-def words(entry: Entry) -> str:
-    """An entry for people, in a line."""
+def entry_text(entry: Entry) -> str:
+    """Return an entry as one line of text."""
     match entry:
         case ("draw", purpose, count, value):
             return f"draw of {count} bits for {purpose}: {value}"
@@ -82,11 +84,11 @@ def words(entry: Entry) -> str:
         case (kind, seq, at_us, actor, life, _, event, *_):
             return f"{clock(at_us)} {kind} {seq} of {actor} (life {life}): {EVENT_NAMES[event[0]]} {event[1:]!r:.100}"
         case _:
-            raise AssertionError(f"{entry!r:.80} is no entry")
+            raise AssertionError(f"{entry!r:.80} is not an entry")
 
 
 def plain(entry: Entry) -> Any:
-    """An entry as data that can be compared field by field: what a step did has its fields by name."""
+    """Return an entry as data to compare field by field; the effects of a step have named fields."""
     if entry[0] != "step":
         return entry
     step = Step(*entry[1:])._asdict()
@@ -94,7 +96,7 @@ def plain(entry: Entry) -> Any:
 
 
 def first_unequal(here: Any, there: Any, where: str = "") -> tuple[str, Any, Any] | None:
-    """Where two plain values first differ, as a path into them, and what stands there in each."""
+    """Return the path to the first difference of two plain values, with both values there; None if they are equal."""
     if isinstance(here, dict) and isinstance(there, dict) and here.keys() == there.keys():
         pairs = [(f"{where}.{key}", here[key], there[key]) for key in here]
     elif isinstance(here, list | tuple) and isinstance(there, list | tuple) and len(here) == len(there):

@@ -1,0 +1,576 @@
+"""The polling thread of a consumer: poll(), the calls of the application, and the callbacks of its listener.
+
+The thread belongs to the application. ``Doing`` says where the thread is. Commands to the application wait until it is
+between two polls.
+
+Source: Kafka 3.9 ``ClassicKafkaConsumer``.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from kemu.actors.consumer.application import Answers, Application, IllegalState
+from kemu.actors.consumer.catch_up import CatchUp
+from kemu.actors.consumer.closing import CloseCall
+from kemu.actors.consumer.commits import Commits, CommitSplit, to_commit
+from kemu.actors.consumer.listener import Busy, Listener, Outcome, Raised
+from kemu.actors.consumer.machine import Callback, ConsumerMachine, ConsumerTimer
+from kemu.actors.consumer.membership import Membership
+from kemu.actors.consumer.partition import Partition, Returned, ReturnedOfRange
+from kemu.actors.consumer.positions import Positions
+from kemu.actors.consumer.questions import Questions
+from kemu.actors.consumer.reasons import UNSUBSCRIBED
+from kemu.actors.consumer.rebalancing import Rebalancing
+from kemu.actors.consumer.subscription import sorted_topics
+from kemu.protocol.commands import (
+    ENFORCED,
+    AssignNow,
+    Close,
+    EnforceRebalance,
+    GoOn,
+    PausePartitions,
+    PollReturns,
+    RaiseInListener,
+    ReadPartitions,
+    ResumePartitions,
+    Seek,
+    StopPolling,
+    Subscribe,
+    Unsubscribe,
+)
+from kemu.protocol.draws import DrawName
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.messages.data import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from kemu.protocol.names import NO_GENERATION, UNKNOWN_MEMBER, TopicPartition
+from kemu.protocol.notes.groups import CallbackReturned, ListenerFailed, Processed
+from kemu.protocol.notes.ranges import RangeProcessed
+from kemu.protocol.wire.compile import maker
+
+
+class Doing(Enum):
+    """Where the polling thread is."""
+
+    POLLING = "inside poll()"
+    DECIDING = "the application has not made its next call yet"
+    WORKING = "the application processes records"
+    WAITING = "the application waits for something other than this consumer"
+    COMMITTING = "inside commitSync()"
+    ASKING = "inside committed(), beginningOffsets(), endOffsets() or offsetsForTimes()"
+    IN_CALLBACK = "inside the rebalance listener"
+    CLOSING = "inside close()"
+    ENDED = "closed, or failed"
+
+
+class Running(NamedTuple):
+    """A running callback of the listener."""
+
+    name: str
+    partitions: tuple[TopicPartition, ...]
+    outcome: Outcome
+    then: Callback
+    before: Doing
+    started_us: int
+
+
+POLLING, _DECIDING, CLOSING, ENDED = Doing.POLLING, Doing.DECIDING, Doing.CLOSING, Doing.ENDED
+"""Aliases for members that every step compares: a lookup in the enum class is slow on CPython 3.11."""
+
+_processed = maker(Processed)
+
+
+class PolledMachine(ConsumerMachine, Protocol):
+    """The consumer's machine, as its polling thread sees it."""
+
+    awake: bool
+    fatal: tuple[ErrorCode, str] | None
+
+
+class PollingThread:
+    """The polling thread of one consumer; to the application it is ``Calls``.
+
+    Args:
+        machine: the consumer, with all of its parts.
+        application: polls and processes records.
+        listener: the application's rebalance listener.
+        closing: the call of close().
+    """
+
+    closes_at_us = 0
+    """Time at which the thread notices an order to close; 0: no such order."""
+    poll_until_us = 0
+    """Time at which this poll() returns without records; 0: poll() returns only with records."""
+
+    def __init__(
+        self,
+        machine: PolledMachine,
+        membership: Membership,
+        positions: Positions,
+        commits: Commits,
+        rebalancing: Rebalancing,
+        catch_up: CatchUp | None,
+        closing: CloseCall,
+        application: Application,
+        listener: Listener,
+    ) -> None:
+        self.doing = _DECIDING
+        self.commands: list[Any] = []
+        """Commands that the thread has not executed yet; it executes them between two polls."""
+        self._raise_next: dict[str, str] = {}
+        """Name of a callback -> message of the exception that its next call raises."""
+        self.questions = Questions(machine)
+        self._machine = machine
+        self._config = machine.config
+        self._membership = membership
+        self._positions = positions
+        self._commits = commits
+        self._rebalancing = rebalancing
+        self._catch_up = catch_up
+        self._closing = closing
+        self._subscription = machine.subscription
+        self._application = application
+        self._listener = listener
+        self._callback: Running | None = None
+        self._started = False
+        self._stalled = False
+        """Whether the application does not poll because of ``StopPolling``."""
+        self._awaited: Callable[[], None] | None = None
+        """Continuation of ``wait``: the next step of the application, or of a callback of its listener."""
+        self._polls_since_us = 0
+        self._poll_by_us = 0
+        """Deadline of the application's next poll, while it is outside poll()."""
+        self._poll_timer_runs = False
+        self._max_poll_us = self._config.max_poll_interval_ms * 1000
+
+    @property
+    def now_us(self) -> int:
+        return self._machine.now_us
+
+    def start(self) -> None:
+        """Start the application."""
+        assert not self._started, f"{self._machine.name}: started twice"
+        self._started = True
+        self._application.started(self)
+        self._assert_decided()
+
+    def accept(self, command: object) -> None:
+        """Take a command to the application: at once, or between two polls."""
+        match command:
+            case RaiseInListener(callback=callback, why=why):
+                self._raise_next[callback] = why
+            case GoOn():
+                self._resume_application()
+            case Close() if notice_us := self._machine.draws.us(DrawName.CLOSE_NOTICE, 0):
+                self.closes_at_us = self.now_us + notice_us
+            case _:
+                assert self._started, f"{self._machine.name}: {command} before Start"
+                self.commands.append(command)
+
+    # --- polls ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Repeat poll() until the application is busy or all parts wait for events."""
+        while self._machine.awake and self.doing is POLLING:
+            self._machine.awake = False
+            if self._commits.asynchronous:
+                self._commits.call_completed()
+            if self.closes_at_us:
+                self._notice_close()
+            if self.commands:
+                self._obey(self.commands.pop(0))
+                self._machine.wake()
+            elif self._machine.fatal is not None:
+                self._machine.fail(*self._machine.fatal)
+            elif self._subscription.is_subscribed or self._subscription.by_hand:
+                self._poll_once()
+
+    def _notice_close(self) -> None:
+        """Close if the application has noticed the order to close; it checks between two polls."""
+        if self.now_us < self.closes_at_us:
+            self._machine.wake_at(self.closes_at_us)
+        else:
+            self.closes_at_us = 0
+            self.commands.append(Close())
+
+    def _poll_once(self) -> None:
+        may_read = self._may_read()
+        if may_read:
+            self._commits.poll()
+            self._positions.poll()
+        if self.doing is not POLLING or self._rebalancing.is_leading:
+            return
+        if not may_read and self._rebalancing.holds_poll:
+            return
+        fetching, most = self._positions.fetching, self._config.max_poll_records
+        records = fetching.drain(most) if self._catch_up is None else self._catch_up.poll(most)
+        fetching.send()
+        if records:
+            self._return(records)
+
+    def _may_read(self) -> bool:
+        """Whether to read records: as a member, or with assigned partitions.
+
+        The latter need a coordinator only to commit.
+        """
+        if self._subscription.is_subscribed:
+            return self._membership.poll()
+        return self._subscription.by_hand and (not self._config.group_id or self._machine.discovery.ready())
+
+    def _return(self, records: list[Returned]) -> None:
+        """Return these records from poll()."""
+        if self.poll_until_us:
+            self.poll_until_us = 0
+            self._machine.stop_timer((ConsumerTimer.POLL_RETURNS,))
+        self._leave_poll(_DECIDING)
+        self._application.polled(records)
+        self._assert_decided()
+
+    def poll_returns_nothing(self) -> None:
+        """Return from poll() if its timeout is over. During a callback the return waits for the callback's end."""
+        if self.poll_until_us and self.now_us >= self.poll_until_us and self.doing is POLLING:
+            self._return([])
+
+    def _assert_decided(self) -> None:
+        assert self.doing is not _DECIDING, f"{self._machine.name}: its application made no next call"
+
+    def _leave_poll(self, doing: Doing) -> None:
+        """Leave poll(), or continue outside of it. ``max.poll.interval.ms`` counts from the last poll."""
+        if self.doing is POLLING:
+            self._poll_by_us = self.now_us + self._max_poll_us
+            if not self._poll_timer_runs:
+                self._poll_timer_runs = True
+                self._machine.start_timer((ConsumerTimer.POLL_TIMEOUT,), self._max_poll_us)
+        self.doing = doing
+
+    @property
+    def polls_too_late(self) -> bool:
+        away = self.doing is not POLLING and not self._closing.began
+        return away and 0 < self._poll_by_us <= self.now_us
+
+    def check_poll_timeout(self) -> None:
+        """POLL_TIMEOUT fired."""
+        self._poll_timer_runs = False
+        if self.doing is POLLING or self._closing.began:
+            return
+        if self.now_us >= self._poll_by_us:
+            self._membership.poll_timed_out()
+        else:
+            self._poll_timer_runs = True
+            self._machine.start_timer((ConsumerTimer.POLL_TIMEOUT,), self._poll_by_us - self.now_us)
+
+    def work_done(self) -> None:
+        """WORK fired."""
+        if self.doing is Doing.IN_CALLBACK:
+            self._late_callback_over()
+        elif self._stalled:
+            self._stalled = False
+            self.doing = POLLING
+            self._polls_since_us = self.now_us
+            self._machine.wake()
+            self.poll_returns_nothing()
+        else:
+            assert self.doing is Doing.WORKING, f"{self._machine.name}: {self.doing} has no work"
+            self.doing = _DECIDING
+            self._application.worked()
+            self._assert_decided()
+
+    def _sync_done(self) -> None:
+        self._commits.call_completed()
+        self.doing = _DECIDING
+        self._application.committed()
+        self._assert_decided()
+
+    @property
+    def poll_span_us(self) -> tuple[int, int]:
+        timeout_us = self._config.emulated_poll_timeout_ms * 1000 or 1
+        if self.doing is not POLLING:
+            return 0, 0
+        began_us = self.now_us - (self.now_us - self._polls_since_us) % timeout_us
+        return began_us, began_us + timeout_us
+
+    # --- ``Calls`` -----------------------------------------------------------------------------------------------
+
+    def poll(self, timeout_us: int = 0) -> None:
+        if self._catch_up is not None:
+            self._catch_up.application_returned()
+        self.doing = POLLING
+        self._polls_since_us = self.now_us
+        self._machine.wake()
+        if timeout_us:
+            self.poll_until_us = self.now_us + timeout_us
+            self._machine.start_timer((ConsumerTimer.POLL_RETURNS,), timeout_us)
+
+    def work(self, us: int) -> None:
+        self.doing = Doing.WORKING
+        self._machine.start_timer((ConsumerTimer.WORK,), us)
+
+    def commit_sync(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        self._application_returned()
+        self._commits.call_completed()
+        split = self._split(offsets)
+        self.doing = Doing.COMMITTING
+        self._commits.run_sync(self._config.default_api_timeout_ms * 1000, self._sync_done, split)
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, int] | None = None, then: Callable[[bool], None] | None = None
+    ) -> None:
+        self._application_returned()
+        self._commits.call_completed()
+        self._commits.send_async(self._split(offsets), then)
+
+    def _split(self, offsets: Mapping[TopicPartition, int] | None) -> CommitSplit | None:
+        """The given offsets, by the consumer that commits them; None: both consumers commit all of their positions."""
+        if offsets is None:
+            return None
+        wanted = {self._assigned(at).at: offset for at, offset in offsets.items()}
+        if self._catch_up is not None and not self._subscription.by_hand:
+            return self._catch_up.split(wanted)
+        return CommitSplit(tuple(to_commit(at, offset) for at, offset in wanted.items()), ())
+
+    @property
+    def last_commit_went_through(self) -> bool:
+        return self._commits.sync_went_through
+
+    def wait(self, then: Callable[[], None]) -> None:
+        self._awaited = then
+        if self.doing is not Doing.IN_CALLBACK:
+            self._application_returned()
+            self.doing = Doing.WAITING
+
+    def _resume_application(self) -> None:
+        then, self._awaited = self._awaited, None
+        if then is None:
+            return
+        if self.doing is Doing.WAITING:
+            self.doing = _DECIDING
+        then()
+        self._assert_decided()
+
+    def committed(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
+        self._ask()
+        self.questions.committed(partitions, partial(self._answer_application, then))
+
+    def beginning_offsets(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
+        self.offsets_for_times(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), then)
+
+    def end_offsets(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
+        self.offsets_for_times(dict.fromkeys(partitions, LATEST_TIMESTAMP), then)
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int], then: Answers) -> None:
+        self._ask()
+        self.questions.offsets(dict(times_ms), partial(self._answer_application, then))
+
+    def _ask(self) -> None:
+        self._application_returned()
+        self.doing = Doing.ASKING
+
+    def _answer_application(self, then: Answers, answers: Mapping[TopicPartition, int | None]) -> None:
+        self.doing = Doing.DECIDING
+        then(answers)
+        self._assert_decided()
+
+    def processed(self, part: Returned, started_us: int) -> None:
+        (topic, partition), first, last = part
+        fact = RangeProcessed if isinstance(part, ReturnedOfRange) else _processed
+        self._machine.note(
+            fact(
+                group=self._config.group_id,
+                member_id=self._positions.member_id,
+                generation=self._positions.generation,
+                topic=topic,
+                partition=partition,
+                first=first,
+                last=last,
+                started_us=started_us,
+            )
+        )
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        self._subscription.subscribe(topics)
+
+    def subscribe_to_pattern(self, pattern: str) -> None:
+        self._subscription.subscribe((), pattern)
+
+    def unsubscribe(self) -> None:
+        self.commands.append(Unsubscribe())
+
+    def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
+        if self._subscription.is_subscribed:
+            raise IllegalState("assign() after subscribe(): subscription to topics and partitions exclude each other")
+        self._subscription.by_hand = bool(partitions)
+        self._positions.assign(tuple(dict.fromkeys(partitions)), NO_GENERATION, UNKNOWN_MEMBER)
+        self._machine.metadata.want(sorted_topics(tuple(topic for topic, _ in partitions)))
+
+    def _read(self, partitions: tuple[tuple[str, int, int], ...]) -> None:
+        """Assign exactly these partitions; seek where the offset is beyond the present position."""
+        before = {at: one.position for at, one in self._positions.partitions.items()}
+        self.assign(tuple((topic, number) for topic, number, _ in partitions))
+        for topic, number, offset in partitions:
+            if before.get((topic, number), -1) < offset:
+                self.seek((topic, number), offset)
+        self._return([])
+
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        return self._positions.owned()
+
+    def pause(self, partitions: tuple[TopicPartition, ...]) -> None:
+        for one in [self._assigned(at) for at in partitions]:
+            self._positions.fetching.pause(one)
+            if self._catch_up is not None:
+                self._catch_up.pause(one.at, True)
+
+    def resume(self, partitions: tuple[TopicPartition, ...]) -> None:
+        for one in [self._assigned(at) for at in partitions]:
+            self._positions.fetching.resume(one)
+            if self._catch_up is not None:
+                self._catch_up.pause(one.at, False)
+
+    def paused(self) -> tuple[TopicPartition, ...]:
+        return tuple(at for at, one in self._positions.partitions.items() if one.paused)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._positions.seek(self._assigned(partition), offset)
+
+    def position(self, partition: TopicPartition) -> int | None:
+        position = self._assigned(partition).position
+        return position if position >= 0 else None
+
+    def child_consumer_is_alive(self) -> bool:
+        return self._catch_up is not None and self._catch_up.child_is_alive
+
+    def _application_returned(self) -> None:
+        """The application makes its next call, so it has processed all records of former polls."""
+        if self._catch_up is not None:
+            self._catch_up.application_returned()
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        one = self._assigned(partition)
+        return max(one.end - one.position, 0) if one.end >= 0 and one.position >= 0 else None
+
+    def enforce_rebalance(self, reason: str = ENFORCED) -> None:
+        if not self._subscription.is_subscribed:
+            raise IllegalState("enforceRebalance() without a subscription")
+        self._membership.request_rejoin(reason)
+
+    def _assigned(self, at: TopicPartition) -> Partition:
+        one = self._positions.partitions.get(at)
+        if one is None:
+            raise IllegalState(f"{at[0]}-{at[1]} is not assigned to {self._machine.name}")
+        return one
+
+    def close(self) -> None:
+        self._application_returned()
+        self.doing = CLOSING
+        self._closing.begin()
+
+    # --- the listener --------------------------------------------------------------------------------------------
+
+    def call_listener(self, name: str, partitions: tuple[TopicPartition, ...], then: Callback) -> None:
+        listener = self._listener
+        match name:
+            case "onPartitionsRevoked":
+                outcome = listener.on_revoked(partitions)
+            case "onPartitionsLost":
+                outcome = listener.on_lost(partitions)
+            case _:
+                assert name == "onPartitionsAssigned", name
+                outcome = listener.on_assigned(partitions)
+        if name in self._raise_next and not isinstance(outcome, Busy):
+            outcome = Raised(outcome.us, self._raise_next.pop(name))
+        self._callback = Running(name, partitions, outcome, then, self.doing, self.now_us)
+        if isinstance(outcome, Busy):
+            self._leave_poll(Doing.IN_CALLBACK)
+            outcome.begin()
+        elif outcome.us > 0:
+            self._leave_poll(Doing.IN_CALLBACK)
+            self._machine.start_timer((ConsumerTimer.WORK,), outcome.us)
+        else:
+            self._callback_over()
+
+    def commit_in_callback(self, offsets: Mapping[TopicPartition, int], then: Callable[[], None]) -> None:
+        assert self.doing is Doing.IN_CALLBACK, f"{self._machine.name}: {self.doing} is outside a callback"
+        self._commits.run_sync(self._config.default_api_timeout_ms * 1000, then, self._split(offsets))
+
+    def callback_returns(self) -> None:
+        assert self.doing is Doing.IN_CALLBACK, f"{self._machine.name}: {self.doing} is outside a callback"
+        self._late_callback_over()
+
+    def _late_callback_over(self) -> None:
+        """Let the polling thread return from a callback that took time."""
+        self._machine.wake()
+        self._callback_over()
+        self.poll_returns_nothing()
+
+    def _callback_over(self) -> None:
+        assert self._callback is not None
+        name, partitions, outcome, then, before, started_us = self._callback
+        self._callback = None
+        self.doing = before
+        if name in self._raise_next:
+            outcome = Raised(0, self._raise_next.pop(name))
+        if self.now_us > started_us:
+            self._report_callback(name, self.now_us - started_us)
+        raised = isinstance(outcome, Raised)
+        if isinstance(outcome, Raised):
+            group, member_id = self._config.group_id, self._positions.member_id
+            self._machine.note(ListenerFailed(group=group, member_id=member_id, callback=name, why=outcome.why))
+        then(partitions, raised)
+
+    def _report_callback(self, name: str, took_us: int) -> None:
+        group, member_id = self._config.group_id, self._positions.member_id
+        self._machine.note(CallbackReturned(group=group, member_id=member_id, callback=name, took_us=took_us))
+
+    def raise_to_application(self, why: str) -> None:
+        self._leave_poll(_DECIDING)
+        self._application.poll_raised(why)
+        self._assert_decided()
+
+    # --- commands ------------------------------------------------------------------------------------------------
+
+    def _obey(self, command: object) -> None:
+        match command:
+            case Subscribe(pattern=pattern) if pattern:
+                self.subscribe_to_pattern(pattern)
+            case Subscribe(topics=topics):
+                self.subscribe(topics)
+            case Unsubscribe():
+                if self._subscription.is_subscribed:
+                    self._rebalancing.give_up_everything(self._unsubscribed)
+                elif self._subscription.by_hand:
+                    self.assign(())
+            case PausePartitions(partitions=partitions):
+                self.pause(self._only_assigned(partitions))
+            case ResumePartitions(partitions=partitions):
+                self.resume(self._only_assigned(partitions))
+            case Seek(topic=topic, partition=partition, offset=offset):
+                for at in self._only_assigned(((topic, partition),)):
+                    self.seek(at, offset)
+            case EnforceRebalance(reason=reason):
+                if self._subscription.is_subscribed:
+                    self.enforce_rebalance(reason)
+            case AssignNow():
+                self._rebalancing.resume_leading()
+            case ReadPartitions(partitions=partitions):
+                self._read(partitions)
+            case StopPolling(for_us=for_us):
+                self._stop_polling(for_us)
+            case PollReturns():
+                self._return([])
+            case _:
+                assert isinstance(command, Close), f"{self._machine.name}: {command}"
+                self.close()
+
+    def _stop_polling(self, for_us: int) -> None:
+        """Keep the polling thread outside poll() for this long, without a call of the application."""
+        self._leave_poll(Doing.WORKING)
+        self._stalled = True
+        self._machine.start_timer((ConsumerTimer.WORK,), for_us)
+
+    def _only_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+        """Those of the partitions that are assigned: an application that gets an order checks its assignment first."""
+        return tuple(at for at in partitions if at in self._positions.partitions)
+
+    def _unsubscribed(self) -> None:
+        self._membership.leave(UNSUBSCRIBED)
+        self._subscription.unsubscribe()

@@ -1,0 +1,56 @@
+"""The network of a scenario."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from attrs import field, frozen
+from attrs.converters import optional
+
+from kemu.emulator.scenario.keys import key, problems_of, refuse
+from kemu.emulator.text.units import LONGEST_US, microseconds
+
+
+def _latency(given: int | str | Iterable[int | str]) -> tuple[int, int]:
+    """Return the least and the most latency in us, from one duration or from two."""
+    bounds = [given] if isinstance(given, int | str) else list(given)
+    found = tuple(microseconds(bound) for bound in bounds)
+    return (found[0], found[0]) if len(found) == 1 else cast(tuple[int, int], found)
+
+
+@frozen(kw_only=True)
+class LinkSpec:
+    """Latency between two hosts, in both directions, that differs from the network's.
+
+    Raises:
+        ScenarioError: lists every mistake in the values.
+    """
+
+    a: str = field(metadata=key("a host"))
+    b: str = field(metadata=key("another host"))
+    latency_us: tuple[int, int] = field(converter=_latency, metadata=key("one-way latency, least and most"))
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))
+
+
+@frozen(kw_only=True)
+class NetworkSpec:
+    """One-way latency, drawn for each packet between these bounds; None takes the draw ``network.latency``.
+
+    Raises:
+        ScenarioError: lists every mistake in the values.
+    """
+
+    latency_us: tuple[int, int] | None = field(
+        default=None,
+        converter=optional(_latency),
+        metadata=key("one-way latency, least and most", at_most=LONGEST_US, shown="drawn: network.latency"),
+    )
+    links: tuple[LinkSpec, ...] = field(
+        default=(),
+        converter=tuple,
+        metadata=key("links between two hosts with a latency of their own: tables with a, b and latency"),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))

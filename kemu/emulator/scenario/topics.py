@@ -1,0 +1,121 @@
+"""A topic of a scenario."""
+
+from attrs import field, frozen
+from attrs.converters import optional
+
+from kemu.emulator.plan.known import MOST_BROKERS
+from kemu.emulator.scenario.keys import key, problems_of, refuse
+from kemu.emulator.text.tables import Problem
+from kemu.emulator.text.units import microseconds, rate_per_s, words
+from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
+from kemu.protocol.reassign.requests import list_error
+
+MOST_PARTITIONS = 100_000
+
+
+@frozen(kw_only=True)
+class TopicSpec:
+    """A topic and the load of its producer.
+
+    ``records_per_s`` is the sum over all partitions; 0 means no producer. ``replication_factor``, ``min_isr`` and
+    ``unclean`` apply to replicated brokers; None takes the value of ``ReplicationSpec``. ``initial_records`` are in
+    each partition's log, and committed, before the run starts. ``retention_us``, ``retention_bytes``, ``segment_us``
+    and ``segment_bytes`` are the topic's own retention settings; None takes the brokers' ``log.retention.ms`` and so
+    on. ``assignment`` has one text per partition with the ids of its replicas, the preferred leader first; () places
+    the replicas as Kafka does.
+
+    Raises:
+        ScenarioError: lists every mistake in the values.
+    """
+
+    partitions: int = field(
+        metadata=key("number of partitions", at_least=1, at_most=MOST_PARTITIONS, always=True, short=True)
+    )
+    records_per_s: int = field(
+        default=10,
+        converter=rate_per_s,
+        metadata=key(
+            "records per second, summed over all partitions", at_least=0, at_most=10_000_000, always=True, short=True
+        ),
+    )
+    record_bytes: int = field(
+        default=1_000, metadata=key("size of a record in bytes", at_least=1, at_most=1_000_000_000, short=True)
+    )
+    replication_factor: int | None = field(
+        default=None,
+        metadata=key("number of replicas", at_least=1, at_most=MOST_BROKERS, shown="brokers.replication.factor"),
+    )
+    min_isr: int | None = field(
+        default=None,
+        metadata=key(
+            "min.insync.replicas of the topic", at_least=1, at_most=MOST_BROKERS, shown="brokers.replication.min_isr"
+        ),
+    )
+    unclean: bool | None = field(
+        default=None,
+        metadata=key("unclean.leader.election.enable of the topic", shown="brokers.replication.unclean"),
+    )
+    initial_records: int = field(
+        default=0,
+        metadata=key(
+            "records in each partition's log before the run starts", at_least=0, at_most=(1 << 31) - 1, short=True
+        ),
+    )
+    retention_us: int | None = field(
+        default=None,
+        converter=optional(microseconds),
+        metadata=key("retention.ms of the topic", at_least=1_000, shown="a week"),
+    )
+    retention_bytes: int | None = field(
+        default=None,
+        metadata=key("retention.bytes of the topic, per partition", at_least=0, shown="no limit"),
+    )
+    segment_us: int | None = field(
+        default=None,
+        converter=optional(microseconds),
+        metadata=key(
+            "segment.ms of the topic: longest time until a log starts a new segment", at_least=1_000, shown="a week"
+        ),
+    )
+    segment_bytes: int | None = field(
+        default=None,
+        metadata=key("segment.bytes of the topic", at_least=14, at_most=(1 << 31) - 1, shown="1 GiB"),
+    )
+    assignment: tuple[str, ...] = field(
+        default=(),
+        converter=words,
+        metadata=key('broker ids of each partition\'s replicas: ["0 1 2", "1 2 3"]', shown="Kafka's placement"),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        refuse(problems_of(self))
+        if self.assignment:
+            refuse(self._misplaced())
+
+    def _misplaced(self) -> list[Problem]:
+        """Return the mistakes in ``assignment``, without a look at the brokers."""
+        rows = self.assignment
+        if not all(part.isdecimal() for row in rows for part in row.split()):
+            return [Problem(("assignment",), 'must be the broker ids of each partition, as in ["0 1 2", "1 2 3"]')]
+        if len(rows) != self.partitions:
+            return [Problem(("assignment",), f"has {len(rows)} rows for {self.partitions} partitions")]
+        for number, brokers in enumerate(self.placed()):
+            if wrong := list_error(brokers):
+                return [Problem(("assignment",), f"of partition {number}: {wrong}")]
+            if len(brokers) != (self.replication_factor or len(self.placed()[0])):
+                return [Problem(("assignment",), f"gives partition {number} another number of replicas")]
+        return []
+
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """Return the topic's own retention settings as (Kafka's key, value)."""
+        given = (
+            (RETENTION_MS, None if self.retention_us is None else self.retention_us // 1_000),
+            (RETENTION_BYTES, self.retention_bytes),
+            (SEGMENT_MS, None if self.segment_us is None else self.segment_us // 1_000),
+            (SEGMENT_BYTES, self.segment_bytes),
+        )
+        return tuple((name, str(value)) for name, value in given if value is not None)
+
+    def placed(self) -> tuple[tuple[int, ...], ...]:
+        """Return the broker ids in ``assignment`` by partition; () if the scenario gives none."""
+        return tuple(tuple(int(broker) for broker in row.split()) for row in self.assignment)

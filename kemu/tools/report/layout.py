@@ -1,0 +1,228 @@
+"""Text that fits the terminal: wrapped lines, and tables drawn by rich.
+
+The width is that of the terminal, or COLUMNS, or 80. Long commands are continued with a backslash, so that a shell
+reads the copied lines as one command.
+"""
+
+import re
+import shutil
+import textwrap
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import click
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+WIDTH = 80
+"""Columns without a terminal."""
+NARROWEST = 40
+"""Minimum width of the layout."""
+GAP = 2
+"""Spaces between two columns of a table."""
+ZERO = re.compile(r"|-|[0,.]*0( (ms|s|%))?")
+"""Cells with a zero, or empty cells."""
+_COMMAND = re.compile(r"^(?P<before>(?:.*?: )?\s*)(?P<command>kemu [a-z-]+ .*)$")
+_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""")
+
+
+def terminal_width() -> int:
+    """Columns of the terminal: COLUMNS, else the terminal's own, else 80."""
+    return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
+def print_lines(lines: Iterable[str], err: bool = False) -> None:
+    """Print lines, each wrapped to the terminal's width; ``err``: to standard error."""
+    for line in lines:
+        for part in fold(line, terminal_width()):
+            click.echo(part, err=err)
+
+
+def fold(line: str, width: int, hang: int | None = None) -> list[str]:
+    """A line as lines of at most ``width`` columns.
+
+    Args:
+        line: The line, possibly styled.
+        width: The maximum number of columns.
+        hang: Indentation of continued lines; None: under the text behind a time, else two more than the line.
+    """
+    plain = click.unstyle(line)
+    if len(plain) <= width:
+        return [line]
+    command = _COMMAND.match(plain)
+    if command is not None:
+        return _folded_command(command["before"], command["command"], width)
+    indent = len(plain) - len(plain.lstrip())
+    hanging = min(indent + hanging_indent(plain[indent:]) if hang is None else hang, width // 2)
+    if plain == line:
+        return textwrap.wrap(
+            line[indent:],
+            width,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * hanging,
+            break_on_hyphens=False,
+        )
+    return _folded_styled(line, width, indent, hanging)
+
+
+def _folded_styled(line: str, width: int, indent: int, hanging: int) -> list[str]:
+    from rich.text import Text
+
+    console, body = _console(width), Text.from_ansi(line)[indent:]
+    first, *_ = body.wrap(console, width - indent)
+    rest = body[len(first.plain) :]
+    rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+    wrapped = [(indent, first), *((hanging, part) for part in rest.wrap(console, width - hanging))]
+    return [" " * spaces + _ansi(part) for spaces, part in wrapped if part.plain.strip()]
+
+
+def hanging_indent(plain: str) -> int:
+    """Indentation of continued lines: under the text that follows a first word and two spaces; else 2."""
+    column = re.match(r"\S{1,20} {2,}(?=\S)", plain)
+    return column.end() if column is not None else 2
+
+
+def _folded_command(before: str, command: str, width: int) -> list[str]:
+    """A command over several lines that a shell reads as one."""
+    if len(before) + len(command) <= width:
+        return [before + command]
+    if len(before) > width // 3 and before.strip():
+        return [*fold(before.rstrip(), width), *_folded_command("  ", command, width)]
+    lines = [before.rstrip(" ") + (" " if before.strip() else before)]
+    room = width - 2  # for " \"
+    for number, word in enumerate(_WORD.findall(command)):
+        space = "" if number == 0 else " "
+        if number and len(lines[-1]) + len(space) + len(word) > room:
+            lines[-1] += " \\"
+            lines.append(" " * 4)
+            space = ""
+        lines[-1] += space + word
+        while len(lines[-1]) > width:
+            lines[-1:] = _split_word(lines[-1], width)
+    return lines
+
+
+def _split_word(line: str, width: int) -> list[str]:
+    """Split a line with a too long last word; quotes are closed and opened again, at column 0."""
+    cut = width - 2
+    quotes = [quote for quote in "'\"" if line[:cut].count(quote) % 2]
+    quote = quotes[0] if quotes else ""
+    return [line[:cut] + quote + "\\", quote + line[cut:]]
+
+
+def _console(width: int) -> "Console":
+    from rich.console import Console
+
+    return Console(
+        file=StringIO(),
+        width=width,
+        force_terminal=True,
+        color_system="standard",
+        highlight=False,
+        legacy_windows=False,
+    )
+
+
+def _ansi(text: "Text") -> str:
+    console = _console(10_000)
+    text.rstrip()
+    console.print(text, end="", soft_wrap=True)
+    file = console.file
+    assert isinstance(file, StringIO)
+    return file.getvalue()
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class TableColumn:
+    """A column of a table. ``right``: its cells are aligned to the right. ``wraps``: the column takes the remaining
+    width.
+    """
+
+    head: str = ""
+    right: bool = False
+    wraps: bool = False
+
+
+def table(
+    columns: Sequence[TableColumn],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int | None = None,
+    indent: int = 2,
+    keys: int = 1,
+) -> list[str]:
+    """A table as lines of at most ``width`` columns (default: the terminal's).
+
+    Columns that do not fit are in further tables below; each table repeats the first ``keys`` columns.
+    """
+    room = (terminal_width() if width is None else width) - indent
+    widest = [
+        max(len(column.head), *(len(click.unstyle(row[at])) for row in rows), 1) for at, column in enumerate(columns)
+    ]
+    wraps = [
+        column.wraps or size > max(room // 2, len(column.head)) for column, size in zip(columns, widest, strict=True)
+    ]
+    least = [
+        min(size, max(room // 3, len(column.head))) if wrap else size
+        for column, size, wrap in zip(columns, widest, wraps, strict=True)
+    ]
+    lines: list[str] = []
+    for block in _blocks(least, room, keys):
+        if lines:
+            lines.append("")
+        lines += _drawn([columns[at] for at in block], [[row[at] for at in block] for row in rows],
+                        [wraps[at] for at in block], room)  # fmt: skip
+    return [(" " * indent + line).rstrip() for line in lines]
+
+
+def _blocks(least: Sequence[int], room: int, keys: int) -> list[list[int]]:
+    """The columns of each table: the first ``keys`` columns, then as many others as fit."""
+    start = list(range(min(keys, len(least))))
+    blocks = [list(start)]
+    for at in range(len(start), len(least)):
+        used = sum(least[each] + GAP for each in blocks[-1])
+        if used + least[at] > room and len(blocks[-1]) > len(start):
+            blocks.append(list(start))
+        blocks[-1].append(at)
+    return blocks
+
+
+def _drawn(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], wraps: Sequence[bool], room: int
+) -> list[str]:
+    from rich.table import Table
+    from rich.text import Text
+
+    headed = any(column.head for column in columns)
+    drawn = Table(box=None, show_header=headed, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    for column, wrap in zip(columns, wraps, strict=True):
+        drawn.add_column(column.head, justify="right" if column.right else "left", no_wrap=not wrap, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text.from_ansi(cell) for cell in row))
+    console = _console(room)
+    console.print(drawn)
+    file = console.file
+    assert isinstance(file, StringIO)
+    return [_trimmed(line) for line in file.getvalue().splitlines()]
+
+
+def _trimmed(line: str) -> str:
+    """The line without spaces at its end, also before style codes."""
+    return re.sub(r"\s+((?:\x1b\[[0-9;]*m)*)$", r"\1", line)
+
+
+def without_zeros(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], keys: int = 1
+) -> tuple[list[TableColumn], list[list[str]]]:
+    """Columns and rows without columns of zeros; the first ``keys`` columns stay."""
+    kept = [
+        at for at in range(len(columns)) if at < keys or any(not ZERO.fullmatch(click.unstyle(row[at])) for row in rows)
+    ]
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]

@@ -1,0 +1,55 @@
+"""Short forms of the long sentences of Kafka's coordinators and of member ids, for tables and stories.
+
+JSON, traces and ``--verbose`` have the sentences whole. The sentences are those of ``actors.coordinator.reasons``.
+"""
+
+import re
+from collections.abc import Sequence
+
+_MEMBER_ID = re.compile(r"(?<![\w/-])([\w./]+(?:-[\w./]+)*?)-b\d+\.\d+-\d+\b")
+"""A member id: the client id, then the broker, its life and a number that make the id unique."""
+_REASON = r"(?:; client reason: (?P<client>.*?))?\.?$"
+_SHORT: Sequence[tuple[re.Pattern[str], str]] = tuple(
+    (re.compile(pattern), short)
+    for pattern, short in (
+        (r"Adding new member (?P<who>\S+) with group instance id .*", "{who} joined"),
+        (r"Removing member (?P<who>\S+) on LeaveGroup" + _REASON, "{who} left{client}"),
+        (r"explicit `LeaveGroup` request for \((?P<who>.*)\) members\.", "{who} left"),
+        (r"removing member (?P<who>\S+) on heartbeat expiration\.?", "{who} expired"),
+        (r"Leader (?P<who>\S+) re-joining group during \w+" + _REASON, "leader {who} rejoined{client}"),
+        (r"Updating metadata for member (?P<who>\S+) during \w+" + _REASON, "{who} rejoined{client}"),
+        (r"Updating metadata for static member (?P<who>\S+) with instance id .*", "static member {who} rejoined"),
+        (
+            r"Group's selectedProtocol will change because static member (?P<who>\S+) with instance id .*",
+            "static member {who} rejoined with another assignor",
+        ),
+        (r"Removing (?:Set\(|\[)(?P<who>.*)[)\]] on pending sync request expiration", "{who} did not sync in time"),
+        (r"Error (?P<who>\w+) when storing group assignment during SyncGroup .*", "assignment not stored: {who}"),
+        (r"Freshly-loaded group .*over capacity.*", "more members than group.max.size"),
+    )
+)
+_CLIENT_REASONS = {
+    "consumer poll timeout has expired": "poll timeout",
+    "need to revoke partitions and re-join": "to revoke partitions",
+    "cached metadata has changed": "metadata changed",
+}
+"""Reasons of clients (KIP-800) that say more than the short form does."""
+
+
+def short_reason(reason: str) -> str:
+    """The reason of a rebalance in a few words: "c1 joined"; an unknown sentence stays as it is."""
+    for pattern, short in _SHORT:
+        found = pattern.fullmatch(reason)
+        if found is not None:
+            parts = found.groupdict()
+            client = _CLIENT_REASONS.get((parts.get("client") or "").rstrip("."), "")
+            return short_members(short.format(who=parts.get("who", ""), client=f" ({client})" if client else ""))
+    return reason
+
+
+def short_members(text: str) -> str:
+    """A text whose member ids are client ids where only one member of the text has that client id."""
+    ids: dict[str, set[str]] = {}
+    for found in _MEMBER_ID.finditer(text):
+        ids.setdefault(found[1], set()).add(found[0])
+    return _MEMBER_ID.sub(lambda found: found[1] if len(ids[found[1]]) == 1 else found[0], text)

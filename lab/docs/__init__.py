@@ -1,0 +1,1 @@
+"""The documentation: its reference is generated, its output blocks are run, its links are checked."""

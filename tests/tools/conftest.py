@@ -1,0 +1,9 @@
+"""Fixtures for tests of command lines."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences stand on one line, so that tests can look for them; ``test_width`` has narrow terminals."""
+    monkeypatch.setenv("COLUMNS", "600")
