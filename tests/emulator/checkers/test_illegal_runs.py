@@ -479,9 +479,7 @@ def test_reading_on_behind_a_cut_that_no_disk_explains(story):
     story.process("c1", 0, 10, 12)
     story.committed("c1", 0, 12)
 
-    assert "group g committed 12 of t-0 without processing records 6 to 9" in "".join(
-        story.judged()["no-lost-record"]
-    )
+    assert "group g committed 12 of t-0 without processing records 6 to 9" in "".join(story.judged()["no-lost-record"])
 
 
 def test_an_acknowledged_record_that_is_gone_after_a_restart(story):
