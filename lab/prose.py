@@ -76,9 +76,8 @@ class Sentence:
 
 
 def sentences_of(text: str, file: str, line: int) -> Iterator[Sentence]:
-    """The sentences of one piece of prose; paragraphs, list items, arguments and table cells end a sentence."""
-    argument = r"|\n(?=[ ]+\w+(?:, \w+)*: )"
-    parts = re.split(r"\n\s*\n|\n\s*(?=[*-] |\d+\. |\||>)|\n(?=\S[^\n]*:\n)" + argument, text)
+    """The sentences of one piece of prose; paragraphs, list items and table cells end a sentence."""
+    parts = re.split(r"\n\s*\n|\n\s*(?=[*-] |\d+\. |\||>)|\n(?=\S[^\n]*:\n)", text)
     at = line
     for part in parts:
         flat = " ".join(part.split())
