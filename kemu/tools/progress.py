@@ -61,7 +61,7 @@ def virtual_progress(total_us: int, now_us: Callable[[], int], quiet: bool = Fal
         now_us: Returns the virtual time reached; another thread calls it.
         quiet: Whether no bar is shown even on a terminal.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or is_quiet() or not sys.stderr.isatty():
         yield
         return
     ended = threading.Event()
@@ -98,7 +98,7 @@ def busy(what: str) -> Iterator[Callable[[str], None]]:
     Yields:
         A function that takes the last finished part of the work, in words.
     """
-    if not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield lambda text: None
         return
     from rich.console import Console
