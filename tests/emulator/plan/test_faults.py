@@ -114,7 +114,7 @@ def test_different_actions_read_differently(one: Action, other: Action) -> None:
         (LateWatches(host="b1", for_us=3_000_000), "keep the next watch of b1 back for 3s"),
         (
             ExpiredSession(host="b1", linger_us=5_000_000),
-            "expire the session of b1, whose nodes linger for 5s",
+            "expire the session of b1, with its nodes left for 5s",
         ),
         (faults.FailedLogDir(host="b1", log_dir=1), "log directory 1 of b1 fails until healed"),
         (StoreElection(), "the store's leader dies, another is elected"),

@@ -184,7 +184,7 @@ class ExpiredSession:
     linger_us: int = 0
 
     def words(self) -> str:
-        lingers = f", whose nodes linger for {duration_text(self.linger_us)}" if self.linger_us else ""
+        lingers = f", with its nodes left for {duration_text(self.linger_us)}" if self.linger_us else ""
         return f"expire the session of {self.host}{lingers}"
 
     check = nothing_more
