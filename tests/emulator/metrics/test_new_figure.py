@@ -61,7 +61,7 @@ def test_a_figure_declared_once_is_in_json_reports_comparisons_columns_and_help(
     count = json.loads(data)["values"]["durable_commits"]
     assert count > 0
     assert f"  offsets that coordinators wrote: {count}" in report
-    assert next(line.split() for line in table.splitlines() if line.startswith("durable commits"))[2] == str(count)
+    assert next(line.split() for line in table.splitlines() if "durable commits" in line)[2] == str(count)
     assert "offsets that coordinators wrote" in described and "better: neither" in described
     assert columns.split() == ["True", "True"]
 
@@ -70,7 +70,7 @@ def test_every_figure_is_described_by_its_name_its_column_and_the_beginning_of_i
     """``kemu describe FIGURE``."""
     for name, each in FIGURES.items():
         for key in filter(None, (name, each.column)):
-            assert each.meaning in CliRunner().invoke(kemu, ["describe", key]).stdout
+            assert each.meaning in " ".join(CliRunner().invoke(kemu, ["describe", key]).stdout.split())
     assert "downtime_max" in CliRunner().invoke(kemu, ["describe", "downtime"]).stdout
 
 
