@@ -403,10 +403,15 @@ def _record(path: Path, offset: int, row: Row) -> Record:
     raise TraceError(f"{path}: block at byte {offset}: unknown kind of record {row[0]!r}")
 
 
+_RENAMED = {"drive": "loop"}
+"""Fields of a header by their former name."""
+
+
 def _header(path: Path, offset: int, payload: bytes) -> Header:
     """Return the header, with lists instead of the tuples of records."""
     try:
         (_, fields) = msgpack.unpackb(payload, strict_map_key=False)
+        fields = {_RENAMED.get(name, name): value for name, value in fields.items()}
         return Header(**fields)
     except (TypeError, ValueError) as error:
         raise TraceError(f"{path}: byte {offset}: no header: {error}") from None

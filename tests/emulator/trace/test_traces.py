@@ -3,6 +3,8 @@
 import io
 from pathlib import Path
 
+import attrs
+import msgpack
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from kemu.actors.machine import Note, Send, StartTimer, TimerFired
 from kemu.emulator.facts import HostStarted, RunEnded, Seen
 from kemu.emulator.findings import Violation
-from kemu.emulator.trace.blocks import MAGIC, TraceError
+from kemu.emulator.trace import traces
+from kemu.emulator.trace.blocks import MAGIC, TraceError, write_block, write_magic
 from kemu.emulator.trace.rows import effect_row, event_row
 from kemu.emulator.trace.traces import (
     BLOCK_BYTES,
@@ -276,3 +279,15 @@ def test_a_foreign_or_empty_file_gives_one_clear_error(tmp_path, content, said):
 
     with pytest.raises(TraceError, match=said):
         read_trace(path)
+
+
+def test_a_header_with_the_former_name_of_a_field_is_read(tmp_path):
+    """Traces written before ``drive`` became ``loop``."""
+    path = tmp_path / "earlier.trace"
+    fields = attrs.asdict(HEADER)
+    fields["drive"] = fields.pop("loop")
+    with path.open("wb") as file:
+        write_magic(file)
+        write_block(file, msgpack.packb((traces.HEADER, fields)))
+
+    assert read_trace(path).header == HEADER
