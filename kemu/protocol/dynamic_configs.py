@@ -23,6 +23,15 @@ LEADER_THROTTLED_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_THROTTLED_REPLICAS = "follower.replication.throttled.replicas"
 MOVEMENT_LIMITS = tuple(f"reassignment.max.concurrent.{what}.movements" for what in ("replica", "partition", "leader"))
 """Each a whole number of at least 1; without a value there is no limit."""
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "reassignment.parallel.replica.count": MOVEMENT_LIMITS[0],
+        "reassignment.max.parallel.replica.count": MOVEMENT_LIMITS[0],
+        "reassignment.parallel.partition.count": MOVEMENT_LIMITS[1],
+        "reassignment.parallel.leader.movements": MOVEMENT_LIMITS[2],
+    }
+)
+"""Names of the limits in KIP-435's text -> their names in its table of settings."""
 
 _MOST = {"int": (1 << 31) - 1, "long": (1 << 63) - 1}
 

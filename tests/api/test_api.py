@@ -43,6 +43,16 @@ def test_a_run_has_a_verdict_and_typed_figures() -> None:
     assert kemu.run(crashed(), seed=7).digest == outcome.digest
 
 
+def test_a_run_may_make_every_actor_a_trio_task() -> None:
+    """Both loops give the same run."""
+    outcome = kemu.run(crashed(), seed=7, loop="trio")
+
+    assert outcome.loop == "trio"
+    assert outcome.digest == kemu.run(crashed(), seed=7).digest
+    with pytest.raises(ValueError, match="it must be trio or bare"):
+        kemu.run(crashed(), loop="asyncio")  # type: ignore[arg-type]
+
+
 def test_a_trace_replays_without_a_difference(tmp_path: Path) -> None:
     """A run's record against today's machines."""
     path = tmp_path / "run.kemu"

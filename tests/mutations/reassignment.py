@@ -33,6 +33,13 @@ MUTATIONS = [
     ),
     Mutation(
         "kemu/protocol/reassign/batches.py",
+        "        has_room = step.kind is StepKind.REORDER or len(self.running) < self.limits.partition_movements\n",
+        "        has_room = True\n",
+        "reassignment/too-many-partitions",  # a lowered limit does not hold back the next steps of started partitions
+        ("reassign-limits-lowered:1",),
+    ),
+    Mutation(
+        "kemu/protocol/reassign/batches.py",
         "        self._leaders_running += step.moves_leader\n        return at, step\n",
         "        return at, step\n",
         "reassignment",  # I13: leaders that are moved are not counted

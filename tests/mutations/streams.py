@@ -17,6 +17,13 @@ MUTATIONS = [
         "tasks",
         ("streams-scale-up:1",),
     ),
+    Mutation(  # the previous owner gets a task's standby last
+        "kemu/protocol/streams/learner.py",
+        "        return not moved_away, task not in",
+        "        return moved_away, task not in",
+        "tests/protocol/streams/test_learner.py::test_the_owner_before_a_learner_transfer_gets_the_standby_first",
+        (),
+    ),
     Mutation(  # who is leaving is told to close while it still has tasks
         "kemu/protocol/streams/learner.py",
         "                shutdown=seat.member.leaving and not has and not seat.learning,\n",

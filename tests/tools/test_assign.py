@@ -74,6 +74,26 @@ def custom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
+def test_a_profile_chooses_the_assignors_of_its_release() -> None:
+    """KIP-54, example 1: the page's assignment after C1 left is that of 2.4's sticky, not that of today's."""
+    topics = ["t0", "t1", "t2", "t3"]
+    owned = {"C0": [["t0", 0], ["t1", 1], ["t3", 0]], "C2": [["t1", 0], ["t2", 1]]}
+    members = {name: {"topics": topics, "owned": parts, "generation": 1} for name, parts in owned.items()}
+    line = json.dumps({"partitions_per_topic": dict.fromkeys(topics, 2), "members": members})
+    page = {"C0": owned["C0"] + [["t2", 0]], "C2": owned["C2"] + [["t0", 1], ["t3", 1]]}
+
+    def assigned(*options: str) -> bool:
+        (answer,) = _answers(_kemu("assign", *options, lines=line))
+        return {name: sorted(parts) for name, parts in answer["assignment"].items()} == {
+            name: sorted(parts) for name, parts in page.items()
+        }
+
+    assert assigned("--assignor", "sticky", "--profile", "kafka-2.4")
+    assert assigned("--assignor", "sticky-first")
+    assert assigned("--assignor", "optimal")
+    assert not assigned("--assignor", "sticky")
+
+
 def test_one_line_in_gives_one_assignment_with_its_figures_out() -> None:
     """KIP-54, example 3: one partition moves to the new member."""
     result = _kemu("assign", "--assignor", "sticky", lines=json.dumps(EXAMPLE_3))

@@ -407,6 +407,13 @@ def test_describe_lists_every_key_with_default_and_source() -> None:
         assert all(key in text for key in fields_of(cls) if key not in SET_BY_SCENARIO)
 
 
+def test_describe_knows_names_that_only_a_page_uses() -> None:
+    """KIP-429's metric, and the names of limits in KIP-435's text."""
+    assert "members of V0" in call("describe", "num.incompatible.rebalance").stdout
+    text = call("describe", "reassignment.parallel.partition.count").stdout
+    assert "default 2147483647" in text
+
+
 def test_every_key_of_a_scenario_file_is_described_and_no_other() -> None:
     """Held against a file that has each key once."""
     written = set()

@@ -374,7 +374,10 @@ class ReassignmentChecker(Checker):
                 self.violation(seen, "order-lost", (name,), text)
 
     def _check_limits(self, seen: Seen, at: TopicPartition) -> None:
-        """Judge the limits when a step begins. A reassignment keeps its slot for its next steps."""
+        """Judge the limits when a step begins. A reassignment keeps its slot for its next steps.
+
+        If the limit of partitions is lowered, there are more reassignments with a slot than steps that may run.
+        """
         name, move = f"{at[0]}-{at[1]}", self._reassignments[at]
         is_new, move.moves_leader = move.moves_leader is None, self._moves_leader(at, move)
         under_way = [each for each in self._reassignments.values() if each.moves_leader is not None]
@@ -389,8 +392,9 @@ class ReassignmentChecker(Checker):
             text = f"{name} adds {move.node.adding} in one step; at most {replicas} may be added at once"
             self.violation(seen, "too-many-replicas", (name,), text)
         partitions = most(lambda limits: limits.partition_movements)
-        if is_new and len(under_way) > partitions:
-            text = f"{name} begins while {len(under_way) - 1} are running; at most {partitions} may run"
+        taken = len(under_way) if is_new else sum(each.runs for each in under_way)
+        if taken > partitions:
+            text = f"{name} begins while {taken - 1} are running; at most {partitions} may run"
             self.violation(seen, "too-many-partitions", (name,), text)
         if seen.at_us >= self._former[1] and self._limits.replica_movements < UNLIMITED:
             self._check_size(seen, at, replicas)

@@ -24,6 +24,7 @@ from kemu.protocol.config import (
     StreamsConfig,
     key_of,
 )
+from kemu.protocol.dynamic_configs import ALIASES
 from kemu.protocol.reassign.moves import Limits, limits_by_key
 from kemu.protocol.rebalancing import kip_429
 from kemu.protocol.streams.learner import PICKS
@@ -117,14 +118,17 @@ def read_settings(table: Table, cls: type) -> Settings:
     found: dict[str, Scalar] = {}
     keys = fields_of(cls)
     for key, given in flatten(table.data).items():
+        name = ALIASES.get(key, key)
         if key in SET_BY_SCENARIO:
             _problem(table, key, f"cannot be set: {SET_BY_SCENARIO[key]}")
+        elif name in keys and keys[name].name in found:
+            _problem(table, key, f"is set twice: it is another name of {name}")
         elif key in NOT_EMULATED and key not in keys:
             _problem(table, key, f"cannot be set: {NOT_EMULATED[key]}")
-        elif key not in keys:
+        elif name not in keys:
             _problem(table, key, f"is no key of {cls.__name__}{nearest(key, keys)}")
         else:
-            found[keys[key].name] = _checked(table, key, keys[key], given)
+            found[keys[name].name] = _checked(table, key, keys[name], given)
     _check_together(table, cls, found)
     return tuple(sorted(found.items()))
 
@@ -266,7 +270,7 @@ def _whole(table: Table, key: str, default: int, given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
         _problem(table, key, f"must be a whole number, not {given!r}")
         return default
-    if key in AT_LEAST_ONE and given < 1:
+    if ALIASES.get(key, key) in AT_LEAST_ONE and given < 1:
         _problem(table, key, f"must be at least 1, not {given}")
         return default
     if given < min(default, 0):

@@ -1,14 +1,16 @@
 """The choice of the partitions that take their next step now, under three limits. Source: KIP-435.
 
-An unfinished partition keeps its place until it is finished, cancelled or blocked. Steps that move a leader come first.
-A running step is never chosen a second time: changes of limits or brokers affect later choices only.
+An unfinished partition keeps its place until it is finished, cancelled or blocked. Its next step begins before those of
+queued partitions. Of the queued ones, steps that move a leader come first. A running step is never chosen a second
+time: changes of limits or brokers affect later choices only. After the limit of partitions was lowered, the next steps
+of started partitions wait until fewer steps run.
 """
 
 from collections.abc import Callable, Hashable
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from kemu.protocol.reassign.moves import Limits, ReassignmentStep
+from kemu.protocol.reassign.moves import Limits, ReassignmentStep, StepKind
 
 At = TypeVar("At", bound=Hashable)
 """The identifier of a partition."""
@@ -31,6 +33,7 @@ class Batches(Generic[At]):
         self._step_of = step_of
         self._number: dict[At, int] = {}
         self._counter = 0
+        self._started: set[At] = set()
         self._idle: dict[At, None] = {}
         """Started partitions without a running step."""
         self._steps: dict[At, ReassignmentStep] = {}
@@ -46,7 +49,7 @@ class Batches(Generic[At]):
         """Queue a partition for its reassignment, behind all others. A known one keeps its place."""
         if at not in self._number:
             self._number[at] = self._counter = self._counter + 1
-            self._queue(at, was_under_way=False)
+            self._queue(at)
 
     def resume(self, at: At, step: ReassignmentStep) -> None:
         """Add a partition whose step already runs, regardless of the limits."""
@@ -66,6 +69,7 @@ class Batches(Generic[At]):
         self.blocked.pop(at, None)
         self._steps.pop(at, None)  # entries left in a heap are skipped
         self._number.pop(at, None)
+        self._started.discard(at)
 
     def restart(self, at: At) -> None:
         """Its target has changed (cancelled, overridden): drop the running step, keep the place."""
@@ -84,7 +88,8 @@ class Batches(Generic[At]):
 
     def waits_for_leaders(self, at: At) -> bool:
         """Whether a queued or idle partition waits for the limit of leader movements, not for the one of partitions."""
-        return at in self._idle or len(self.running) + len(self._idle) < self.limits.partition_movements
+        begun = self.running if at in self._idle else (*self.running, *self._idle)
+        return len(begun) < self.limits.partition_movements
 
     def start(self) -> list[tuple[At, ReassignmentStep]]:
         """Choose the steps that begin now, in order, and mark them as running."""
@@ -94,7 +99,7 @@ class Batches(Generic[At]):
             if step is None:
                 del self._idle[at]
                 self.blocked[at] = None
-            elif not step.moves_leader or self._leaders_running < self.limits.leader_movements:
+            elif self._may_continue(step):
                 del self._idle[at]
                 begun.append(self._begin(at, step))
         while len(self.running) + len(self._idle) < self.limits.partition_movements:
@@ -106,8 +111,14 @@ class Batches(Generic[At]):
             begun.append(self._begin(at_next, self._steps.pop(at_next)))
         return begun
 
+    def _may_continue(self, step: ReassignmentStep) -> bool:
+        """Whether a started partition may begin its next step. One that only corrects the order ends at once."""
+        has_room = step.kind is StepKind.REORDER or len(self.running) < self.limits.partition_movements
+        return has_room and (not step.moves_leader or self._leaders_running < self.limits.leader_movements)
+
     def _begin(self, at: At, step: ReassignmentStep) -> tuple[At, ReassignmentStep]:
         self.running[at] = step
+        self._started.add(at)
         self._leaders_running += step.moves_leader
         return at, step
 
@@ -117,18 +128,17 @@ class Batches(Generic[At]):
             self._leaders_running -= step.moves_leader
 
     def _requeue(self, at: At) -> None:
-        was_blocked = at in self.blocked
         self.blocked.pop(at, None)
         self._steps.pop(at, None)
-        self._queue(at, was_under_way=was_blocked)
+        self._queue(at)
 
-    def _queue(self, at: At, was_under_way: bool) -> None:
+    def _queue(self, at: At) -> None:
         step = self._step_of(at)
         if step is None:
             self.blocked[at] = None
             return
         self._steps[at] = step
-        place = (not was_under_way, self._number[at])
+        place = (at not in self._started, self._number[at])
         heappush(self._leaders if step.moves_leader else self._others, (place, at))
 
     def _pop(self, heap: list[tuple[_Place, At]]) -> At | None:

@@ -393,7 +393,11 @@ class _Round:
     # --- standbys ----------------------------------------------------------------------------------------------
 
     def give_standbys(self) -> None:
-        """The configured number, on instances without a copy: the previous ones, else the least loaded."""
+        """The configured number, on instances without a copy.
+
+        First the owner that loses the task in this round, in which a task to be revoked counts as lost; then the
+        previous standby hosts; then the least loaded.
+        """
         for _ in range(self._config.num_standby):
             for task in self._stateful:
                 free = [
@@ -407,7 +411,7 @@ class _Round:
     def _standby_order(self, task: TaskId, seat: _Seat) -> tuple[bool, bool, Fraction, ClientId]:
         moved_away = self._prev[task] is seat and self._owner.get(task) is not seat
         load = self._projected(seat) + len(seat.standby)
-        return moved_away, task not in seat.member.standby, *seat.per_weight(load)
+        return not moved_away, task not in seat.member.standby, *seat.per_weight(load)
 
     # --- the end -----------------------------------------------------------------------------------------------
 

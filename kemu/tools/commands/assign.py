@@ -21,6 +21,7 @@ from kemu.protocol.assign.optimal import OPTIMAL
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.assign.search.score import balance_score, is_balanced, moved, spread
 from kemu.protocol.names import MemberId, consumer_host
+from kemu.protocol.profiles import PROFILES
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.kafka_files.group_lines import BadLine, GroupLine, read_group
 from kemu.tools.report.layout import TableColumn, print_lines, table
@@ -36,17 +37,26 @@ class AssignorFailed(Exception):
 
 @click.command()
 @click.option("--assignor", "name", required=True, metavar="NAME", help="An assignor's name, or module:Class.")
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    metavar="RELEASE",
+    help="The release of the assignor (kemu describe profiles); default: its newest form.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
-def assign(name: str, form: str | None, file: TextIO) -> None:
+def assign(name: str, profile: str | None, form: str | None, file: TextIO) -> None:
     """Compute the assignment of one group, as its leader would.
 
     FILE (or standard input) holds one group per line, as JSON. Each answer is one line of JSON, or a table.
     With a cooperative assignor, "assignment" is the result of all follow-up rebalances, "first_pass" that of the first.
     A bad line gives {"line": its number, "error": the reason}; the other lines are answered, and the exit code is 2.
+
+    Releases differ in who gets the partitions of a member that leaves. The assignment of KIP-54's example 1 comes from
+    sticky with --profile kafka-2.4, from sticky-first and from optimal, not from today's sticky.
     """
     form = form or form_for_stdout()
-    assignor = find_assignor(name)
+    assignor = find_assignor(name, ASSIGNORS if profile is None else PROFILES[profile].assignors)
     failed = False
     for number, text in enumerate(file, start=1):
         if not text.strip():
@@ -120,16 +130,16 @@ def compare_assignors(source: str, names: tuple[str, ...], form: str) -> None:
         sys.exit(BAD_INPUT)
 
 
-def find_assignor(name: str) -> Assignor:
-    """Find an assignor by its name in ``ASSIGNORS``, or a user's class by ``module:Class``.
+def find_assignor(name: str, assignors: Mapping[str, Assignor] = ASSIGNORS) -> Assignor:
+    """Find an assignor by its name in ``assignors``, or a user's class by ``module:Class``.
 
     Raises:
         ScenarioError: no assignor has this name, or the class is no assignor.
     """
-    if name in ASSIGNORS:
-        return ASSIGNORS[name]
+    if name in assignors:
+        return assignors[name]
     if not is_custom(name):
-        raise ScenarioError([Problem(("assignor",), f'"{name}" is no assignor{nearest(name, ASSIGNORS)}')])
+        raise ScenarioError([Problem(("assignor",), f'"{name}" is no assignor{nearest(name, assignors)}')])
     try:
         return load_assignor(name)
     except NotAnAssignor as error:

@@ -31,6 +31,7 @@ from kemu.protocol.config import (
     source_of,
 )
 from kemu.protocol.draws import DRAWS, HOW, SETS
+from kemu.protocol.dynamic_configs import ALIASES
 from kemu.protocol.errors import ErrorCode
 from kemu.tools.exits import MEANING
 from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
@@ -106,6 +107,7 @@ def describe(key: str | None) -> None:
             *ACTIONS,
             *_checker_names(),
             *FIGURES,
+            *CONSUMER_METRICS,
             *PAST_BUGS,
             *(name for _, cls in CONFIGS.values() for name in fields_of(cls)),
         ]
@@ -183,6 +185,9 @@ def _said(item: object) -> str:
 
 
 def _config_lines(key: str) -> Iterable[str]:
+    if key in ALIASES:
+        yield f"{click.style(key, bold=True)}  another name of {ALIASES[key]} (KIP-435)"
+        key = ALIASES[key]
     for place, cls in CONFIGS.values():
         field = fields_of(cls).get(key)
         if field is not None and key in SET_BY_SCENARIO:
@@ -281,6 +286,8 @@ def _figures() -> Iterable[str]:
 
 def _figure_lines(key: str) -> Iterable[str]:
     """A figure by its name or its column; "downtime" finds all whose names begin so."""
+    if key in CONSUMER_METRICS:
+        yield f"{click.style(key, bold=True)}  {CONSUMER_METRICS[key]}"
     exact = [each for name, each in FIGURES.items() if key in (name, each.column)]
     for each in exact or [each for name, each in FIGURES.items() if name.startswith(f"{key}_")]:
         yield f"{click.style(each.name, bold=True)}  {each.meaning}"
@@ -345,6 +352,12 @@ TOPICS: Mapping[str, Callable[[], Iterable[str]]] = {
     "exits": _exits,
 }
 """Topics, each with the lines of its list."""
+
+CONSUMER_METRICS: Mapping[str, str] = {
+    "num.incompatible.rebalance": "count per client of generations in which members of V0 and V1 met "
+    "(KIP-429 page v99); the report of a run and Figures.num_incompatible_rebalance have it"
+}
+"""Consumer metrics that a design names and no shipped release has."""
 
 EXPLAINED = (_scenario_lines, _draw_lines, _config_lines, _action_lines, _checker_lines, _figure_lines, _bug_lines)
 """Explanations of a single key; each function yields no lines for an unknown key."""

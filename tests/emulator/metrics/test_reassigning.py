@@ -157,6 +157,23 @@ def test_what_is_moved_is_what_the_new_replicas_have_and_takes_its_time_through_
     assert all(row.committed_us is not None for row in moves.steps)
 
 
+def test_after_the_limit_of_partitions_is_lowered_one_step_begins_at_a_time():
+    """KIP-435: the limit affects the next calculation of steps; running steps continue."""
+    moves = went("reassign-limits-lowered").figures.reassignment
+
+    assert moves is not None
+    lowered_us = 24 * S
+    later = [row for row in moves.steps if row.started_us > lowered_us]
+    assert len({row.partition for row in later}) == 4, "all partitions have steps left"
+    for row in later:
+        others = [
+            each
+            for each in moves.steps
+            if each is not row and each.started_us <= row.started_us < (each.committed_us or 0)
+        ]
+        assert not others, f"{row} begins while {others} run"
+
+
 def test_without_limited_machines_nothing_waits_for_bytes():
     """The same reassignment on machines without limits is over in a second or two."""
     plain = scenario_from_toml(FREE)

@@ -1,6 +1,7 @@
 """What an admin client is asked to do in whole clusters: each action as it is obeyed, and as it is refused."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -32,6 +33,7 @@ from kemu.emulator.plan.actions import (
 )
 from kemu.emulator.plan.entries import At, Entry
 from kemu.emulator.plan.known import Known
+from kemu.emulator.plan.stage import Stage
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.brokers import BrokersSpec
 from kemu.emulator.scenario.checks import ChecksSpec
@@ -41,6 +43,7 @@ from kemu.emulator.scenario.replication import ReplicationSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
+from kemu.protocol.commands import AlterConfigs
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.notes.groups import (
     AdminAnswered,
@@ -452,6 +455,20 @@ def test_what_is_wrong_is_told_with_its_key(given: dict[str, object], message: s
         plan_from_dicts([{"at": "1s", **given}], KNOWN)
 
     assert message in str(caught.value)
+
+
+def test_a_limit_may_have_its_name_of_kip_435s_text() -> None:
+    """The request has the name of KIP-435's table."""
+    asked: list[AlterConfigs] = []
+    stage = SimpleNamespace(cluster=SimpleNamespace(ask_admin=asked.append))
+    entry = {"at": "1s", "do": "alter-configs", "key": "reassignment.max.parallel.replica.count", "value": "1"}
+
+    (planned,) = plan_from_dicts([entry], KNOWN)
+    planned.action.apply(cast(Stage, stage))
+
+    assert [each.key for each in asked] == ["reassignment.max.concurrent.replica.movements"]
+    with pytest.raises(ScenarioError, match="must be a whole number of at least 1"):
+        plan_from_dicts([{**entry, "value": "0"}], KNOWN)
 
 
 def test_what_stands_for_nothing_said_is_no_choice_to_offer() -> None:

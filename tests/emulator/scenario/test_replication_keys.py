@@ -65,6 +65,18 @@ def test_mistakes_are_named(replication, text):
         scenario_from_dict(given(**replication))
 
 
+def test_limits_may_have_the_names_of_kip_435s_text():
+    """``reassignment.parallel.*``; together with the table's name the key is set twice."""
+    table = {"reassignment.max.concurrent.partition.movements": 2}
+    text = {"reassignment.parallel.partition.count": 2}
+
+    assert scenario_from_dict(given(controller=text)) == scenario_from_dict(given(controller=table))
+    with pytest.raises(ScenarioError, match="is set twice"):
+        scenario_from_dict(given(controller={**table, **text}))
+    with pytest.raises(ScenarioError, match="must be at least 1, not 0"):
+        scenario_from_dict(given(controller={"reassignment.parallel.leader.movements": 0}))
+
+
 def test_topics_need_brokers_that_replicate():
     """A topic cannot have replicas where nobody replicates."""
     with pytest.raises(ScenarioError, match=r"needs \[brokers.replication\]"):

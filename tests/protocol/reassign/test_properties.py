@@ -17,6 +17,7 @@ from kemu.protocol.reassign.moves import (
 )
 from kemu.protocol.reassign.plans import plan_reassignment
 from kemu.protocol.reassign.readings import POLICIES
+from tests.protocol.reassign.reference import differences
 
 BROKERS = st.integers(0, 7)
 LISTS = st.lists(BROKERS, min_size=1, max_size=5, unique=True).map(tuple)
@@ -139,5 +140,14 @@ def test_lowered_limits_leave_what_runs_alone() -> None:
     assert batches.start() == []
     assert len(batches.running) == 3
     for at in range(3):
+        batches.committed(at)
+    for at in range(3):
+        assert [begun for begun, _ in batches.start()] == [at], "one at a time, in the order of requests"
+        assert not batches.waits_for_leaders((at + 1) % 3 if at < 2 else 3)
         batches.remove(at)
     assert [at for at, _ in batches.start()] == [3]
+
+
+def test_a_second_implementation_begins_the_same_steps_while_limits_change() -> None:
+    """``python -m tests.protocol.reassign.reference`` makes 1,000 cases."""
+    assert differences(range(100)) == {}

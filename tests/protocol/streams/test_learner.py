@@ -11,6 +11,7 @@ from kemu.protocol.streams.balance import bands, is_even, is_stable, leaving_cou
 from kemu.protocol.streams.learner import LearnerConfig, StreamsAssignment, StreamsMember, assign_learners
 from kemu.protocol.streams.tasks import TaskId, task_id
 from tests.case_files import load
+from tests.protocol.streams.learner_reference import differences
 from tests.protocol.streams.rows import config, member, row, tasks
 
 VECTORS = load("streams_walkthroughs.json")["vectors"]
@@ -116,6 +117,26 @@ def test_a_percentage_is_the_size_that_is_to_stay(vector: dict[str, Any]) -> Non
     """KIP-429 v99, "Scale Down Running Application": 40 at 80 percent -> 8 leave."""
     for check in vector["checks"]:
         assert leaving_count(check["n"], check["pct"]) == check["leaving"], check
+
+
+def test_the_owner_before_a_learner_transfer_gets_the_standby_first() -> None:
+    """KIP-429 v99, standby tasks: "To previous active task owners after learner transfer in this round"."""
+    (task,) = tasks(["T0"])
+    members = {
+        "S0": StreamsMember(standby={task: 0}),
+        "S1": StreamsMember(learning={task: 0}, ready=frozenset([task])),
+        "S2": StreamsMember(revoked=(task,)),
+    }
+
+    result = assign_learners(members, [task], [], last_instances=None, config=LearnerConfig(num_standby=1))
+
+    assert result["S1"].assigned == (task,)
+    assert {name: each.standby for name, each in result.items() if each.standby} == {"S2": (task,)}
+
+
+def test_a_second_implementation_assigns_the_same_with_standbys() -> None:
+    """``python -m tests.protocol.streams.learner_reference`` makes 1,200 rounds."""
+    assert differences(range(100)) == {}
 
 
 # --- any group, round after round ----------------------------------------------------------------------------------

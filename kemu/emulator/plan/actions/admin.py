@@ -23,7 +23,7 @@ from kemu.protocol.commands import (
     RemoveMember,
     ResetOffsets,
 )
-from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE, ConfigResource, bad_setting, settings_of
+from kemu.protocol.dynamic_configs import ALIASES, UNCLEAN_ELECTION_ENABLE, ConfigResource, bad_setting, settings_of
 from kemu.protocol.names import broker_host, broker_of
 from kemu.protocol.reassign.requests import list_error
 
@@ -202,7 +202,7 @@ class ConfigsAlteration:
 
     ``topic``: the topic; "" = all brokers (``--entity-default``), which topics with a value of their own ignore.
     ``broker``: one broker such as "b2" (``leader.`` and ``follower.replication.throttled.rate``, KIP-73). A broker
-    applies the setting when it is notified.
+    applies the setting when it is notified. The names that KIP-435's text gives to its limits are accepted, too.
     """
 
     key: str
@@ -225,17 +225,21 @@ class ConfigsAlteration:
                 else f'"{self.broker}" is no broker{nearest(self.broker, known.brokers)}'
             )
             table.problem("broker", text)
-        elif self.key not in keys:
+        elif self._kafka_key not in keys:
             table.problem("key", f'"{self.key}" is no setting of {whose} here{nearest(self.key, keys)}')
-        elif self.value and (bad := bad_setting(resource, self.key, self.value, one=one)):
-            table.problem("value", bad.removeprefix(f"{self.key} "))
+        elif self.value and (bad := bad_setting(resource, self._kafka_key, self.value, one=one)):
+            table.problem("value", bad.removeprefix(f"{self._kafka_key} "))
 
     def apply(self, stage: Stage) -> Outcome:
         return stage.cluster.ask_admin(self._command())
 
+    @property
+    def _kafka_key(self) -> str:
+        return ALIASES.get(self.key, self.key)
+
     def _command(self) -> AlterConfigs:
         broker = broker_of(self.broker) if self.broker else -1
-        return AlterConfigs(topic=self.topic, key=self.key, value=self.value, broker=broker)
+        return AlterConfigs(topic=self.topic, key=self._kafka_key, value=self.value, broker=broker)
 
 
 # --- reassignments -------------------------------------------------------------------------------------------------
