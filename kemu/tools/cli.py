@@ -10,6 +10,7 @@ import click
 from attrs import frozen
 
 from kemu.tools.exits import BAD_INPUT, MEANING
+from kemu.tools.interrupt import ARGUMENTS
 from kemu.tools.progress import QUIET
 
 
@@ -92,6 +93,7 @@ class _LazyGroup(click.Group):
             from kemu.emulator.text.tables import nearest
 
             raise click.UsageError(f'"{name}" is no command{nearest(name, COMMANDS)}')
+        ctx.meta[ARGUMENTS] = list(args)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

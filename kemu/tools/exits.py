@@ -11,6 +11,7 @@ NONDETERMINISM = 3
 BROKEN = 127
 LIVENESS = 128
 CORRECTNESS = 129
+INTERRUPTED = 130
 
 MEANING: Mapping[int, str] = {
     HOLDS: "every rule holds",
@@ -20,6 +21,7 @@ MEANING: Mapping[int, str] = {
     BROKEN: "the program failed, or made step after step without progress of virtual time",
     LIVENESS: "a required event did not happen in time",
     CORRECTNESS: "a forbidden event happened",
+    INTERRUPTED: "interrupted (Ctrl-C); the finished part of the results is printed",
 }
 """Exit code -> meaning: help, ``kemu describe exits`` and docs/words.md print these texts."""
 

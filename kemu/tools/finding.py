@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 from kemu.emulator.exploring.swarm import swarm_case
 from kemu.emulator.past_bugs.applying import bugs_of
 from kemu.emulator.past_bugs.bug import PastBug
+from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.files import load_scenario
@@ -97,8 +98,11 @@ def stretches(seeds: range, count: int = STRETCHES) -> Sequence[range]:
     return [seeds[number * each : (number + 1) * each] for number in range(count)]
 
 
-def find(bug: PastBug, source: Source, seeds: range) -> SeedsToFind:
-    """Search for a bug in five ranges of these seeds, in each until the first find."""
-    parts = stretches(seeds)
-    found = (next((seed - part[0] + 1 for seed in part if catches(bug, source, seed)), None) for part in parts)
-    return SeedsToFind(bug, len(parts[0]), tuple(found))
+def first_find(issue: str, plans: str, part: range) -> int | None:
+    """Return the number of seeds of one range until a past bug is found; None: not found.
+
+    Args:
+        issue: the bug's issue. plans: a name of ``SOURCES``.
+    """
+    bug, source = PAST_BUGS[issue], SOURCES[plans]
+    return next((seed - part[0] + 1 for seed in part if catches(bug, source, seed)), None)

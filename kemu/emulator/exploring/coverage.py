@@ -108,6 +108,13 @@ class Coverage:
         """The declared transitions that no run has taken, in order."""
         return tuple(sorted(DECLARED - self.moves.keys()))
 
+    def add(self, other: "Coverage") -> None:
+        """Add the coverage of other runs."""
+        self.points.update(other.points)
+        self.moves.update(other.moves)
+        self.probes.update(other.probes)
+        self.runs += other.runs
+
     def of_run(self) -> "RunCoverage":
         """A new recorder, for one more run."""
         self.runs += 1

@@ -54,6 +54,17 @@ class ScenarioError(ValueError):
             lines.append(": ".join(part for part in (place, problem.key, problem.text) if part))
         super().__init__("\n".join(lines))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to pickle the error: its lines cannot be computed again without the file."""
+        return _scenario_error, (str(self), self.problems, self.source)
+
+
+def _scenario_error(text: str, problems: tuple[Problem, ...], source: str) -> ScenarioError:
+    """Return an error with this text."""
+    error = ScenarioError(problems, source)
+    error.args = (text,)
+    return error
+
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
     """Return a hint for a wrong name: the most similar known name, or all names if there are few, or "".

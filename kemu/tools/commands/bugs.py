@@ -14,8 +14,9 @@ from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.past_bugs.registry import PAST_BUGS, bug_named, names, scenario_data, scenario_text
 from kemu.emulator.text.tables import nearest
 from kemu.tools.commands.run import writable
-from kemu.tools.commands.run_options import seed_range
+from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.exits import NOT_FOUND_AGAIN, OF_VERDICT
+from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
 from kemu.tools.report.layout import TableColumn, print_lines, table, terminal_width
 
@@ -47,6 +48,7 @@ TAIL_US = 2_000_000
     type=click.Choice(["own", "random", "swarm"]),
     help="With --find: the scenario's plan (own, the default), random faults instead, or a drawn scenario (swarm).",
 )
+@jobs_option
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -60,6 +62,7 @@ def bugs(
     finding: bool,
     seeds: str | None,
     plans: str | None,
+    jobs: int | None,
     trace: Path | None,
     form: str,
 ) -> None:
@@ -75,8 +78,9 @@ def bugs(
     """
     if finding:
         if seed is not None or show or trace is not None:
-            raise click.UsageError("--find goes with an ID, --seeds, --plans and --format alone")
-        _find([_found(bug)] if bug is not None else list(PAST_BUGS.values()), seeds or "1:100", plans or "own", form)
+            raise click.UsageError("--find goes with an ID, --seeds, --plans, --jobs and --format alone")
+        chosen = [_found(bug)] if bug is not None else list(PAST_BUGS.values())
+        _find(chosen, seeds or "1:100", plans or "own", form, jobs)
         return
     if seeds is not None or plans is not None:
         raise click.UsageError("--seeds and --plans go with --find")
@@ -206,17 +210,25 @@ def _described(bug: PastBug) -> dict[str, Any]:
 # --- seeds to find ------------------------------------------------------------------------------------------------
 
 
-def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str) -> None:
+def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str, jobs: int | None) -> None:
     """Count the seeds, and print each bug's line as soon as its count is known (JSON: all at the end)."""
-    from kemu.tools.finding import SOURCES, STRETCHES, find
+    from kemu.tools.finding import STRETCHES, SeedsToFind, first_find, stretches
+    from kemu.tools.jobs import in_order
 
     given = seed_range(seeds)
     if len(given) < STRETCHES:
         raise click.UsageError(f'--seeds "{seeds}" must be at least {STRETCHES} seeds: one for each stretch')
-    rows = []
-    with progress("bugs", len(chosen)) as advance:
+    rows: list[dict[str, Any]] = []
+    parts = stretches(given)
+    tasks = [(bug.issue, plans, part) for bug in chosen for part in parts]
+    interrupt = Interrupt()
+    with (
+        progress("stretches", len(tasks)) as advance,
+        interrupt,
+        in_order(jobs, first_find, tasks, _name_of, lambda first: advance("", first is None)) as made,
+    ):
         for bug in chosen:
-            found = find(bug, SOURCES[plans], given)
+            found = SeedsToFind(bug, len(parts[0]), tuple(next(made) for _ in parts))
             rows.append({"issue": bug.issue, "plans": plans, "stretch": found.stretch, "seeds": list(found.seeds)})
             rows[-1]["median"] = found.median
             if form == "text":
@@ -225,9 +237,13 @@ def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str) -> None:
                 print_lines(
                     [f"{bug.issue:12} median {middle:14} of {each} (stretches of {found.stretch} seeds, {plans})"]
                 )
-            advance("", found.median is None)
     if form == "json":
         click.echo(json.dumps(rows, indent=2))
+    interrupt.exit(len(rows), len(chosen), "bugs", form)
+
+
+def _name_of(issue: str, plans: str, part: range) -> str:
+    return f"the search for {issue} in seeds {part[0]} to {part[-1]}"
 
 
 # --- one bug -------------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,12 +13,14 @@ from attrs import frozen
 
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.emulator.scenario.random_faults import with_random_faults
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import nearest
-from kemu.tools.commands.run_options import seed_range
+from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst
+from kemu.tools.interrupt import Interrupt
 from kemu.tools.intervals import FEWEST, FEWEST_FOR_P95, spread
 from kemu.tools.progress import progress
 from kemu.tools.report.compare_report import as_text, differences
@@ -25,7 +28,7 @@ from kemu.tools.report.layout import print_lines
 
 if TYPE_CHECKING:
     from kemu.emulator.metrics.figure import Value
-    from kemu.emulator.runner import RunResult
+    from kemu.emulator.runner import FaultFired
 
 
 @frozen
@@ -89,6 +92,7 @@ failed permanently, or a group processed nothing. The same seed gives every vari
 @click.option(
     "--faults", "random_faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run."
 )
+@jobs_option
 @click.option("--all", "show_all", is_flag=True, help="Show every figure, and its largest value.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def compare(
@@ -99,31 +103,52 @@ def compare(
     settings: tuple[str, ...],
     actions: tuple[str, ...],
     random_faults: int,
+    jobs: int | None,
     show_all: bool,
     form: str,
 ) -> None:
     """Run the comparison; ``help`` above describes the command."""
+    from kemu.tools.jobs import in_order
+
     loaded = with_values(load_scenario(scenario), settings)
     if actions:
         loaded = with_actions(loaded, actions)
     variants = variants_of(profiles, assignors, loaded.profile)
     chosen = seed_range(seeds)
+    scenarios = [variant.of(loaded) for variant in variants]
+    tasks = [
+        (variant, mine, seed, random_faults)
+        for seed in chosen  # an interrupt then leaves runs of every variant
+        for variant, mine in zip(variants, scenarios, strict=True)
+    ]
+    runs: list[ComparedRun] = []
+    interrupt = Interrupt()
     with watched_sweep() as watch:
-        with progress("runs", len(variants) * len(chosen)) as advance:
-
-            def made(variant: Variant, drawn: Scenario, result: "RunResult") -> None:
-                command = _command(scenario, variant, result.seed, settings, actions, random_faults)
-                watch.saw(SweptRun(drawn, result.seed, variant.profile, command), result.digest)
-                advance(variant.name, result.verdict != "holds")
-
-            rows = [compared(loaded, variant, chosen, random_faults, made) for variant in variants]
+        with (
+            progress("runs", len(tasks)) as advance,
+            interrupt,
+            in_order(
+                jobs, compared_run, tasks, _name_of, lambda run: advance(run.variant.name, run.verdict != "holds")
+            ) as made,
+        ):
+            for (variant, mine, seed, _), run in zip(tasks, made, strict=True):
+                runs.append(run)
+                drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
+                command = _command(scenario, variant, seed, settings, actions, random_faults)
+                watch.saw(SweptRun(drawn, seed, variant.profile, command), run.digest)
+        done = len(runs) // len(variants)
+        if interrupt.happened and not done:
+            interrupt.exit(0, len(chosen), "seeds", form)
+        ran = chosen[:done]
+        rows = [row_of(variant, runs[at : done * len(variants) : len(variants)]) for at, variant in enumerate(variants)]
         with_differences(rows)
         if form == "json":
-            head = {"scenario": loaded.name, "seeds": list(chosen), "random_faults": random_faults}
-            click.echo(json.dumps({**head, "variants": rows}, indent=2))
+            head = {"scenario": loaded.name, "seeds": list(ran), "random_faults": random_faults}
+            click.echo(json.dumps({**head, "variants": rows, **interrupt.as_dict(done, len(chosen))}, indent=2))
         else:
             title = f"{click.style(loaded.name, bold=True)}: {loaded.summary}"
-            print_lines(as_text(title, chosen, rows, show_all))
+            print_lines(as_text(title, ran, rows, show_all))
+        interrupt.exit(done, len(chosen), "seeds", form)
     sys.exit(worst(verdict for row in rows for verdict in row["verdicts"]))
 
 
@@ -167,43 +192,50 @@ def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> t
     return tuple(found)
 
 
-def compared(
-    scenario: Scenario,
-    variant: Variant,
-    seeds: Sequence[int],
-    random_faults: int = 0,
-    made: Callable[[Variant, Scenario, "RunResult"], None] = lambda variant, drawn, result: None,
-) -> dict[str, Any]:
-    """The cost of one variant: every figure over the seeds (``tools.intervals``), and the verdicts.
+@frozen
+class ComparedRun:
+    """The figures of one run of a variant, and the parts of its result that the comparison needs."""
 
-    ``made`` is called after each run, with the scenario as it ran.
-    If one of its runs did not work (``emulator.judging``), ``figures`` is empty and ``did_not_work`` has the reason.
+    variant: Variant
+    seed: int
+    digest: str
+    verdict: str
+    bill: "dict[str, Value]"
+    """Figure -> value."""
+    faults: "tuple[FaultFired, ...]"
+    """The entries of the scenario's own plan, without random faults: each run draws other ones."""
+    did_not_work: str
 
-    Raises:
-        ScenarioError: the variant's settings or assignors do not fit the scenario.
-    """
+
+def compared_run(variant: Variant, mine: Scenario, seed: int, random_faults: int) -> ComparedRun:
+    """Run ``mine``, the scenario of a variant, with one seed: the work of a worker process."""
     from kemu.emulator.metrics.costs import Costs
-    from kemu.emulator.runner import FaultFired, run, unfired_in_all
-    from kemu.emulator.scenario.random_faults import with_random_faults
+    from kemu.emulator.runner import run
     from kemu.emulator.watching.panel import Panel
 
-    mine = variant.of(scenario)
-    bills: list[dict[str, Value]] = []
-    verdicts: dict[str, int] = {}
-    idle: list[str] = []
-    faults: list[tuple[FaultFired, ...]] = []
-    for seed in seeds:
-        panel = Panel()
-        costs = Costs(panel, {name: group.subscription for name, group in mine.groups.items()})
-        drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
-        result = run(drawn, seed=seed, profile=variant.profile, loop="bare", observers=(costs,), panel=panel)
-        costs.finish(result.virtual_us)
-        bills.append(costs.bill(result.figures))
-        verdicts[result.verdict] = verdicts.get(result.verdict, 0) + 1
-        faults.append(result.faults[: len(mine.plan)])  # each run draws its own random ones
-        if result.did_not_work:
-            idle.append(f"seed {seed}: {result.did_not_work}")
-        made(variant, drawn, result)
+    panel = Panel()
+    costs = Costs(panel, {name: group.subscription for name, group in mine.groups.items()})
+    drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
+    result = run(drawn, seed=seed, profile=variant.profile, loop="bare", observers=(costs,), panel=panel)
+    costs.finish(result.virtual_us)
+    faults = result.faults[: len(mine.plan)]
+    bill = costs.bill(result.figures)
+    return ComparedRun(variant, seed, result.digest, result.verdict, bill, faults, result.did_not_work)
+
+
+def _name_of(variant: Variant, mine: Scenario, seed: int, random_faults: int) -> str:
+    return f"the run of {variant.name} with seed {seed}"
+
+
+def row_of(variant: Variant, runs: Sequence[ComparedRun]) -> dict[str, Any]:
+    """The cost of one variant: every figure over its runs (``tools.intervals``), and the verdicts.
+
+    If one of its runs did not work (``emulator.judging``), ``figures`` is empty and ``did_not_work`` has the reason.
+    """
+    from kemu.emulator.runner import unfired_in_all
+
+    bills, verdicts = [run.bill for run in runs], dict(Counter(run.verdict for run in runs))
+    idle = [f"seed {run.seed}: {run.did_not_work}" for run in runs if run.did_not_work]
     by_seed = {} if idle else {name: [bill[name] for bill in bills] for name in FIGURES}
     return {
         "variant": variant.name,
@@ -213,7 +245,7 @@ def compared(
         "figures": {name: summary_of(values) for name, values in by_seed.items()},
         "by_seed": by_seed,
         "did_not_work": f"in {len(idle)} of {len(bills)} runs; {idle[0]}" if idle else "",
-        "never_fired": [fault.text for fault in unfired_in_all(faults)],
+        "never_fired": [fault.text for fault in unfired_in_all([run.faults for run in runs])],
     }
 
 

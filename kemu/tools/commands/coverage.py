@@ -2,16 +2,22 @@
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
-from kemu.tools.commands.run_options import seed_range
+from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst
+from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
+
+if TYPE_CHECKING:
+    from kemu.emulator.exploring.coverage import Coverage
+    from kemu.emulator.scenario.scenario import Scenario
 
 
 @click.command()
@@ -21,6 +27,7 @@ from kemu.tools.progress import progress
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenarios; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to their plans; repeatable.")
 @click.option("--faults", type=click.IntRange(min=0), default=0, help="Number of random faults in each run.")
+@jobs_option
 @click.option("--role", metavar="R", help="Only the table of this role: member, coordinator, broker, controller, ...")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def coverage(
@@ -30,6 +37,7 @@ def coverage(
     settings: tuple[str, ...],
     actions: tuple[str, ...],
     faults: int,
+    jobs: int | None,
     role: str | None,
     form: str,
 ) -> None:
@@ -42,10 +50,10 @@ def coverage(
     Exit codes: those of "kemu run" with --seeds.
     """
     from kemu.emulator.exploring.coverage import ROLES, Coverage
-    from kemu.emulator.runner import run
     from kemu.emulator.scenario.random_faults import with_random_faults
     from kemu.emulator.text.tables import nearest
     from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
+    from kemu.tools.jobs import in_order
     from kemu.tools.report.coverage_report import as_dict, as_text
     from kemu.tools.report.layout import print_lines
 
@@ -58,25 +66,62 @@ def coverage(
         loaded = [with_actions(scenario, actions) for scenario in loaded]
     chosen = seed_range(seeds)
     covered, verdicts, first = Coverage(), [], ""
+    tasks = [
+        (name, with_random_faults(scenario, seed, faults) if faults else scenario, seed, profile)
+        for name, scenario in zip(scenarios, loaded, strict=True)
+        for seed in chosen
+    ]
+    interrupt = Interrupt()
     with watched_sweep() as watch:
-        with progress("runs", len(loaded) * len(chosen)) as advance:
-            for name, scenario in zip(scenarios, loaded, strict=True):
-                for seed in chosen:
-                    drawn = with_random_faults(scenario, seed, faults) if faults else scenario
-                    listening = covered.of_run()
-                    result = run(drawn, seed=seed, profile=profile, loop="bare", recorder=listening)
-                    listening.finish()
-                    verdicts.append(result.verdict)
-                    said = f"kemu coverage {name} --seeds {seed}:{seed}" + (f" --faults {faults}" if faults else "")
-                    watch.saw(SweptRun(drawn, seed, profile or drawn.profile or DEFAULT_PROFILE, said), result.digest)
-                    if result.verdict != "holds" and not first:
-                        first = f"{name}, seed {seed}: {result.verdict}: {result.reason}"
-                    advance(name, result.verdict != "holds")
+        with (
+            progress("runs", len(tasks)) as advance,
+            interrupt,
+            in_order(
+                jobs, covered_run, tasks, _name_of, lambda run: advance(run.source, run.verdict != "holds")
+            ) as made,
+        ):
+            for (name, drawn, seed, _), run in zip(tasks, made, strict=True):
+                covered.add(run.coverage)
+                verdicts.append(run.verdict)
+                said = f"kemu coverage {name} --seeds {seed}:{seed}" + (f" --faults {faults}" if faults else "")
+                watch.saw(SweptRun(drawn, seed, profile or drawn.profile or DEFAULT_PROFILE, said), run.digest)
+                if run.verdict != "holds" and not first:
+                    first = f"{name}, seed {seed}: {run.verdict}: {run.reason}"
         head: dict[str, Any] = {"scenarios": list(scenarios), "seeds": list(chosen), "random_faults": faults}
         if form == "json":
-            click.echo(json.dumps({**head, **as_dict(covered, role)}, indent=2))
+            click.echo(
+                json.dumps({**head, **as_dict(covered, role), **interrupt.as_dict(len(verdicts), len(tasks))}, indent=2)
+            )
         else:
             print_lines(as_text(covered, role))
             if first:
                 print_lines([f"not every run holds: {first}"])
+        interrupt.exit(len(verdicts), len(tasks), "runs", form)
     sys.exit(worst(verdicts))
+
+
+@frozen
+class CoveredRun:
+    """The coverage of one run, and the parts of its result that the command needs."""
+
+    source: str
+    coverage: "Coverage"
+    digest: str
+    verdict: str
+    reason: str
+
+
+def covered_run(source: str, scenario: "Scenario", seed: int, profile: str | None) -> CoveredRun:
+    """Run a scenario with one seed: the work of a worker process."""
+    from kemu.emulator.exploring.coverage import Coverage
+    from kemu.emulator.runner import run
+
+    coverage = Coverage()
+    listening = coverage.of_run()
+    result = run(scenario, seed=seed, profile=profile, loop="bare", recorder=listening)
+    listening.finish()
+    return CoveredRun(source, coverage, result.digest, result.verdict, result.reason)
+
+
+def _name_of(source: str, scenario: "Scenario", seed: int, profile: str | None) -> str:
+    return f"the run of {source} with seed {seed}"

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from kemu.emulator.text.tables import Problem, ScenarioError
-from kemu.tools.commands.run_options import RunOptions, request_of, run_options
+from kemu.tools.commands.run_options import RunOptions, jobs_option, request_of, run_options
 from kemu.tools.exits import NONDETERMINISM, worst
+from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress, virtual_progress
 from kemu.tools.request import Request
 
 if TYPE_CHECKING:
     from kemu.emulator.runner import RunResult
+    from kemu.emulator.scenario.scenario import Scenario
 
     Accept = Callable[[list[RunResult], Sequence[str]], None]
     """Raises an exception if the results are not to be printed, because an action had no effect."""
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     "--control", type=click.Path(path_type=Path, dir_okay=False), help="With --live: accept orders at this socket."
 )
 @click.option("--twice", is_flag=True, help="Run twice and compare the digests (exit code 3 if they differ).")
-def run(scenario: str, options: RunOptions, live: bool, control: Path | None, twice: bool) -> None:
+@jobs_option
+def run(scenario: str, options: RunOptions, live: bool, control: Path | None, twice: bool, jobs: int | None) -> None:
     """Run SCENARIO (a preset's name or a .toml file) and report the verdict, the cost and the events.
 
     A KEY of --set is a full key (groups.g.members, plan.0.for) or a short one: a key of every group or topic
@@ -48,8 +51,8 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
     if live and (options.loop != "trio" or len(request.seeds) > 1 or twice):
         raise click.UsageError("--live goes with one seed, the trio loop, and without --twice")
     with writable(request.trace), _listening(control):
-        results = run_all(request, options.form, options.verbose)
-        differs = twice and not _same_twice(request, results)
+        results = run_all(request, options.form, options.verbose, jobs=jobs)
+        differs = twice and not _same_twice(request, results, jobs)
     sys.exit(NONDETERMINISM if differs else worst(result.verdict for result in results))
 
 
@@ -75,14 +78,16 @@ def writable(trace: Path | None) -> Iterator[None]:
         raise ScenarioError([Problem((), f"--trace: cannot be written: {error.strerror}")], str(trace)) from None
 
 
-def run_all(request: Request, form: str, verbose: bool = False, accept: "Accept | None" = None) -> "list[RunResult]":
+def run_all(
+    request: Request, form: str, verbose: bool = False, accept: "Accept | None" = None, jobs: int | None = 1
+) -> "list[RunResult]":
     """Run a scenario with each of its seeds and print the results.
 
     ``accept`` is called before the results are printed, with the results and the story of a single run; it may raise.
     """
     if len(request.seeds) == 1:
         return run_one(request, form, verbose, accept)
-    return run_many(request, form, accept)
+    return run_many(request, form, accept, jobs)
 
 
 def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept | None" = None) -> "list[RunResult]":
@@ -132,52 +137,74 @@ def run_one(request: Request, form: str, verbose: bool = False, accept: "Accept 
     return [result]
 
 
-def run_many(request: Request, form: str, accept: "Accept | None" = None) -> "list[RunResult]":
+def run_seed(scenario: "Scenario", seed: int, profile: str, loop: str, trace: Path | None = None) -> "RunResult":
+    """Run a scenario with one seed: the work of a worker process."""
+    from kemu.emulator.runner import run as run_scenario
+
+    return run_scenario(scenario, seed=seed, profile=profile, loop=loop, trace=trace)
+
+
+def name_of(scenario: "Scenario", seed: int, *rest: object) -> str:
+    """The name of ``run_seed``'s work in an error."""
+    return f"the run of {scenario.name} with seed {seed}"
+
+
+def run_many(request: Request, form: str, accept: "Accept | None" = None, jobs: int | None = 1) -> "list[RunResult]":
     """Run a scenario with each of its seeds and print a table; another process repeats a sample of the runs.
 
+    After an interrupt, print the table of the first seeds that are finished.
+
     Raises:
-        SystemExit: a repeated run had another digest (``tools.determinism``).
+        SystemExit: a repeated run had another digest (``tools.determinism``), or an interrupt.
     """
     import json
 
-    from kemu.emulator.runner import run as run_scenario
     from kemu.tools.determinism.sweep import watched_sweep
     from kemu.tools.determinism.watch import SweptRun
+    from kemu.tools.jobs import in_order
     from kemu.tools.report.layout import print_lines
     from kemu.tools.report.run_report import as_dict, table_of_seeds
 
-    results = []
+    seeds = request.seeds
+    tasks = [(request.scenario, seed, request.profile, request.loop, request.trace_of(seed)) for seed in seeds]
+    results: list[RunResult] = []
+    interrupt = Interrupt()
     with watched_sweep() as watch:
-        with progress("runs", len(request.seeds)) as advance:
-            for seed in request.seeds:
-                result = run_scenario(
-                    request.scenario,
-                    seed=seed,
-                    profile=request.profile,
-                    loop=request.loop,
-                    trace=request.trace_of(seed),
-                )
+        with (
+            progress("runs", len(seeds)) as advance,
+            interrupt,
+            in_order(jobs, run_seed, tasks, name_of, lambda result: advance("", result.verdict != "holds")) as made,
+        ):
+            for result in made:
                 results.append(result)
-                watch.saw(SweptRun(request.scenario, seed, request.profile, request.command_for(seed)), result.digest)
-                advance("", result.verdict != "holds")
+                command = request.command_for(result.seed)
+                watch.saw(SweptRun(request.scenario, result.seed, request.profile, command), result.digest)
+        if interrupt.happened and not results:
+            interrupt.exit_with_seeds(0, seeds, form)
         if accept is not None:
             accept(results, [])
         if form == "json":
-            click.echo(json.dumps({"runs": [as_dict(result) for result in results]}, indent=2))
+            rows = [as_dict(result) for result in results]
+            click.echo(json.dumps({"runs": rows, **interrupt.as_dict(len(rows), len(seeds))}, indent=2))
         else:
             print_lines(table_of_seeds(results, request.command_for))
+        interrupt.exit_with_seeds(len(results), seeds, form)
     return results
 
 
-def _same_twice(request: Request, results: "list[RunResult]") -> bool:
+def _same_twice(request: Request, results: "list[RunResult]", jobs: int | None) -> bool:
     """Run all seeds a second time and compare the digests; report a difference on standard error."""
-    from kemu.emulator.runner import run as run_scenario
+    from kemu.tools.jobs import in_order
 
-    for first in results:
-        second = run_scenario(request.scenario, seed=first.seed, profile=request.profile, loop=request.loop)
-        if second.digest != first.digest:
-            click.echo(f"nondeterminism: seed {first.seed} gave {first.digest}, then {second.digest}", err=True)
-            click.echo(f"repeat with: {request.command_for(first.seed)} --twice", err=True)
-            return False
+    tasks = [(request.scenario, result.seed, request.profile, request.loop) for result in results]
+    interrupt, compared = Interrupt(), 0
+    with interrupt, in_order(jobs, run_seed, tasks, name_of) as made:
+        for first, second in zip(results, made, strict=True):
+            if second.digest != first.digest:
+                click.echo(f"nondeterminism: seed {first.seed} gave {first.digest}, then {second.digest}", err=True)
+                click.echo(f"repeat with: {request.command_for(first.seed)} --twice", err=True)
+                return False
+            compared += 1
+    interrupt.exit(compared, len(results), "second runs")
     click.echo(f"the same digest twice for {len(results)} seed(s)", err=True)
     return True

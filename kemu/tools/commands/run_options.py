@@ -58,6 +58,17 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
+def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option ``--jobs``; None: the user gave no number."""
+    return click.option(
+        "--jobs",
+        type=click.IntRange(1, 1024),
+        metavar="N",
+        envvar="KEMU_JOBS",
+        help="Run on N processes, with equal results (default: one for each core; $KEMU_JOBS).",
+    )(command)
+
+
 def request_of(source: str, options: RunOptions, live: bool = False, control: Path | None = None) -> Request:
     """The request that the options of a command make.
 

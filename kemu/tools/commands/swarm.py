@@ -17,10 +17,11 @@ from kemu.emulator.scenario.expectations import split, stood_still
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_text import toml_text
-from kemu.tools.commands.run_options import seed_range
+from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import worst
+from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), help="Run one seed, and print its draws and the whole report.")
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="The seeds A to B, both included.")
 @click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
+@jobs_option
 @click.option("--replicated/--not-replicated", default=None, help="Whether drawn brokers replicate (default: some do).")
 @click.option("--operated", is_flag=True, help="Draw actions of operators and rare settings, too.")
 @click.option("--draws", "tell_draws", is_flag=True, help="Print what every seed draws.")
@@ -47,6 +49,7 @@ def swarm(
     seed: int | None,
     seeds: str,
     profile: str | None,
+    jobs: int | None,
     replicated: bool | None,
     operated: bool,
     tell_draws: bool,
@@ -94,7 +97,7 @@ def swarm(
             _write(out, case)
         swarmed = _run_one(case, profile, history, _command(options, seed), form, verbose)
         sys.exit(worst([swarmed.verdict]))
-    runs = _run_many(draw, seed_range(seeds), profile, history, options, tell_draws, form)
+    runs = _run_many(draw, seed_range(seeds), profile, history, options, tell_draws, form, jobs)
     sys.exit(worst(run.verdict for run in runs))
 
 
@@ -189,6 +192,17 @@ def _run(
     return evolve(one, own_bugs=known) if left.verdict == "holds" else one
 
 
+def run_drawn(draw: Callable[[int], SwarmCase], seed: int, profile: str | None, history: bool) -> SwarmRun:
+    """Draw a seed and run it: the work of a worker process."""
+    from kemu.emulator.watching.panel import Panel
+
+    return _run(draw(seed), profile, history, Panel())
+
+
+def _name_of(draw: Callable[[int], SwarmCase], seed: int, *rest: object) -> str:
+    return f"the run of seed {seed}"
+
+
 def _run_once(
     case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
 ) -> SwarmRun:
@@ -253,28 +267,34 @@ def _run_many(
     options: list[str],
     tell_draws: bool,
     form: str,
+    jobs: int | None,
 ) -> list[SwarmRun]:
     """Run each seed and print a line; a failed seed has its draws and the command that repeats it."""
-    from kemu.emulator.watching.panel import Panel
+    from kemu.tools.jobs import in_order
     from kemu.tools.report.layout import print_lines
     from kemu.tools.report.run_report import as_dict
 
+    tasks = [(draw, seed, profile, history) for seed in seeds]
     runs: list[SwarmRun] = []
+    interrupt = Interrupt()
     with watched_sweep() as watch:
-        with progress("runs", len(seeds)) as advance:
-            for seed in seeds:
-                one = _run(draw(seed), profile, history, Panel())
+        with (
+            progress("runs", len(seeds)) as advance,
+            interrupt,
+            in_order(jobs, run_drawn, tasks, _name_of, lambda one: advance("", one.verdict != "holds")) as made,
+        ):
+            for seed, one in zip(seeds, made, strict=True):
                 runs.append(one)
                 command = _command(options, seed)
                 watch.saw(SweptRun(one.case.scenario, seed, one.result.profile, command), one.result.digest)
-                advance("", one.verdict != "holds")
                 if form == "text":
                     print_lines(lines_of(one, tell_draws, command))
         if form == "json":
             rows = [{"drawn": _drawn(one.case), **as_dict(one.result), **_own(one), **_history(one)} for one in runs]
-            click.echo(json.dumps({"runs": rows}, indent=2))
+            click.echo(json.dumps({"runs": rows, **interrupt.as_dict(len(rows), len(seeds))}, indent=2))
         else:
             print_lines(_summary(runs))
+        interrupt.exit_with_seeds(len(runs), seeds, form)
     return runs
 
 

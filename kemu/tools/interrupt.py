@@ -1,0 +1,71 @@
+"""Partial results at an interrupt (Ctrl-C), and the command that continues or repeats."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import click
+
+from kemu.tools.exits import INTERRUPTED
+
+ARGUMENTS = "kemu.arguments"
+"""Key of click's ``Context.meta``: the arguments of the command line, from the command's name on."""
+
+
+class Interrupt:
+    """A context that an interrupt (Ctrl-C) ends without an error; ``happened`` says so."""
+
+    def __init__(self) -> None:
+        self.happened = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> Literal[True] | None:
+        if kind is None or not issubclass(kind, KeyboardInterrupt):
+            return None
+        self.happened = True
+        return True
+
+    def as_dict(self, done: int, total: int) -> dict[str, Any]:
+        """Return the fields that mark a JSON answer as partial; none without an interrupt."""
+        return {"interrupted": {"finished": done, "of": total}} if self.happened else {}
+
+    def exit_with_seeds(self, done: int, seeds: Sequence[int], form: str) -> None:
+        """``exit`` after runs of these seeds in order; the command continues with the seeds that are left."""
+        left = seeds[done:]
+        options = {"seeds": f"{left[0]}:{left[-1]}"} if done and left else {}
+        self.exit(done, len(seeds), "runs", form, **options)
+
+    def exit(self, done: int, total: int, what: str, form: str = "json", **rest: str) -> None:
+        """After an interrupt: say how much is done and print the command for the rest; exit with ``INTERRUPTED``.
+
+        Args:
+            what: the things counted, such as "runs". form: "text" prints to stdout, "json" to stderr.
+            rest: options of the command that does the rest; without them, the command repeats everything.
+        """
+        if not self.happened:
+            return
+        how = "continue" if rest else "repeat"
+        said = f"interrupted: {done} of {total} {what} finished; {how} with: {same_command(**rest)}"
+        click.echo(said, err=form == "json")
+        sys.exit(INTERRUPTED)
+
+
+def same_command(**options: str) -> str:
+    """Return the command line of the current command, with other values of some options."""
+    context = click.get_current_context()
+    words = list(context.meta.get(ARGUMENTS) or [context.info_name or ""])
+    for name, value in options.items():
+        flag = f"--{name}"
+        places = [index for index, word in enumerate(words) if word == flag or word.startswith(f"{flag}=")]
+        if not places:
+            words += [flag, value]
+            continue
+        at = places[-1]
+        words[at : at + (2 if words[at] == flag else 1)] = [flag, value]
+    return f"kemu {shlex.join(words)}"
