@@ -17,7 +17,7 @@ from kemu.emulator.chance import Choices, Entry, Stream
 from kemu.emulator.engine.agenda import Agenda
 from kemu.emulator.engine.bandwidth import Bandwidth
 from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
-from kemu.emulator.engine.mail import Unreadable, open_mail, seal_mail
+from kemu.emulator.engine.mail import LargeReplies, Unreadable, seal_mail
 from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.draws import Distribution
 from kemu.protocol.names import host_of, part_on, path_and_peer
@@ -272,6 +272,7 @@ class Network:
         """Limited network cards, if there are any."""
         self.weigh: Callable[[Any], int] = _weightless
         """Returns the size of a message's records in bytes; used with limited network cards."""
+        self._large = LargeReplies()
         self._links = 0
         self._connections: dict[int, Link] = {}
         self._last_connection = 0
@@ -310,7 +311,7 @@ class Network:
             if data is None:
                 data = last.data = seal_mail(message, version)
         else:
-            data = seal_mail(message, version)
+            data = self._large.seal(message, version) if reply else seal_mail(message, version)
             last.message, last.version = message, version
             if last.data is not None:
                 last.data = last.opened = None
@@ -497,9 +498,9 @@ class Network:
         last = link.repeated[reply]
         try:
             if last.data is not data:
-                message = open_mail(data)
+                message = self._large.open(data)
             elif (message := last.opened) is None:
-                message = last.opened = open_mail(data)
+                message = last.opened = self._large.open(data)
         except Unreadable:
             self._tell(packet, Verdict.UNREADABLE, -1)
             self.break_link(link)
