@@ -1,9 +1,15 @@
-"""Encoding and decoding of messages. A receiver gets a message made of the bytes; messages are frozen."""
+"""Encoding and decoding of messages.
+
+Every message becomes bytes, for its size and for the trace. A receiver gets the sent object itself if decoding would
+make an equal one: messages are frozen, and the version loses no field. ``Decoding.always`` decodes all of them.
+"""
 
 from typing import Any
 
 from kemu.protocol import messages as _messages  # noqa: F401 - importing registers every message
 from kemu.protocol.wire.codec import CodecError, seal, unseal
+from kemu.protocol.wire.compile import loses_fields
+from kemu.protocol.wire.schema import SPECS
 
 
 class Unreadable(Exception):
@@ -12,6 +18,19 @@ class Unreadable(Exception):
 
 seal_mail = seal
 """(message, version) -> bytes."""
+
+
+class Decoding:
+    """A switch for tests."""
+
+    always = False
+    """Whether the networks that are built from now on decode each message for its receiver."""
+
+
+def decodes_to_equal(cls: type, version: int) -> bool:
+    """Whether decoding the bytes of a message of this class makes an equal message."""
+    return not loses_fields(SPECS[cls].fields, version)
+
 
 LARGE_BYTES = 2048
 """Size in bytes from which a reply is encoded and decoded once for all its receivers."""

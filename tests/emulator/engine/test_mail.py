@@ -1,11 +1,15 @@
-"""Large replies are encoded once, and decoded once for all their receivers."""
+"""Large replies are encoded and decoded once. Receivers get the sent object where decoding makes an equal one."""
 
 import pytest
 
-from kemu.emulator.engine.mail import LARGE_BYTES, LARGE_KEPT, LargeReplies, Unreadable
+from kemu.emulator.engine.mail import LARGE_BYTES, LARGE_KEPT, Decoding, LargeReplies, Unreadable, decodes_to_equal
+from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import MetadataReply, PartitionMetadata, TopicMetadata
+from kemu.protocol.messages.group import OffsetCommit
 from kemu.protocol.wire.codec import seal
+from tests.preset_runs import preset_run
 
 VERSION = 12
 
@@ -60,3 +64,22 @@ def test_the_oldest_replies_are_dropped() -> None:
 def test_large_bytes_that_are_no_message_are_unreadable() -> None:
     with pytest.raises(Unreadable):
         LargeReplies().open(b"\x00" * LARGE_BYTES)
+
+
+# --- the sent object instead of a decoded one ----------------------------------------------------------------------
+
+
+def test_a_version_that_drops_a_field_does_not_decode_to_an_equal_message() -> None:
+    assert decodes_to_equal(MetadataReply, VERSION)
+    assert not decodes_to_equal(OffsetCommit, 8)  # drops retention_time_ms
+
+
+@pytest.mark.parametrize("name", ["rolling-restart-dynamic", "coordinator-crash-replicated"])
+def test_a_run_with_decoded_messages_has_the_digest_of_a_run_with_sent_ones(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Decoding.always
+    decoded = preset_run(name, 1).digest
+    monkeypatch.setattr(Decoding, "always", False)
+
+    assert run(load_scenario(name), seed=1, loop="bare").digest == decoded
