@@ -2,7 +2,8 @@
 
 Packets of a connection arrive in order, or the connection breaks. A lost packet breaks its connection: both ends learn
 of a disconnect, and all requests in flight fail. TCP's retransmissions delay packets but do not lose them: during a
-partition packets wait, and they arrive when it heals if the connection is still open. Only frozen messages cross the network.
+partition packets wait, and they arrive when it heals if the connection is still open. Only frozen
+messages cross the network.
 
 A link leads from one actor, the client, to another, the server; it has at most one connection at a time. Packets within
 a host take microseconds and meet no fault of the network.
