@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from kemu.emulator.engine.mail import Decoding
 from tests.examples import FULL_EXAMPLES, SHORT_EXAMPLES
 
 pytest_plugins = ("kemu.tools.testkit.plugin",)
@@ -33,6 +34,9 @@ FEWEST_ROOMS = 4
 """The cost of rooms is printed only if tests of so many rooms ran."""
 DEAR_CPU_S = 3.0
 """A test of the short set that needs more CPU time is named at the end."""
+
+Decoding.always = True
+"""Every message of the tests is decoded from its bytes; runs of users get the sent objects."""
 
 settings.register_profile("short", max_examples=SHORT_EXAMPLES)
 settings.register_profile("full", max_examples=FULL_EXAMPLES)

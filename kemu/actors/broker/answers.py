@@ -50,6 +50,8 @@ class ClusterAnswers:
         self.offsets_leaders: tuple[int, ...] = ()
         """Node id per partition of ``__consumer_offsets``, -1 = none."""
         self.controller_id = -1
+        self._last_metadata = MetadataReply(brokers=(), controller_id=-1, topics=())
+        """The last answer. An equal answer is the same object, so that it is encoded only once."""
         self.no_offsets_topic: Callable[[], None] | None = None
         """Called for a FindCoordinator without an offsets topic; None: the topic always exists."""
 
@@ -101,6 +103,9 @@ class ClusterAnswers:
             for topic in asked
         )
         reply = MetadataReply(brokers=self.brokers, controller_id=self.controller_id, topics=topics)
+        if reply == self._last_metadata:
+            reply = self._last_metadata
+        self._last_metadata = reply
         self._machine.reply(event, reply)
 
     def find_coordinator(self, event: Received) -> None:

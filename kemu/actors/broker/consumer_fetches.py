@@ -101,7 +101,16 @@ class ConsumerFetches:
         available = 0
         failed = False
         watched: list[Waiters] = []
+        partitions = self._partitions
         for index, row in enumerate(request.partitions):
+            known = partitions.get((row.topic, row.partition))
+            if (
+                known is not None
+                and row.fetch_offset == known.log.end_offset
+                and row.current_leader_epoch == known.leader_epoch
+            ):
+                watched.append(known.waiters)  # a valid row without news
+                continue
             partition, error = self._partition_for(row)
             if partition is None or error is not _NONE:
                 failed = True

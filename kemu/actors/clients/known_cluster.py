@@ -9,10 +9,11 @@ from operator import ge
 
 from attrs import frozen
 
+from kemu.actors.clients.once import OncePerValue
 from kemu.protocol.assign.base import Topics
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import NO_TOPIC_ID
-from kemu.protocol.messages.data import MetadataReply, PartitionMetadata
+from kemu.protocol.messages.data import MetadataReply, PartitionMetadata, TopicMetadata
 from kemu.protocol.metadata_rules import MetadataRules
 from kemu.protocol.names import ActorName
 
@@ -133,7 +134,7 @@ class LastSeen:
             if topic.error is not ErrorCode.NONE:
                 continue
             name = topic.topic
-            layout = _layout(sorted(topic.partitions, key=_number), bool(racks), reliable, topic.topic_id)
+            layout = _layout_once(topic, bool(racks), reliable)
             before, seen = known.topics.get(name), self._seen_of(known, name)
             if seen is not None and reliable:
                 recreated = topic.topic_id not in (NO_TOPIC_ID, self._former_id(name, before))
@@ -164,7 +165,8 @@ class LastSeen:
         return before.topic_id if before is not None else self._ids.get(topic, NO_TOPIC_ID)
 
 
-def _layout(rows: list[PartitionMetadata], racks: bool, reliable: bool, topic_id: int) -> TopicLayout:
+def _layout(topic: TopicMetadata, racks: bool, reliable: bool) -> TopicLayout:
+    rows = sorted(topic.partitions, key=_number)
     if rows and rows[-1].partition >= len(rows):
         listed = {row.partition: row for row in rows}
         rows = [listed.get(number) or _unknown(number) for number in range(rows[-1].partition + 1)]
@@ -172,8 +174,12 @@ def _layout(rows: list[PartitionMetadata], racks: bool, reliable: bool, topic_id
         _compact([row.leader for row in rows]),
         _compact([row.leader_epoch if reliable else _NO_EPOCH for row in rows]),
         tuple(row.replicas for row in rows) if racks else (),
-        topic_id,
+        topic.topic_id,
     )
+
+
+_layout_once = OncePerValue(_layout)
+"""Clients share layouts, whose arrays never change."""
 
 
 def _unknown(number: int) -> PartitionMetadata:
@@ -209,7 +215,7 @@ def _reset(answer: TopicLayout, seen: "array[int]") -> "array[int]":
 
 
 def _none_older(answer: "array[int]", seen: "array[int]") -> bool:
-    return len(answer) >= len(seen) and all(map(ge, answer, seen))
+    return answer is seen or (len(answer) >= len(seen) and all(map(ge, answer, seen)))
 
 
 def _highest(answer: "array[int]", seen: "array[int]") -> "array[int]":

@@ -12,6 +12,7 @@ from typing import Protocol
 from kemu.actors.client import Backoff, Client
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.known_cluster import NOTHING_KNOWN, LastSeen
+from kemu.actors.clients.once import OncePerValue
 from kemu.actors.machine import Chance, Machine, TimerKey
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
@@ -254,7 +255,7 @@ class MetadataRefresh:
         self._ask_at(self._machine.now_us + self._max_age_us)
         if self.behind:
             self._ask()
-        elif any(_left_open(topic) for topic in reply.topics):
+        elif any(_left_open_once(topic) for topic in reply.topics):
             self.refresh_later()
         else:
             # KIP-580: the backoff grows while answers bring no change.
@@ -271,3 +272,6 @@ def _left_open(topic: TopicMetadata) -> bool:
     if topic.error is not ErrorCode.NONE:
         return True
     return any(row.error is ErrorCode.LEADER_NOT_AVAILABLE for row in topic.partitions)
+
+
+_left_open_once = OncePerValue(_left_open)

@@ -196,8 +196,10 @@ def _not_ranged(wanted: Mapping[MemberId, Subscription], given: Given) -> Iterat
             owners.setdefault(topic, {})[number] = member
     divisions: dict[tuple[frozenset[MemberId], int], dict[int, MemberId]] = {}
     for topic, owner in sorted(owners.items()):
-        for member in sorted(set(owner.values())):
-            numbers = [number for number, other in owner.items() if other == member]
+        of_member: dict[MemberId, list[int]] = {}
+        for number, member in owner.items():
+            of_member.setdefault(member, []).append(number)
+        for member, numbers in sorted(of_member.items()):
             if max(numbers) - min(numbers) >= len(numbers):
                 yield "not-ranged", f"{member} has {sorted(numbers)} of {topic}"
         subscribers = frozenset(member for member, each in wanted.items() if topic in each.topics)

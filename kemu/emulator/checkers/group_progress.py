@@ -22,6 +22,7 @@ Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
 ``ConsumerCoordinator``.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -131,8 +132,8 @@ class GroupDuties(Checker):
         """Time since which records wait after that position, at the latest, in us."""
         self._worked_us: dict[ActorName, int] = {}
         """Time at which a member last finished work on records, in us."""
-        self._uncommitted: dict[tuple[ActorName, TopicPartition], tuple[int, int, int]] = {}
-        """Uncommitted work: (start in us, end offset at the start, end offset now)."""
+        self._uncommitted: dict[TopicPartition, dict[ActorName, tuple[int, int, int]]] = defaultdict(dict)
+        """Uncommitted work by partition and member: (start in us, end offset at the start, end offset now)."""
         self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
         """Members unknown to their coordinator -> (coordinator, the member's life, start in us)."""
         self._lost_join_us: dict[ActorName, int] = {}
@@ -176,8 +177,9 @@ class GroupDuties(Checker):
         self._faults.pop(fact.index, None)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        for key in [key for key in self._uncommitted if host_of(key[0]) == fact.host]:
-            del self._uncommitted[key]
+        for members in self._uncommitted.values():
+            for actor in [actor for actor in members if host_of(actor) == fact.host]:
+                del members[actor]
 
     def _closed(self, seen: Seen, fact: HostClosed) -> None:
         self._closed_us[fact.host] = seen.at_us, fact.took_us
@@ -221,11 +223,11 @@ class GroupDuties(Checker):
 
     def _assigned(self, seen: Seen, fact: PartitionsAssigned) -> None:
         for at in self.panel.gained:
-            self._uncommitted.pop((seen.actor, at), None)
+            self._uncommitted[at].pop(seen.actor, None)
 
     def _positioned(self, seen: Seen, fact: PositionSet) -> None:
         at = (fact.topic, fact.partition)
-        self._uncommitted.pop((seen.actor, at), None)
+        self._uncommitted[at].pop(seen.actor, None)
         if fact.offset > self._reached.get((fact.group, at), (0, 0))[0]:  # a reset may skip the waiting records
             self._idle.pop((fact.group, at), None)
         self._reached[fact.group, at] = fact.offset, seen.at_us
@@ -235,25 +237,23 @@ class GroupDuties(Checker):
         self._reached[fact.group, at] = fact.last, seen.at_us
         self._idle.pop((fact.group, at), None)
         self._worked_us[seen.actor] = seen.at_us
-        uncommitted = self._uncommitted.get((seen.actor, at))
-        self._uncommitted[seen.actor, at] = (
+        uncommitted = self._uncommitted[at].get(seen.actor)
+        self._uncommitted[at][seen.actor] = (
             (seen.at_us, fact.last, fact.last) if uncommitted is None else (*uncommitted[:2], fact.last)
         )
 
     def _committed(self, seen: Seen, fact: OffsetCommitted) -> None:
-        at = (fact.topic, fact.partition)
-        for holding in self.panel.holdings.values():
-            if holding.member_id == fact.member_id:
-                uncommitted = self._uncommitted.get((holding.actor, at))
-                if uncommitted is not None and fact.offset >= uncommitted[2]:
-                    del self._uncommitted[holding.actor, at]
-                elif uncommitted is not None and fact.offset >= uncommitted[1]:
-                    self._uncommitted[holding.actor, at] = seen.at_us, uncommitted[2], uncommitted[2]
+        members = self._uncommitted[fact.topic, fact.partition]
+        for actor, uncommitted in tuple(members.items()):
+            holding = self.panel.holdings.get(actor)
+            if holding is not None and holding.member_id == fact.member_id:
+                if fact.offset >= uncommitted[2]:
+                    del members[actor]
+                elif fact.offset >= uncommitted[1]:
+                    members[actor] = seen.at_us, uncommitted[2], uncommitted[2]
 
     def _removed(self, seen: Seen, fact: OffsetRemoved) -> None:
-        at = (fact.topic, fact.partition)
-        for key in [key for key in self._uncommitted if key[1] == at]:
-            del self._uncommitted[key]
+        self._uncommitted.pop((fact.topic, fact.partition), None)
 
     # --- after the faults ----------------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ class GroupDuties(Checker):
         running = [each for each in self.panel.holdings.values() if host_of(each.actor) not in self.panel.away]
         owned = [(each.group, at) for each in running for at in each.owned]
         new = [key for key in owned if key not in self._reached]
-        return [key for key in (*self._idle, *new) if self._lags(key) and self.panel.running_members(key[0])]
+        return [key for key in (*self._idle, *new) if self._lags(key) and self.panel.has_running_members(key[0])]
 
     @property
     def satisfied(self) -> bool:
@@ -501,7 +501,7 @@ class GroupDuties(Checker):
         elsewhere_us = 0 if times.reads else times.rebalance_us
         for at in holding.owned:
             where = f"{at[0]}-{at[1]}"
-            uncommitted = self._uncommitted.get((holding.actor, at))
+            uncommitted = self._uncommitted[at].get(holding.actor)
             if able_us is not None and uncommitted is not None:
                 text = f"{holding.actor} did not commit offset {uncommitted[1]} of {where}"
                 bound_us = times.commit_us + times.request_us + 2 * times.poll_us + MARGIN_US

@@ -340,6 +340,8 @@ class Pace(Checker):
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
         self._lines: dict[tuple[type, tuple[str, ...]], _Line] = {}
+        self._lines_of: dict[tuple[type, ActorName], list[_Line]] = {}
+        """(request, sender) -> its lines."""
         self._line_of: dict[type, dict[tuple[ActorName, ActorName], _Line | None]] = {kind: {} for kind in ROWS}
         """Request -> (sender, receiver) -> its line."""
         self._broke = (-1, "", "")
@@ -384,6 +386,7 @@ class Pace(Checker):
             row = ROWS[kind]
             span = None if row.span is None else row.span(self._settings, actor)
             line = self._lines[kind, about] = _Line(span, fails=row.backoff_us is not None)
+            self._lines_of.setdefault((kind, about[0]), []).append(line)
         self._line_of[kind][actor, peer] = line
         return line
 
@@ -488,8 +491,7 @@ class Pace(Checker):
         return lambda seen, fact: self._end(kind, seen.actor)
 
     def _end(self, kind: type, actor: ActorName) -> None:
-        for key in [key for key in self._lines if key[0] is kind and key[1][0] == actor]:
-            line = self._lines[key]
+        for line in self._lines_of.get((kind, actor), ()):
             line.due_us, line.sent_us, line.lost_us, line.early = _NEVER_US, -1, -1, 0
 
     def _commit_answered(self, seen: Seen, fact: Received) -> None:
@@ -532,6 +534,7 @@ class Pace(Checker):
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
         self._lines = {key: line for key, line in self._lines.items() if host_of(key[1][0]) != fact.host}
+        self._lines_of = {key: lines for key, lines in self._lines_of.items() if host_of(key[1]) != fact.host}
         for known in self._line_of.values():
             known.clear()
 

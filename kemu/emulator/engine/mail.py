@@ -1,9 +1,15 @@
-"""Encoding and decoding of messages. Actors share no objects: a receiver gets a new message made of the bytes."""
+"""Encoding and decoding of messages.
+
+Every message becomes bytes, for its size and for the trace. A receiver gets the sent object itself if decoding would
+make an equal one: messages are frozen, and the version loses no field. ``Decoding.always`` decodes all of them.
+"""
 
 from typing import Any
 
 from kemu.protocol import messages as _messages  # noqa: F401 - importing registers every message
 from kemu.protocol.wire.codec import CodecError, seal, unseal
+from kemu.protocol.wire.compile import loses_fields
+from kemu.protocol.wire.schema import SPECS
 
 
 class Unreadable(Exception):
@@ -12,6 +18,24 @@ class Unreadable(Exception):
 
 seal_mail = seal
 """(message, version) -> bytes."""
+
+
+class Decoding:
+    """A switch for tests."""
+
+    always = False
+    """Whether the networks that are built from now on decode each message for its receiver."""
+
+
+def decodes_to_equal(cls: type, version: int) -> bool:
+    """Whether decoding the bytes of a message of this class makes an equal message."""
+    return not loses_fields(SPECS[cls].fields, version)
+
+
+LARGE_BYTES = 2048
+"""Size in bytes from which a reply is encoded and decoded once for all its receivers."""
+LARGE_KEPT = 16
+"""Number of large replies that are kept."""
 
 
 def open_mail(data: bytes) -> Any:
@@ -24,3 +48,41 @@ def open_mail(data: bytes) -> Any:
         return unseal(data)[0]
     except CodecError as error:
         raise Unreadable(str(error)) from error
+
+
+class LargeReplies:
+    """The last large replies, such as the Metadata of many partitions: encoded once and decoded once for all receivers.
+
+    The same object always has the same bytes, because messages are frozen.
+    """
+
+    def __init__(self) -> None:
+        self._sealed: dict[int, tuple[Any, int, bytes]] = {}
+        """Id of a message -> the message, which keeps its id in use, the version and the bytes."""
+        self._opened: dict[bytes, Any] = {}
+
+    def seal(self, message: Any, version: int) -> bytes:
+        """Encode a reply, as ``seal_mail``."""
+        known = self._sealed.get(id(message))
+        if known is not None and known[1] == version:
+            return known[2]
+        data = seal_mail(message, version)
+        if len(data) >= LARGE_BYTES:
+            _keep(self._sealed, id(message), (message, version, data))
+        return data
+
+    def open(self, data: bytes) -> Any:
+        """Decode any message, as ``open_mail``."""
+        if len(data) < LARGE_BYTES:
+            return open_mail(data)
+        message = self._opened.get(data)
+        if message is None:
+            message = open_mail(data)
+            _keep(self._opened, data, message)
+        return message
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(kept) >= LARGE_KEPT:
+        del kept[next(iter(kept))]
+    kept[key] = value

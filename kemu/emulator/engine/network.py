@@ -2,7 +2,8 @@
 
 Packets of a connection arrive in order, or the connection breaks. A lost packet breaks its connection: both ends learn
 of a disconnect, and all requests in flight fail. TCP's retransmissions delay packets but do not lose them: during a
-partition packets wait, and they arrive when it heals if the connection is still open. Only bytes cross the network.
+partition packets wait, and they arrive when it heals if the connection is still open. Only frozen
+messages cross the network.
 
 A link leads from one actor, the client, to another, the server; it has at most one connection at a time. Packets within
 a host take microseconds and meet no fault of the network.
@@ -17,14 +18,16 @@ from kemu.emulator.chance import Choices, Entry, Stream
 from kemu.emulator.engine.agenda import Agenda
 from kemu.emulator.engine.bandwidth import Bandwidth
 from kemu.emulator.engine.hosts import Actor, Condition, Host, Turn
-from kemu.emulator.engine.mail import Unreadable, open_mail, seal_mail
+from kemu.emulator.engine.mail import Decoding, LargeReplies, Unreadable, decodes_to_equal, seal_mail
 from kemu.emulator.trace.traces import PacketRow
 from kemu.protocol.draws import Distribution
 from kemu.protocol.names import host_of, part_on, path_and_peer
 from kemu.protocol.wire.schema import SPECS
 
-_API = {cls: spec.name for cls, spec in SPECS.items()}
-"""Message -> Kafka's name of its API. The import of ``emulator.engine.mail`` has declared all messages."""
+_API: dict[type, tuple[str, dict[int, bool]]] = {cls: (spec.name, {}) for cls, spec in SPECS.items()}
+"""Message -> Kafka's name of its API, and ``decodes_to_equal`` by version, filled on first use. The import of
+``emulator.engine.mail`` has declared all messages.
+"""
 
 LOOPBACK_US = (20, 60)
 """Latency between actors of one host, such as a broker and its coordinator: least and most."""
@@ -170,8 +173,8 @@ class Packet:
     """An encoded message in transit. ``reply`` is also its direction: 0 to the server, 1 to the client."""
 
     __slots__ = (
-        *("api", "connection", "data", "held_us", "id", "link", "records_bytes", "reply", "request_id", "sender_life"),
-        *("server_life", "version"),
+        *("api", "connection", "data", "held_us", "id", "link", "message", "records_bytes", "reply", "request_id"),
+        *("sender_life", "server_life", "version"),
     )
 
     def __init__(
@@ -185,6 +188,8 @@ class Packet:
         self.reply = reply
         self.api = api
         self.data = data
+        self.message: Any = None
+        """The sent message, if the receiver gets it; None: the receiver gets the message made of ``data``."""
         self.server_life = 0
         self.held_us = 0
         self.records_bytes = 0
@@ -272,6 +277,8 @@ class Network:
         """Limited network cards, if there are any."""
         self.weigh: Callable[[Any], int] = _weightless
         """Returns the size of a message's records in bytes; used with limited network cards."""
+        self._large = LargeReplies()
+        self._hands_over = not Decoding.always
         self._links = 0
         self._connections: dict[int, Link] = {}
         self._last_connection = 0
@@ -310,12 +317,17 @@ class Network:
             if data is None:
                 data = last.data = seal_mail(message, version)
         else:
-            data = seal_mail(message, version)
+            data = self._large.seal(message, version) if reply else seal_mail(message, version)
             last.message, last.version = message, version
             if last.data is not None:
                 last.data = last.opened = None
-        api = _API[type(message)]
+        api, is_equal = _API[type(message)]
         packet = Packet(number, link, connection, request_id, version, reply, api, data)
+        if self._hands_over:
+            if version not in is_equal:
+                is_equal[version] = decodes_to_equal(type(message), version)
+            if is_equal[version]:
+                packet.message = message
         verdict: Verdict = _SENT
         if dead:
             verdict, due_us = Verdict.LOST, -1
@@ -493,17 +505,18 @@ class Network:
         return self._deliver(packet, host.actors[link.actor])
 
     def _deliver(self, packet: Packet, actor: Actor) -> Turn | None:
-        link, data, reply = packet.link, packet.data, packet.reply
-        last = link.repeated[reply]
-        try:
-            if last.data is not data:
-                message = open_mail(data)
-            elif (message := last.opened) is None:
-                message = last.opened = open_mail(data)
-        except Unreadable:
-            self._tell(packet, Verdict.UNREADABLE, -1)
-            self.break_link(link)
-            return None
+        link, reply, message = packet.link, packet.reply, packet.message
+        if message is None:
+            data, last = packet.data, link.repeated[reply]
+            try:
+                if last.data is not data:
+                    message = self._large.open(data)
+                elif (message := last.opened) is None:
+                    message = last.opened = self._large.open(data)
+            except Unreadable:
+                self._tell(packet, Verdict.UNREADABLE, -1)
+                self.break_link(link)
+                return None
         if self.watch_arrivals is not None:
             self.watch_arrivals(packet, message)
         sender = link.server if reply else link.client

@@ -94,7 +94,7 @@ class Watched(Protocol):
     def runs(self, host: str) -> bool: ...
     def is_paused(self, host: str) -> bool: ...
     def is_out(self, host: str) -> bool: ...
-    def running_members(self, group: GroupId) -> list[ActorName]: ...
+    def has_running_members(self, group: GroupId) -> bool: ...
 
 
 class Cause(StrEnum):
@@ -393,7 +393,7 @@ class Interruptions:
     def _group_stage(self, name: GroupId, watched: CoordinatedGroup) -> Stage:
         panel, coordinator = self._panel, host_of(watched.coordinator) if watched.coordinator else ""
         if watched.state in ("Empty", "Dead") or not coordinator:
-            if not panel.running_members(name):
+            if not panel.has_running_members(name):
                 failed = next((actor for actor in watched.members if panel.runs(host_of(actor))), "")
                 return (Cause.FAILED, failed) if failed else (Cause.NO_MEMBER, "")
             return (Cause.COORDINATOR, "") if watched.proven and not coordinator else (Cause.FIND_COORDINATOR, "")

@@ -377,6 +377,15 @@ class Panel:
         running = sorted(actor for actor in known.members if actor not in self._departed and self.runs(host_of(actor)))
         return [actor for actor in running if host_of(actor) not in self.away] if self.away else running
 
+    def has_running_members(self, group: GroupId) -> bool:
+        """Whether a group has a running member (``running_members``)."""
+        known = self.groups.get(group)
+        return known is not None and any(
+            actor not in self._departed and self.runs(host) and host not in self.away
+            for actor in known.members
+            for host in (host_of(actor),)
+        )
+
     # --- hosts -------------------------------------------------------------------------------------------------
 
     def _run_started(self, seen: Seen, fact: RunStarted) -> None:

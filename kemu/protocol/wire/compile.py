@@ -97,6 +97,17 @@ def compile_decoder(cls: type, fields: tuple[Field, ...], version: int) -> Decod
     return decoder
 
 
+def loses_fields(fields: tuple[Field, ...], version: int) -> bool:
+    """Whether this version drops fields without an error, so that decoding may make another value than was encoded."""
+
+    def loses(part: Any) -> bool:
+        return _is_struct(part) and loses_fields(STRUCTS[part], version)
+
+    return any(
+        (field.ignorable and not _is_carried(field, version)) or _holds(field.annotation, loses) for field in fields
+    )
+
+
 def maker(cls: Callable[P, T]) -> Callable[P, T]:
     """A function that creates values of a declared class, with the class's own signature.
 
