@@ -1,8 +1,9 @@
 """Emulate whole Kafka clusters in one process: real state machines, virtual time, one seed, injected faults.
 
-The public names are those of ``kemu.api``: ``import kemu`` and ``kemu.run(...)``. They are imported at their first use,
-so that the command line starts quickly. ``kemu_test`` and ``strategies`` need the extra ``kemu[test]``. The packages
-``kemu.protocol``, ``kemu.actors``, ``kemu.emulator`` and ``kemu.tools`` are internal and may change with any release.
+The public names are those of ``kemu.api``: ``import kemu`` and ``kemu.run(...)``. The names are imported at their first
+use, so that the command line starts quickly. ``kemu_test`` and ``strategies`` need the extra ``kemu[test]``. The
+packages ``kemu.protocol``, ``kemu.actors``, ``kemu.emulator`` and ``kemu.tools`` are internal and may change with any
+release.
 """
 
 from typing import TYPE_CHECKING

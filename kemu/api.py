@@ -1,7 +1,8 @@
 """The public names of the package, used as ``kemu.NAME``: scenarios, plans, runs, checks and replays.
 
 A scenario is built from values (``Scenario``, ``TopicSpec``, ``GroupSpec``, ...) or loaded from a file or a preset
-(``load``). Its constructor checks it. Durations are texts ("20s", "250ms") or whole microseconds. Hosts are c1, c2, ...
+(``load``). The constructor checks the scenario. Durations are texts ("20s", "250ms") or whole microseconds. Hosts are
+c1, c2, ...
 (members), b0, b1, ... (brokers), or roles ("leader of g", "coordinator of g").
 """
 

@@ -65,7 +65,7 @@ FAULTS = (
 EFFECTS = ("send", "reply", "answer", "start_timer", "stop_timer", "append", "write", "hang_up", "emit", "ask")
 """Calls by these names (or names that end with ``_`` and one of them) put an effect into a machine's answer."""
 NOTES = ("note", "_note")
-"""Calls that only report. They are not removed, and their arguments have no mutants."""
+"""Calls that only report. Such calls are not removed, and their arguments have no mutants."""
 TIMERS = ("start_timer", "_start_timer", "StartTimer")
 LARGE = 10
 """A larger constant is doubled instead of increased by one, which would change little."""

@@ -1,8 +1,8 @@
 """``python -m lab.prose [ROOM ...]``: lists sentences that break the rules of CONTRIBUTING.md.
 
-It reads docstrings, comments, help texts and Markdown. Rules: no retired word, no clause as the subject of a sentence,
-at most 30 words, no reference that a reader cannot open. ``--draw N --seed S`` prints a random sample of sentences
-instead, for a person to judge. The exit code is 1 if a sentence breaks a rule.
+The command reads docstrings, comments, help texts and Markdown. Rules: no retired word, no clause as the subject of a
+sentence, at most 30 words, no reference that a reader cannot open. ``--draw N --seed S`` prints a random sample of
+sentences instead, for a person to judge. The exit code is 1 if a sentence breaks a rule.
 """
 
 import argparse

@@ -164,7 +164,7 @@ class Client:
                 self.in_flight[request_id] = flight._replace(deadline_us=deadline_us)
 
     def deadline_passed(self) -> None:
-        """Its timer fired: close the connections with overdue requests, then watch the next deadline."""
+        """The client's timer fired: close the connections with overdue requests, then watch the next deadline."""
         self._watching_until_us = 0
         if self._never_sent:
             self._fail_never_sent()

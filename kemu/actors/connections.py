@@ -5,10 +5,10 @@ behind its fetch, a batch behind one that is still being replicated. Source:
 ``SocketServer.Processor.processCompletedReceives``, which mutes the channel, and the protocol guide: "a single
 in-flight request per connection".
 
-A broker does not notice the end of a muted channel. It still reads the requests sent before a connection broke, which
-may be older than those on the client's new connection. Reading ends with the first failed send (``Selector.close``).
-The first answer to a departed client is written, and the client's host resets the connection. The next answer fails,
-and the channel closes with all unread requests (``Selector.pollSelectionKeys``: NOTIFY_ONLY).
+A broker does not notice the end of a muted channel. The broker still reads the requests sent before a connection broke,
+which may be older than those on the client's new connection. Reading ends with the first failed send
+(``Selector.close``). The first answer to a departed client is written, and the client's host resets the connection. The
+next answer fails, and the channel closes with all unread requests (``Selector.pollSelectionKeys``: NOTIFY_ONLY).
 """
 
 from collections.abc import Callable
@@ -72,7 +72,7 @@ class Connections:
         """Whether the client's reset has arrived when this answer is written: not with the first answer, nor at its
         instant.
 
-        The delay of a reset is unknown here. It is taken to be over at any later time.
+        The delay of a reset is unknown here. The reset is taken to be over at any later time.
         """
         now_us = self._machine.now_us
         if self._reset_since_us.setdefault(at, now_us) == now_us:

@@ -58,9 +58,9 @@ class HostingMachine(Machine):
     # --- verbs -------------------------------------------------------------------------------------------------
 
     def admit(self, part: str, machine: Machine) -> None:
-        """Add an inner machine. It gets the records of its logs on disk at once, and no other event.
+        """Add an inner machine. The inner machine gets the records of its logs on disk at once, and no other event.
 
-        Its name must be ``part_on(self.name, part)``, by which peers know it.
+        The inner machine's name must be ``part_on(self.name, part)``, by which peers know it.
         """
         assert part not in self._parts, f"{self.name} has a part {part}"
         assert machine.name == part_on(self.name, part), f"{machine.name} is no part {part} of {self.name}"

@@ -54,7 +54,7 @@ class Parking(Generic[Key, Held]):
             self._machine.start_timer((self._timer, str(key)), wait_us)
 
     def release(self, key: Key) -> Held | None:
-        """Remove and return the request under this key, to be answered now. Its timer stops."""
+        """Remove and return the request under this key, to be answered now. The request's timer stops."""
         held = self._held.pop(key, None)
         if held is not None and self._machine is not None:
             self._machine.stop_timer((self._timer, str(key)))

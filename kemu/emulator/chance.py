@@ -16,7 +16,7 @@ Entry: TypeAlias = tuple[int, int, int, Callable[[Any], Any], Any]
 
 
 class Stream:
-    """The draws for one purpose. They are integers, since floats must not order events."""
+    """The draws for one purpose. The draws are integers, since floats must not order events."""
 
     __slots__ = ("bits",)
 
@@ -44,7 +44,8 @@ class Choices(Protocol):
     def tie(self) -> Callable[[Sequence[Entry]], int] | None:
         """Function that picks the next of the entries due at one time, as an index in the order of their drawn ties.
 
-        It is called for two or more entries. Entries that the world has ordered (commands, actions of operators) come
+        The function is called for two or more entries. Entries that the world has ordered (commands, actions of
+        operators) come
         first and are not offered. None: the drawn ties decide.
         """
         ...

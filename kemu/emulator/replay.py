@@ -1,7 +1,8 @@
 """Replay: feed the recorded events to new machines, and compare their effects up to the first difference.
 
 The trace holds every event of every actor in order, and a machine is a function of its events. So a replay needs no
-network, no clock and no Trio. It tests an earlier trace against today's code, and repeats a run under the wall clock.
+network, no clock and no Trio. A replay tests an earlier trace against today's code, and repeats a run under the wall
+clock.
 """
 
 from collections import deque

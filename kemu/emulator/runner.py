@@ -93,7 +93,8 @@ class RunResult:
     ``verdict`` is "holds", "violated" (a safety rule was broken), "liveness" (recovery took too long), "livelock"
     (virtual time made no progress) or "broken" (a machine, a checker or the user's code raised). ``faults`` has one
     entry per entry of the plan. ``losses`` are records that Kafka's own rules allow to be lost (``emulator.findings``).
-    ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own. Neither is a violation.
+    ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own. Neither remark is a
+    violation.
     """
 
     scenario: str
@@ -298,7 +299,7 @@ class Run:
             world.at(again_us, lambda: self._decide_again(away))
 
     def _decide_again(self, away: AwaySpec) -> None:
-        """Decide about the core once more: earlier faults may have left a host that stays away alone in an ISR."""
+        """Repeat the decision about the core: earlier faults may have left a host that stays away alone in an ISR."""
         core = self.core
         assert core is not None
         if core.unrecoverable:
@@ -324,7 +325,8 @@ class Run:
     def _look(self) -> None:
         """End the run if the load has run and all groups have recovered, or if the time for that is over.
 
-        The time is the scenario's. It counts anew from the start of a host that starts after the end of the faults.
+        The time is the scenario's. The time counts anew from the start of a host that starts after the end of the
+        faults.
         """
         now_us = self.world.now_us
         if now_us >= self.scenario.runs_us and self.well:

@@ -368,12 +368,10 @@ class SeedNodes:
 class LoseStoreAnswer:
     """Store: execute the ``nth`` operation request (1 = next) of this client, then lose its connection silently.
 
-    The client receives nothing more on this connection: neither the answer nor a watch. It gives up after its read
-    timeout
-    and reconnects without knowing the result. ``client``: an actor, or "" for anyone. ``executed`` False: the
-    connection
-    is lost before the operation is executed. ``writes_only``: requests that only read do not count. ``number``, here
-    and
+    The client receives nothing more on this connection: neither the answer nor a watch. The client gives up after its
+    read timeout and reconnects without knowing the result. ``client``: an actor, or "" for anyone. ``executed`` False:
+    the connection is lost before the operation is executed. ``writes_only``: requests that only read do not count.
+    ``number``, here and
     below: the number of this fault in ``StoreFaultHit`` and ``EndStoreFault``; -1: not needed.
     """
 

@@ -142,7 +142,7 @@ def java_string_hash(text: str) -> int:
 
 
 def offsets_partition_of(group: GroupId, partitions: int = OFFSETS_PARTITIONS) -> int:
-    """The partition of ``__consumer_offsets`` that stores a group. Its leader is the group's coordinator.
+    """The partition of ``__consumer_offsets`` that stores a group. The partition's leader is the group's coordinator.
 
     Source: Kafka's ``Utils.abs``: the absolute value, with that of the smallest int taken as 0.
     """

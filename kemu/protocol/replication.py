@@ -1,6 +1,6 @@
 """Decisions about replicas that differ between releases: ISR changes, truncation of followers, reassignment.
 
-Each is a value that a profile picks (``protocol.profiles``) and a scenario may set.
+Each decision is a value that a profile picks (``protocol.profiles``) and a scenario may set.
 """
 
 from enum import StrEnum

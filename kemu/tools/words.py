@@ -366,8 +366,8 @@ KEMU = (
     ),
     Word(
         "did not work",
-        "Remark on a run in which a member failed for good or a group processed no record. Its figures are not"
-        " compared with those of other runs.",
+        "Remark on a run in which a member failed for good or a group processed no record. kemu does not compare"
+        " the figures of such a run with those of other runs.",
     ),
     Word(
         "digest",
@@ -391,7 +391,7 @@ KEMU = (
     Word(
         "event loop",
         'The loop that runs the machines in virtual time: "trio" runs each one as a Trio task, "bare" calls them'
-        " directly. Both give the same digest.",
+        " directly. Both loops give the same digest.",
         also=("loop",),
     ),
     Word(
@@ -483,8 +483,8 @@ KEMU = (
     Word("trace", "A file with every step, packet and fact of one run."),
     Word(
         "unmended",
-        "A part of the cluster that did not recover after the faults, for a reason that Kafka has too. This is no"
-        " violation.",
+        "A part of the cluster that did not recover after the faults, for a reason that Kafka has too. An unmended part"
+        " is no violation.",
     ),
     Word("variant", "One of the columns of compare: a profile, an assignor or a setting with its label."),
     Word("verdict", "The result of a run: " + ", ".join(VERDICTS) + "."),
@@ -492,7 +492,8 @@ KEMU = (
         "violation", "A rule that a run broke, with checker, kind, time and the hosts, groups or partitions concerned."
     ),
     Word(
-        "virtual time", "The time inside the emulation. It advances from event to event, so a minute takes a fraction."
+        "virtual time",
+        "The time inside the emulation. Virtual time advances from event to event, so a minute may take a second.",
     ),
     Word(
         "zombie",

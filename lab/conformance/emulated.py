@@ -84,7 +84,7 @@ class CourseWatcher:
     def rebalances(self, brought_ms: Mapping[int, int]) -> tuple[RebalanceSeen, ...]:
         """All generations that began, in order.
 
-        ``brought_ms``: generation -> when its leader's assignment came. That is when Kafka's coordinator logs the
+        ``brought_ms``: generation -> when its leader's assignment came. At this time Kafka's coordinator logs the
         change to Stable, before it writes the assignment.
         """
         return tuple(

@@ -1,8 +1,8 @@
 """Races that can be recognized in a course: an exact condition gives the generations in which one occurred.
 
 The table of explanations names them like other races (``races``). A race with a condition explains nothing in a run in
-which it did not occur. It explains figures of a generation only if it affects that generation, and differences of an
-order only after its occurrence.
+which it did not occur. Such a race explains figures of a generation only if it affects that generation, and differences
+of an order only after its occurrence.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -398,7 +398,7 @@ def _hosts(clients: Sequence[str]) -> dict[str, str]:
 
 
 def _next(at_ms: int, moments: Iterable[int]) -> int:
-    """The first of these moments that is not earlier than this one; without one, this moment."""
+    """The first of these moments that is not earlier than the given one; without such a moment, the given one."""
     return next((moment for moment in moments if moment >= at_ms), at_ms)
 
 

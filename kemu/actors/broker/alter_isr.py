@@ -1,8 +1,8 @@
 """A leader's ISR changes through the controller (a part of the replicated broker).
 
-One AlterIsr is in flight at a time, with all changes that waited when it was created. It is resent unchanged until a
-controller answers it, each time to the controller known then. A request to a controller whose host lost power times out
-only after ``replica.socket.timeout.ms``; until then no ISR of this leader changes.
+One AlterIsr is in flight at a time, with all changes that waited when it was created. The request is resent unchanged
+until a controller answers it, each time to the controller known then. A request to a controller whose host lost power
+times out only after ``replica.socket.timeout.ms``; until then no ISR of this leader changes.
 
 Source: KIP-497; Kafka 3.4's ``AlterPartitionManager``, ``BrokerToControllerChannelManager``,
 ``Partition.handleAlterPartitionError``.
@@ -44,7 +44,7 @@ refusal, and the controller does not know this (``isr_alterations``). Then the n
 
 
 class AlterIsrs:
-    """The leader's side of AlterIsr; see the module."""
+    """The leader's side of AlterIsr; see the module docstring."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """A broker's answers about the cluster and the partitions that it leads (a part of both brokers).
 
-These are Metadata, FindCoordinator and ListOffsets. Leaders come from the controller's ``UpdateMetadata`` or, without
-replication, from a ``ClusterView``; this part keeps the answers ready. A topic's metadata is built once per view of the
-cluster.
+These answers are Metadata, FindCoordinator and ListOffsets. Leaders come from the controller's ``UpdateMetadata`` or,
+without replication, from a ``ClusterView``; this part keeps the answers ready. A topic's metadata is built once per
+view of the cluster.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ GROUP_KEY = 0
 
 
 class ClusterAnswers:
-    """Answers about the cluster; see the module. ``versions``: the message versions that the broker offers."""
+    """Answers about the cluster; see the module docstring. ``versions``: the broker's message versions."""
 
     def __init__(self, machine: Machine, injections: Injections, versions: SpokenVersions) -> None:
         self._machine = machine

@@ -1,9 +1,9 @@
 """A broker without replication: commands tell it the partitions to lead and the state of the cluster.
 
-It answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch. A record exists once its
-append is durable: only then is it acknowledged, visible to fetches and noted (``RecordsAppended``). With one replica,
-acks 1 and acks -1 are therefore the same. Another actor of the same host, ``b<n>/coordinator``, handles groups'
-offsets.
+The broker answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets and OffsetForLeaderEpoch. A record exists once
+its append is durable: only then is it acknowledged, visible to fetches and noted (``RecordsAppended``). With one
+replica, acks 1 and acks -1 are therefore the same. Another actor of the same host, ``b<n>/coordinator``, handles
+groups' offsets.
 
 Every step is O(partitions touched): a delayed fetch is found through its partitions, and a topic's metadata is built
 once per view of the cluster.

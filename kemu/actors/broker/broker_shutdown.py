@@ -23,7 +23,7 @@ _LEAVE_VERSION = 0
 
 
 class BrokerShutdown:
-    """The shutdown of a broker; see the module."""
+    """The shutdown of a broker; see the module docstring."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """The controller's requests to a broker (a part of the replicated broker).
 
-These are LeaderAndIsr, StopReplica and UpdateMetadata. Each is fenced by the controller's epoch and by the own broker
-epoch; LeaderAndIsr and StopReplica also by the leader epoch of each partition. The broker learns its broker epoch
-shortly after the start, when it is registered. Until then requests wait, as those for an earlier registration could not
-be distinguished.
+These requests are LeaderAndIsr, StopReplica and UpdateMetadata. Each request is fenced by the controller's epoch and by
+the own broker epoch; LeaderAndIsr and StopReplica also by the leader epoch of each partition. The broker learns its
+broker epoch shortly after the start, when it is registered. Until then requests wait, as those for an earlier
+registration could not be distinguished.
 
 Source: Kafka 2.8's ``KafkaApis``, ``ReplicaManager``; KIP-380 (broker epoch), KIP-570 (leader epoch in StopReplica).
 """
@@ -61,7 +61,7 @@ class StopCall:
 
 
 class ControlRequests:
-    """The handler of the controller's requests; see the module."""
+    """The handler of the controller's requests; see the module docstring."""
 
     def __init__(
         self,

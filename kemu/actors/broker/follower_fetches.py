@@ -2,9 +2,9 @@
 positions.
 
 A follower's fetch offset confirms its log up to there, which moves the high watermark and the ISR. A refused fetch
-confirms nothing (KAFKA-8400). Neither does a fetch of a follower whose log diverges: the follower learns the offset and
-truncates (KIP-595, KAFKA-13141). Like consumers' fetches they are delayed until data is available; but a follower reads
-up to the log's end.
+confirms nothing (KAFKA-8400). A fetch of a follower whose log diverges confirms nothing either: the follower learns the
+offset and truncates (KIP-595, KAFKA-13141). Like consumers' fetches they are delayed until data is available; but a
+follower reads up to the log's end.
 
 Followers are served regardless of the metadata cache. Kafka refuses their fetches of partitions that are not in it, as
 it does for clients. This matters for a topic whose deletion waits for its reassignment (UNKNOWN_TOPIC_OR_PARTITION from
@@ -61,8 +61,8 @@ class FollowerFetch(DelayedFetch):
 
 
 class FollowerFetches:
-    """Handles followers' fetches; see the module. In an idle cluster nearly all rows have no news, and take a fast
-    path.
+    """Handles followers' fetches; see the module docstring. In an idle cluster nearly all rows have no news, and take a
+    fast path.
     """
 
     def __init__(
@@ -171,8 +171,8 @@ class FollowerFetches:
     # --- parts -------------------------------------------------------------------------------------------------
 
     def _take_positions(self, served: list[tuple[Replica, FetchPartition]], broker: int) -> None:
-        """Record positions: the follower has everything below its offsets. It may join ISRs, and high watermarks may
-        rise.
+        """Record positions: the follower has everything below its offsets. The follower may join ISRs, and high
+        watermarks may rise.
         """
         manager, now_us = self._manager, self._machine.now_us
         for replica, row in served:

@@ -1,9 +1,9 @@
 """The replicated ``__consumer_offsets`` on a broker: the broker has the logs, the coordinator their content.
 
-A part of the replicated broker. The group coordinator is another actor of the same process (``b0/coordinator``). It is
-informed when this broker starts to lead a partition of the offsets topic, with the whole log, and when it stops. Its
-writes arrive as ``AppendGroups``, and are answered when they are below the high watermark. Thus a coordinator elected
-from the in-sync replicas knows everything that members were told.
+A part of the replicated broker. The group coordinator is another actor of the same process (``b0/coordinator``). The
+coordinator is informed when this broker starts to lead a partition of the offsets topic, with the whole log, and when
+it stops. The coordinator's writes arrive as ``AppendGroups``, and are answered when they are below the high watermark.
+Thus a coordinator elected from the in-sync replicas knows everything that members were told.
 
 Source: Kafka 2.8's ``GroupMetadataManager.storeGroup``/``storeOffsets`` (acks=-1, ``offsets.commit.timeout.ms``),
 ``GroupCoordinator.onElection``/``onResignation``; ``CoordinatorPartitionWriter.append`` of the Java coordinator
@@ -44,7 +44,7 @@ class WatchedCall(GroupCall):
 
 
 class OffsetsHost:
-    """The broker's side of the coordinator's log; see the module."""
+    """The broker's side of the coordinator's log; see the module docstring."""
 
     def __init__(self, machine: Machine, manager: ReplicaManager, led: LedPartitions) -> None:
         self._machine = machine

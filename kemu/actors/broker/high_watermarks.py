@@ -1,8 +1,8 @@
 """A leader's high watermark, and the requests that wait for it (a part of the replicated broker).
 
-It is recomputed when it may rise: on a new leadership, and when the own log, a follower's log or the ISR changes. It is
-not recomputed when only time has passed, after which a replica that was recently in sync no longer counts; the next
-such event takes that into account.
+The high watermark is recomputed when it may rise: on a new leadership, and when the own log, a follower's log or the
+ISR changes. The passing of time alone does not recompute the high watermark, although a replica that was recently in
+sync then no longer counts. The next such event takes the replica's lag into account.
 
 Source: Kafka's ``Partition.maybeIncrementLeaderHW``, ``Partition.checkEnoughReplicasReachOffset``; 3.7's
 ``Partition.isUnderMinIsr`` (KAFKA-15583).
@@ -22,7 +22,7 @@ _high_watermark_advanced = maker(HighWatermarkAdvanced)
 
 
 class HighWatermarks:
-    """Raises high watermarks; see the module."""
+    """Raises high watermarks; see the module docstring."""
 
     def __init__(
         self, machine: Machine, manager: ReplicaManager, calls: ProduceCalls, consumer_fetches: ConsumerFetches

@@ -32,7 +32,7 @@ class Follower:
     def __init__(self, broker: int) -> None:
         self.broker = broker
         self.end_offset = UNKNOWN_OFFSET
-        """Its log end according to its last fetch; -1 before the first one."""
+        """The follower's log end according to its last fetch; -1 before the first one."""
         self.caught_up_us = NEVER_US
         """Time at which it last had all records of the leader."""
         self.fetched_us = NEVER_US

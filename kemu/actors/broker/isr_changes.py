@@ -61,7 +61,7 @@ class IsrWriter(Protocol):
 
 
 class IsrChanges:
-    """A leader's ISR changes; see the module. ``writer`` is set before the broker starts."""
+    """A leader's ISR changes; see the module docstring. ``writer`` is set before the broker starts."""
 
     writer: IsrWriter
 

@@ -1,12 +1,12 @@
 """A leader's own writes of ISRs into the metadata store (a part of the replicated broker).
 
-A change is a compare-and-set on the partition's state node, with the version the leader knows. It does not change
-leader, leader epoch and the deciding controller's epoch. Until the store has answered, both results are possible
+A change is a compare-and-set on the partition's state node, with the version the leader knows. The change keeps leader,
+leader epoch and the deciding controller's epoch. Until the store has answered, both results are possible
 (``InSync.maximal``). After a lost answer the write is repeated: if it was already executed, the version conflicts, and
 then the node is read and compared (KAFKA-1382).
 
 The session is the one of the broker's controller part; this part attaches to it. Changes wait while there is none.
-Those in progress when a session expires are repeated in the next one, if their leadership still lasts.
+Changes in progress when a session expires are repeated in the next one, if their leadership still lasts.
 
 Until inter.broker.protocol.version 2.6. Source: Kafka 2.8's ``Partition.updateIsr``, ``ReplicationUtils``,
 ``ZkIsrManager`` (the notifications).
@@ -47,7 +47,7 @@ class _Write(NamedTuple):
 
 
 class IsrStore:
-    """Writes ISRs to the store; see the module.
+    """Writes ISRs to the store; see the module docstring.
 
     Args:
         store: the store's actor.

@@ -2,9 +2,9 @@
 
 Each epoch is stored with the offset of its first record: epoch ``e`` ends where the next known one begins. A leader
 uses this to answer a request for the end of an epoch (OffsetForLeaderEpoch, or since 2.7 a fetch with its last epoch).
-A follower derives from the answer how much of its own log to keep. Both are pure functions. Sources: KIP-101 (truncate
-by epoch, not by high watermark), KIP-279 (repeat the request when the leader does not know the epoch), KIP-595 (by
-fetches). Kafka: ``LeaderEpochFileCache``, ``AbstractFetcherThread``.
+A follower derives from the answer how much of its own log to keep. Both answer and derivation are pure functions.
+Sources: KIP-101 (truncate by epoch, not by high watermark), KIP-279 (repeat the request when the leader does not know
+the epoch), KIP-595 (by fetches). Kafka: ``LeaderEpochFileCache``, ``AbstractFetcherThread``.
 """
 
 from bisect import bisect_left, bisect_right

@@ -27,7 +27,9 @@ _records_appended = maker(RecordsAppended)
 
 
 class LedPartitions:
-    """Handles appends on the leader; see the module. ``absent``: the error for a partition that is not served here."""
+    """Handles appends on the leader; see the module docstring. ``absent``: the error for a partition that is not served
+    here.
+    """
 
     def __init__(
         self,
@@ -78,7 +80,9 @@ class LedPartitions:
         self._watermarks.advance(replica)
 
     def time_is_over(self, number: int) -> None:
-        """A call timed out before enough replicas had its records. They are in the log and may still be committed."""
+        """A call timed out before enough replicas had its records. The records are in the log and may still be
+        committed.
+        """
         call = self._calls.timed_out(number)
         for replica in self._manager.led.values():
             for waiting in (replica.acks, replica.durable_acks):

@@ -141,7 +141,7 @@ class PartitionLog:
     # --- records -----------------------------------------------------------------------------------------------
 
     def append(self, batch: LoggedBatch) -> None:
-        """Add a durable batch. Its base offset must be the log's end, and ``check`` must have allowed it."""
+        """Add a durable batch. The batch's base offset must be the log's end, and ``check`` must have allowed it."""
         base, count, time_ms, epoch, producer_id, _, _, life = batch
         assert base == self.end_offset and count > 0, f"{batch} does not follow {self.end_offset}"
         self.end_offset = base + count

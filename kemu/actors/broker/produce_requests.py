@@ -27,7 +27,7 @@ P = TypeVar("P")
 
 
 class ProduceRequests(Generic[P]):
-    """The common handling of Produce; see the module.
+    """The common handling of Produce; see the module docstring.
 
     Args:
         calls: answers decided requests.

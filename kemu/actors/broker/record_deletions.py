@@ -40,7 +40,7 @@ class _Call:
 
 
 class RecordDeletions:
-    """Handles DeleteRecords; see the module.
+    """Handles DeleteRecords; see the module docstring.
 
     ``absent``: the error for a partition that is not led here; ``connections``: muted while a request waits.
     """

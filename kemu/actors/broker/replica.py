@@ -1,7 +1,7 @@
 """One replica on its broker: its role and leader epoch, its log, and as leader its followers.
 
-It has no timers and sends nothing: methods change the state and return the result, and the broker's parts act on it.
-Delayed fetches (``waiters``) use it like a ``HostedPartition``. Source: Kafka 2.8's ``Partition``.
+The replica has no timers and sends nothing: methods change the state and return the result, and the broker's parts act
+on it. Delayed fetches (``waiters``) use it like a ``HostedPartition``. Source: Kafka 2.8's ``Partition``.
 """
 
 from bisect import insort
@@ -29,11 +29,11 @@ class Role(Enum):
     """A replica's role, as far as it knows."""
 
     IDLE = "idle"
-    """It has a log and no leader epoch (a control request is still to come), or was stopped."""
+    """The replica has a log and no leader epoch (a control request is still to come), or was stopped."""
     FOLLOWER = "follower"
     LEADER = "leader"
     OFFLINE = "offline"
-    """Its disk failed: every request is answered KAFKA_STORAGE_ERROR."""
+    """The replica's disk failed: every request is answered KAFKA_STORAGE_ERROR."""
 
 
 _LEADER = Role.LEADER
@@ -60,7 +60,7 @@ class Ack(NamedTuple):
 
 
 class Replica:
-    """The state of one replica; see the module."""
+    """The state of one replica; see the module docstring."""
 
     __slots__ = (
         "acks",

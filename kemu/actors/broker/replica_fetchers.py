@@ -335,7 +335,7 @@ class ReplicaFetcher:
         return True
 
     def _not_held_back(self, which: list[Followed]) -> list[Followed]:
-        """Those that may be fetched under the throttled rate; if there are none, set a timer."""
+        """Select the partitions that may be fetched under the throttled rate; if there are none, set a timer."""
         quota, now_us = self._manager.follower_quota, self._machine.now_us
         free = [each for each in which if each.in_sync or not quota.holds_back(each.at, now_us)]
         if which and not free:
@@ -382,7 +382,7 @@ class ReplicaFetcher:
             if self._manager.follower_quota.rate is not None:
                 copied = replica.record_bytes * sum([batch.count for batch in row.replica_batches])
                 self._manager.follower_quota.record(replica.at, copied, self._machine.now_us)
-        # It may decrease: a new leader starts with its own, which can be lower.
+        # The high watermark may decrease: a new leader starts with its own, which can be lower.
         log.high_watermark = max(log.start_offset, min(row.high_watermark, log.end_offset))
         if row.log_start_offset > log.start_offset:
             self._manager.advance_start(replica, min(row.log_start_offset, log.high_watermark), "leader")

@@ -1,8 +1,8 @@
 """The replicas of a broker and their journals on its disk (a part of the replicated broker).
 
-Every change of a log is an entry of the replica's journal. It is written into the page cache, and counts from then on.
-If ``log.flush.interval.messages`` records are unflushed then, or an operation requires it, the journal is flushed. The
-flush scheduler (``log.flush.scheduler.interval.ms``) also flushes logs that were not flushed for
+Every change of a log is an entry of the replica's journal. The entry is written into the page cache, and counts from
+then on. If ``log.flush.interval.messages`` records are unflushed then, or an operation requires it, the journal is
+flushed. The flush scheduler (``log.flush.scheduler.interval.ms``) also flushes logs that were not flushed for
 ``log.flush.interval.ms``. With Kafka's defaults all of this is off: the operating system writes back by itself.
 
 The high watermarks are checkpointed from time to time, apart from the journals: after a start they may be outdated.
@@ -69,7 +69,7 @@ class JournalWrite(NamedTuple):
 
 
 class ReplicaManager:
-    """The replicas of a broker; see the module.
+    """The replicas of a broker; see the module docstring.
 
     Args:
         node_id: Kafka's broker id.

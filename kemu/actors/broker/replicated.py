@@ -90,7 +90,7 @@ CONTROL = ControllerConfig()
 
 
 class ReplicatedBroker(Machine):
-    """A broker with replication; see the module.
+    """A broker with replication; see the module docstring.
 
     Args:
         node_id: Kafka's broker id.

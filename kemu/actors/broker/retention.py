@@ -2,8 +2,8 @@
 
 The segments of a log follow from its content. A batch starts a new segment if it would make the current one too large,
 or was appended too long after the current one's first batch. A segment is deleted when its last record is older than
-``retention.ms``, or while at least ``retention.bytes`` would remain. All of it must be below the high watermark. The
-last segment is deleted by age only. Every broker handles its own replicas.
+``retention.ms``, or while at least ``retention.bytes`` would remain. The whole segment must be below the high
+watermark. The last segment is deleted by age only. Every broker handles its own replicas.
 
 ``__consumer_offsets`` is compacted, not deleted. No check runs while nothing can expire: with Kafka's defaults (a week,
 any size) that holds for every run. Not emulated: ``file.delete.delay.ms``, compaction.

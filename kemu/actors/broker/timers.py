@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class BrokerTimer(StrEnum):
-    """A broker's timers. The rest of the key, if any, identifies the object."""
+    """A broker's timers. The rest of a timer's key, if any, identifies the object."""
 
     FETCH = "fetch"
     """A consumer's fetch was delayed for ``max_wait_ms``; its number."""

@@ -99,7 +99,7 @@ class Discovery:
     """The lookup of a member's coordinator.
 
     Both threads of a member look for the coordinator: the polling thread, and the heartbeat thread in the background
-    (KIP-62). Each has its own clock and ignores the other's lookup. Source:
+    (KIP-62). Each thread has its own clock and ignores the other's lookup. Source:
     ``AbstractCoordinator.ensureCoordinatorReady`` and its ``HeartbeatThread``, which does not wait for the other's
     answer (KAFKA-10793). Recorded with 3.4.1 without a coordinator: 19 to 47 lookups a second of members with a running
     heartbeat thread, 7 to 20 of a new member. A busier computer recorded fewer.

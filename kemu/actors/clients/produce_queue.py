@@ -6,7 +6,7 @@ LAST_EPOCH = (1 << 15) - 1
 
 
 class Batch:
-    """Records of one partition in one batch. It grows until its first attempt."""
+    """Records of one partition in one batch. The batch grows until its first attempt."""
 
     __slots__ = ("attempts", "count", "created_us", "in_doubt", "sequence")
 

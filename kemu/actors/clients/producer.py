@@ -1,10 +1,10 @@
 """A producer: appends records at a set rate, or on command, with the configured guarantees.
 
-Records arise evenly (``rate * elapsed``, in whole numbers, without rounding loss). They are distributed round-robin to
-all partitions, with or without a leader, as keyed records would be. Every ``emulated_batch_interval_ms`` each broker
-gets one Produce with the batches of all its partitions. One request per broker and one batch per partition is in flight
-at a time, so batches never overtake each other. Kafka's client keeps the order with up to five requests if it is
-idempotent.
+Records arise evenly (``rate * elapsed``, in whole numbers, without rounding loss). The records are distributed
+round-robin to all partitions, with or without a leader, as keyed records would be. Every ``emulated_batch_interval_ms``
+each broker gets one Produce with the batches of all its partitions. One request per broker and one batch per partition
+is in flight at a time, so batches never overtake each other. Kafka's client keeps the order with up to five requests if
+it is idempotent.
 
 A batch is retried until an answer acknowledges or fails it, or ``delivery.timeout.ms`` is over. After a lost answer the
 batch may be in the log already. With idempotence the leader recognizes a retry by producer id, epoch and sequence;
@@ -79,7 +79,8 @@ class _Node:
         self.in_flight = False
         """Whether a Produce to it is in flight."""
         self.ready: dict[int, None] = {}
-        """Its partitions with batches but none in flight, by index, in the order in which they became ready."""
+        """The broker's partitions with batches but none in flight, by index, in the order in which they became
+        ready."""
 
 
 class _Sent(NamedTuple):

@@ -1,6 +1,6 @@
 """KIP-333's mode in a member (``enable.parallel.rebalance``): jump to the log's end; a second consumer reads the gap.
 
-A part of the consumer. It acts when the member gets a partition with a commit and unread records:
+A part of the consumer. The part acts when the member gets a partition with a commit and unread records:
 
 1. Read both commit logs of the partition.
 2. Check that the log still holds the committed records (KIP-320), and read the log's end, once.

@@ -1,8 +1,9 @@
 """KIP-333's second consumer: it processes the ranges that the first one skipped, oldest first, then waits for more.
 
-It is a machine inside the member's machine; peers know it as ``c1/catch-up``. It has its own connections and metadata,
-and looks up the coordinator itself. It is not a member of the group. Its commits carry the generation of its member, so
-the coordinator fences both together. Without a partition it neither reads nor commits.
+The second consumer is a machine inside the member's machine; peers know it as ``c1/catch-up``. The second consumer has
+its own connections and metadata, and looks up the coordinator itself. It is not a member of the group. The second
+consumer's commits carry the generation of its member, so the coordinator fences both together. Without a partition it
+neither reads nor commits.
 
 Fetched records wait until a poll of the member takes them. Records count as processed when the application makes its
 next call after that poll.
@@ -47,7 +48,7 @@ _COMMIT = "commit"
 
 @frozen
 class WorkOff:
-    """The member owns a partition: process these open ranges. The first one starts at its commit."""
+    """The member owns a partition: process these open ranges. The first range starts at its commit."""
 
     at: TopicPartition
     ranges: tuple[OffsetRange, ...]

@@ -9,7 +9,8 @@ An event that concerns the polling thread wakes it (``wake``). Inside ``poll()``
 its next poll. So the machine needs no periodic polling.
 
 Parts: membership (join, sync, heartbeat, leave), rebalancing (before and after a join), positions and fetching,
-commits, discovery of the coordinator, metadata. They communicate through the machine (``actors.consumer.machine``).
+commits, discovery of the coordinator, metadata. The parts communicate through the machine
+(``actors.consumer.machine``).
 
 Source: Kafka 3.9 ``ClassicKafkaConsumer`` and its coordinator.
 """

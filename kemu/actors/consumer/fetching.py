@@ -107,7 +107,9 @@ class Fetching:
             leader.plan = None
 
     def pause(self, one: Partition) -> None:
-        """Neither fetch nor return the partition. Its buffered and requested records wait. Source: KAFKA-7548."""
+        """Neither fetch nor return the partition. The partition's buffered and requested records wait. Source:
+        KAFKA-7548.
+        """
         one.paused = True
         self._ready = [other for other in self._ready if other is not one]
         self.changed(one)

@@ -1,7 +1,8 @@
 """A member's heartbeat thread. A part of its membership.
 
-It runs in COMPLETING_REBALANCE (since Kafka 2.6) and STABLE. It sends heartbeats, and gives up a coordinator that has
-been silent for the session timeout. Beside the polling thread it then looks for a coordinator every
+The heartbeat thread runs in COMPLETING_REBALANCE (since Kafka 2.6) and STABLE. The thread sends heartbeats, and gives
+up a coordinator that has been silent for the session timeout. Beside the polling thread it then looks for a coordinator
+every
 ``retry.backoff.ms``. The application learns of a reset at its next poll.
 
 The hot path of an idle member: one timer, one request and one answer per interval.

@@ -230,7 +230,7 @@ class CatchUpView(Protocol):
         ...
 
     def not_committed(self, offsets: tuple[OffsetToCommit, ...]) -> tuple[OffsetToCommit, ...]:
-        """Those of these offsets that are higher than the commit in the first log."""
+        """The offsets among these that are higher than the commit in the first log."""
         ...
 
     def committed_first(self, offsets: tuple[OffsetToCommit, ...]) -> None:

@@ -568,7 +568,9 @@ class PollingThread:
         self._machine.start_timer((ConsumerTimer.WORK,), for_us)
 
     def _only_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        """Those of the partitions that are assigned: an application that gets an order checks its assignment first."""
+        """Select the assigned ones of these partitions: an application that gets an order checks its assignment
+        first.
+        """
         return tuple(at for at in partitions if at in self._positions.partitions)
 
     def _unsubscribed(self) -> None:

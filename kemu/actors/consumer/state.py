@@ -14,7 +14,7 @@ class MemberState(Enum):
     """The states of Kafka's ``AbstractCoordinator``, and two final states of a closed or failed consumer."""
 
     UNJOINED = "UNJOINED"
-    """Not a member, as far as the consumer knows. It sends nothing to the group.
+    """Not a member, as far as the consumer knows. The consumer sends nothing to the group.
 
     leads to: PREPARING_REBALANCE when a poll sends JoinGroup
     """

@@ -24,11 +24,11 @@ class PartitionPhase(Enum):
     NON_EXISTENT = "NonExistentPartition"
     """Never created, or deleted."""
     NEW = "NewPartition"
-    """It has an assignment, but no leader and ISR yet."""
+    """The partition has an assignment, but no leader and ISR yet."""
     ONLINE = "OnlinePartition"
-    """It has a leader."""
+    """The partition has a leader."""
     OFFLINE = "OfflinePartition"
-    """Its leader has failed."""
+    """The partition's leader has failed."""
 
 
 class ReplicaPhase(Enum):
@@ -40,11 +40,11 @@ class ReplicaPhase(Enum):
     ONLINE = "OnlineReplica"
     """Started; it may lead or follow."""
     OFFLINE = "OfflineReplica"
-    """Its broker is down, or it was stopped."""
+    """The replica's broker is down, or it was stopped."""
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """Its deletion failed or cannot begin; a later event will retry it."""
+    """The replica's deletion failed or cannot begin; a later event will retry it."""
 
 
 class LiveBroker(NamedTuple):
@@ -121,7 +121,7 @@ class ControllerContext:
         return self.topics.get(at[0], {}).get(at[1])
 
     def replicas(self, at: TopicPartition) -> tuple[int, ...]:
-        """Its assigned replicas; () for an unknown partition."""
+        """The partition's assigned replicas; () for an unknown partition."""
         found = self.assignment(at)
         return found.replicas if found is not None else ()
 

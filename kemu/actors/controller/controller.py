@@ -1,11 +1,13 @@
 """The controller part of a broker: every broker has one, and the winner of the election controls the cluster.
 
-It has one queue and handles one event at a time. Watches, brokers' answers, timers and admins only queue tasks. A task
+The controller has one queue and handles one event at a time. Watches, brokers' answers, timers and admins only queue
+tasks. A task
 runs to its end, waiting for the store where necessary, before the next one begins. So a task reads the current state
 from the store; it does not depend on the state at the time it was queued.
 
-The part owns the process's session in the store. It registers the broker (the registration's czxid is the broker epoch)
-and stands for election with the same session, so that both are lost together. When the session expires, all waiting
+The part owns the process's session in the store. The part registers the broker (the registration's czxid is the broker
+epoch) and stands for election with the same session, so that both are lost together. When the session expires, all
+waiting
 tasks are dropped, the controller resigns without a write to the store, and a new session begins with registering.
 
 Fences: every write checks the version of /controller_epoch of the own election; every request carries the controller

@@ -3,8 +3,8 @@
 Each part subscribes to its events (``Part.subscribe``); no other code routes them. There are two kinds of
 subscriptions:
 
-* a **job** runs as a task of its own, after all tasks before it in the queue. Its event is a watch that fires, a timer,
-  a request, or a broker's answer to one of the controller's requests.
+* a **job** runs as a task of its own, after all tasks before it in the queue. The job's event is a watch that fires, a
+  timer, a request, or a broker's answer to one of the controller's requests.
 * a **moment** is a point in a running task at which other parts run their procedures before it continues. Examples: a
   new controller has read the cluster, brokers have started, leaders have announced new ISRs. Parts run in the order in
   which they were added.
@@ -113,7 +113,7 @@ class Dispatch:
     # --- subscriptions -----------------------------------------------------------------------------------------
 
     def on_watch(self, path: str, job: Job, *kinds: WatchEventKind) -> None:
-        """Run the job when a node changes in one of these ways (none given: in any). It gets the names at the
+        """Run the job when a node changes in one of these ways (none given: in any). The job gets the names at the
         wildcards.
         """
         self._watches.append(_Watch(tuple(path.split("/")), kinds or tuple(WatchEventKind), job))

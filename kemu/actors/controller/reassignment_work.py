@@ -1,6 +1,6 @@
 """Actions that all ways of reassignment share: reading ISRs, writing assignments, raising epochs, stopping replicas.
 
-They include the node of the old tool (``/admin/reassign_partitions``), which every release with ZooKeeper supports.
+The ways include the node of the old tool (``/admin/reassign_partitions``), which every release with ZooKeeper supports.
 Source: Kafka 2.8 ``KafkaController``.
 """
 
@@ -27,7 +27,7 @@ from kemu.protocol.notes.replication import LeaderEpochBumped, StateChangeRefuse
 
 
 class ReassignmentWork:
-    """The controller's shared actions of reassignment; see the module."""
+    """The controller's shared actions of reassignment; see the module docstring."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine

@@ -6,8 +6,8 @@ is sent. Offline replicas become ineligible, and the topic with them; live ones 
 answers move each replica to Successful or Ineligible. When all are Successful, the topic's nodes and state are removed.
 A returning broker makes its topics eligible again, as does the end of a reassignment.
 
-A new controller finds the deletion requests only by their nodes. It starts over, and brokers confirm the deletion of
-already deleted replicas at once. While the topic's node exists there can be no other topic of its name
+A new controller finds the deletion requests only by their nodes. The new controller starts over, and brokers confirm
+the deletion of already deleted replicas at once. While the topic's node exists there can be no other topic of its name
 (TOPIC_ALREADY_EXISTS). An admin may get an answer before that: metadata of a queued topic always marks it as deleted.
 DeleteTopics is answered when the own broker knows no partition of the topic.
 

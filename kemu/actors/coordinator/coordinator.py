@@ -1,6 +1,7 @@
 """The group coordinator of one broker: the handler of each request and of each timer.
 
-Its state of a group is the replayed log of the group's partition, read when its leadership begins. State outside the
+The coordinator's state of a group is the replayed log of the group's partition, read when its leadership begins. State
+outside the
 log does not survive a change of leader: parked requests, pending member ids, a generation without an assignment.
 
 Source: Kafka's GroupCoordinatorService and CoordinatorRuntime; GroupCoordinator.scala has the checks before a group
@@ -73,7 +74,8 @@ _ALIVE = HeartbeatReply(error=_NONE)
 class Coordinator(Machine):
     """The groups of one broker.
 
-    Its commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. Each ``LeadOffsets``
+    The coordinator's commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. Each
+    ``LeadOffsets``
     of a partition must carry a higher leader epoch than the last. If a restart can keep the epoch, each process needs
     another ``life`` number: both make member ids unique.
 

@@ -1,5 +1,5 @@
-"""The iteration order of a coordinator's hash maps. It decides the next leader, the leader's list of members, and a
-tied vote.
+"""The iteration order of a coordinator's hash maps. The order decides the next leader, the leader's list of members,
+and a tied vote.
 
 Member ids end in random digits, so the order of members is random to anyone without the ids. The order of protocols is
 always the same. Not emulated: Java's tree bins, with more than eight ids in tables of 64 and more.

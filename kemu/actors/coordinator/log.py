@@ -22,10 +22,10 @@ class OffsetsPartitionState(Enum):
     QUEUED = "queued"
     """Other partitions' logs are read first: NOT_COORDINATOR, as if the partition were not led here."""
     LOADING = "loading"
-    """Its log is being read: COORDINATOR_LOAD_IN_PROGRESS."""
+    """The partition's log is being read: COORDINATOR_LOAD_IN_PROGRESS."""
     ACTIVE = "active"
     FAILED = "failed"
-    """Its log could not be read: NOT_COORDINATOR, as if the partition were not led here."""
+    """The partition's log could not be read: NOT_COORDINATOR, as if the partition were not led here."""
     RESIGNED = "resigned"
 
 
@@ -167,7 +167,7 @@ class Writes:
     """The writes in progress by token, and the answers that wait behind them.
 
     A batch fails as a whole: each of its writes gets the error, in order. If the partition's leader changes or the
-    broker dies before the append, the gathered writes are lost. None of them was acknowledged.
+    broker dies before the append, the gathered writes are lost. None of these writes was acknowledged.
 
     Args:
         machine: owner of the timers.

@@ -97,7 +97,7 @@ class Members:
         self.static: dict[str, MemberId] = {}
         """Instance id -> member id."""
         self.pending: dict[MemberId, None] = {}
-        """Ids issued with MEMBER_ID_REQUIRED that have not joined yet. They count as members nowhere else."""
+        """Ids issued with MEMBER_ID_REQUIRED that have not joined yet. Such ids count as members nowhere else."""
         self.support: dict[str, int] = {}
         """Protocol name -> number of occurrences in the members' lists."""
         self.leader: MemberId | None = None

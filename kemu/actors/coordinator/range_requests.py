@@ -1,7 +1,8 @@
 """The second commit logs at a coordinator (KIP-333): write tokens and commits, read both logs, remove them.
 
 As with offsets, a record is in the log before it is acknowledged or shown, and the member's generation must be valid.
-The coordinator does not interpret ranges. It stores each token and commit, except for repetitions of valid ones.
+The coordinator does not interpret ranges. The coordinator stores each token and commit, except for repetitions of valid
+ones.
 """
 
 from collections.abc import Iterable

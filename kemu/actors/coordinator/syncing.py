@@ -41,7 +41,7 @@ class Syncing:
         self._machine.stop_timer(self._timer)
 
     def forget(self, member_id: MemberId) -> None:
-        """Remove a member. Its parked sync is never answered, as in Kafka."""
+        """Remove a member. The member's parked sync is never answered, as in Kafka."""
         self._missing.pop(member_id, None)
         self.parked.release(member_id)
 

@@ -1,8 +1,8 @@
 """The store's disks: every answered write, as ZooKeeper answers a write when it is on the disk.
 
-After a restart the store gets the log ``transactions``, a snapshot. It has one record for the whole, one for each
-session,
-one for each node. Parents precede their children; children of one parent, and a session's nodes, are in the order of
+After a restart the store gets the log ``transactions``, a snapshot. The snapshot has one record for the whole, one for
+each session, one for each node. Parents precede their children; children of one parent, and a session's nodes, are in
+the order of
 their creation.
 
 =====  =============================================================================================================

@@ -1,8 +1,8 @@
 """The client's side of the metadata store: a session, its watches, and operations that survive a lost connection.
 
-A part of a machine. Operations whose connection was lost are resent over the next one. They may have been executed
-before, so that a retried create may answer NODE_EXISTS and a retried conditional write BAD_VERSION; the submitter must
-check. When the session expires, all submitted operations are dropped.
+A part of a machine. Operations whose connection was lost are resent over the next one. The operations may have been
+executed before, so that a retried create may answer NODE_EXISTS and a retried conditional write BAD_VERSION; the
+submitter must check. When the session expires, all submitted operations are dropped.
 
 At most ``max_in_flight`` transactions are in flight; others wait, in order. A connection without a message for two
 thirds of the session's timeout is closed, whatever was sent when. Source: Kafka's ``ZooKeeperClient`` and

@@ -13,7 +13,8 @@ however long the store was down, so a client's session expires only if it does n
 watches again when they connect.
 
 Faults are commands: ``LoseStoreAnswer`` (executed or not, then the connection is silent), ``FreezeSession``,
-``DelayWatches``, ``ExpireSession``; ``EndStoreFault`` ends one. Each that takes effect is noted (``StoreFaultHit``).
+``DelayWatches``, ``ExpireSession``; ``EndStoreFault`` ends one. Each fault that takes effect is noted
+(``StoreFaultHit``).
 
 Source: ZooKeeper 3.5 programmer's guide, "ZooKeeper Sessions", "ZooKeeper Watches"; ``SessionTrackerImpl`` (tracks
 every session anew when a leader begins), ``ZooKeeperServer.loadData`` (removes nodes of expired sessions).

@@ -7,7 +7,7 @@ The thread commits by ``commit.interval.ms``, and before it gives up tasks. Firs
 the tasks' writes. Then it commits the offsets of processed records, and suspends tasks. During a join it does not
 commit by interval; before a join it commits only for tasks that it gives up.
 
-The thread sends commands to the machines of its instance (``send``). They run when the present step ends.
+The thread sends commands to the machines of its instance (``send``). The commands run when the present step ends.
 
 Source: Kafka's ``StreamThread``, ``TaskManager.handleRevocation``, ``StreamsRebalanceListener``,
 ``StreamsPartitionAssignor``.
@@ -616,7 +616,7 @@ class EndsWanted:
         self.partitions = partitions
         self.answered = False
         self.ends: Mapping[TopicPartition, int] | None = {}
-        """None: not all of them were known in time."""
+        """None: not all of these offsets were known in time."""
 
 
 class _HostOfTasks:

@@ -14,7 +14,7 @@ each moment, others once all is quiet):
   ``replicas``, ``no-lost-record``.
 - Logs are equal up to their high watermarks: ``replicas``.
 - A leader's high watermark does not go back within its epoch: ``replicas``.
-- All readers find the same committed record at an offset: ``replicas``.
+- All readers of a partition find the same committed record at an offset: ``replicas``.
 - A leader waits for at least the ISR in the store: ``leadership``.
 - No broker obeys an older controller, broker epoch or leader epoch:
   ``leadership``.

@@ -1,7 +1,8 @@
 """The allowances: behaviours that break a rule as stated, and that checkers accept because Kafka behaves so, too.
 
-Each allowance names its rules, its condition, and its source in Kafka. It is scoped to an actor, a partition, an offset
-range or an interval, and ends with its cause. Two tests accompany each: a correct run that needs it, and a fault beside
+Each allowance names its rules, its condition, and its source in Kafka. An allowance is scoped to an actor, a partition,
+an offset range or an interval, and ends with its cause. Two tests accompany each: a correct run that needs it, and a
+fault beside
 it that is still caught; or one test with both cases.
 
 The code of an allowance is a function, a class or a module of its own, so that its size can be measured

@@ -7,7 +7,7 @@ An answer is true if:
 - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
 - KAFKA_STORAGE_ERROR: a fault hit a log or a disk before.
 - AlterIsr: the reply has each row of the request, with the requested ISR
-  and epoch or with an error alone. Its errors match the store.
+  and epoch or with an error alone. The errors match the store's state.
 - CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, reassignments:
   NONE if the store has the result; the error "exists", "unknown" or "not
   needed" if the store had that state before.
@@ -79,7 +79,7 @@ answer."""
 
 
 class Answers(Checker):
-    """Judges answers of brokers and controllers; see the module.
+    """Judges answers of brokers and controllers; see the module docstring.
 
     Args:
         settings: the settings in force; without them, or without replication, nothing is judged.

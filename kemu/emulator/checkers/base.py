@@ -3,8 +3,8 @@ have happened.
 
 A checker reads owners, leaders and running hosts from the panel
 (``emulator.watching.panel``). The same object runs online, over a trace
-file, and inside Spark. It sees every fact once and in order, keeps only its
-own state, and is cheap per fact. Rules about the whole run are judged in
+file, and inside Spark. The checker sees every fact once and in order, keeps only its own state, and is cheap per fact.
+Rules about the whole run are judged in
 ``finish``.
 """
 

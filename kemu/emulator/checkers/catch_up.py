@@ -78,7 +78,7 @@ class _Ownership:
 
 
 class CatchUpChecker(Checker):
-    """Judges groups with ``enable.parallel.rebalance``; see the module.
+    """Judges groups with ``enable.parallel.rebalance``; see the module docstring.
 
     Args:
         bound_us: how long ranges may stay open without progress after the faults.
@@ -185,7 +185,7 @@ class CatchUpChecker(Checker):
         self._commit_us.pop(self.panel.memberships.group_of.get(fact.host, ""), None)
 
     def _commit_answered(self, seen: Seen, fact: CommitAnswered) -> None:
-        """A failed commit is retried an interval later. It may fail as long as the log cannot be written."""
+        """A failed commit is retried an interval later. The retry may fail as long as the log cannot be written."""
         for (actor, life, _), owned in self._ownerships.items():
             if fact.error is not ErrorCode.NONE and (actor, life) == (seen.actor, seen.life):
                 owned.uncommitted_us = None if owned.uncommitted_us is None else seen.at_us

@@ -189,7 +189,7 @@ class _Rejoin(NamedTuple):
 
 
 class Clients(Checker):
-    """Judges producers, the admin client and members; see the module.
+    """Judges producers, the admin client and members; see the module docstring.
 
     Args:
         settings: the settings in force; without them nothing is judged.

@@ -117,7 +117,7 @@ class _Work:
 
 
 class CommitsChecker(Checker):
-    """Judges commits, positions and removals; see the module."""
+    """Judges commits, positions and removals; see the module docstring."""
 
     name = "commits"
 
@@ -405,8 +405,8 @@ class CommitsChecker(Checker):
         self._may_start_before(at, fact.group)
 
     def _periods_before(self, seen: Seen, group: GroupId) -> list[_StatePeriod]:
-        """The states in which the removal may have been decided, the present one first. Its record takes time to be
-        written.
+        """The states in which the removal may have been decided, the present one first. The record of the removal takes
+        time to be written.
         """
         found: list[_StatePeriod] = []
         for period in reversed(self._periods.get(group, [_StatePeriod("", 0, 0)])):

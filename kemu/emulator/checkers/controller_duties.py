@@ -54,7 +54,7 @@ Row = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 
 class ControllerDuties(Duties):
-    """The duties of controllers; see the module."""
+    """The duties of controllers; see the module docstring."""
 
     def __init__(self, plane: ControlPlane, config: ControllerConfig, create_us: int) -> None:
         super().__init__(plane, create_us)

@@ -71,7 +71,7 @@ class _Group:
 
 
 class Cooperative(Checker):
-    """Judges the cooperative protocol; see the module."""
+    """Judges the cooperative protocol; see the module docstring."""
 
     name = "cooperative"
 

@@ -138,7 +138,9 @@ def _own_registration(fields: "Fields", seen: Seen, message: Any) -> object:
 
 
 def _led_in(fields: "Fields", seen: Seen, message: AlterIsr) -> object:
-    """The leader epochs of a request. One of an earlier epoch may have waited in the broker (``unsentIsrUpdates``)."""
+    """The leader epochs of a request. An ISR change of an earlier epoch may have waited in the broker
+    (``unsentIsrUpdates``).
+    """
     found = []
     for row in message.partitions:
         epoch, leads = fields.panel.roles.get((seen.actor, (row.topic_name, row.partition_index)), (-1, False))
@@ -218,7 +220,8 @@ OFTEN: Mapping[type, Callable[[Any], tuple[object, ...]]] = {
 """Frequent requests -> their judged fields. Equal fields are not judged again until the sender joins, leaves or ends.
 """
 ALL_ROWS_EACH = 64
-"""One of so many fetches of a follower is judged whole; the others are judged where they differ from the fetch before.
+"""One in this number of a follower's fetches is judged whole; the others are judged where they differ from the fetch
+before.
 """
 _BY_A_FOLLOWER = (
     FieldRow("max wait", lambda m: m.max_wait_ms, _of_replicas("replica_fetch_wait_max_ms")),
@@ -255,7 +258,7 @@ def _other_rows(rows: tuple[FetchPartition, ...], before: tuple[FetchPartition, 
 
 
 class Fields(Checker):
-    """Judges fields of requests and answers; see the module.
+    """Judges fields of requests and answers; see the module docstring.
 
     Args:
         settings: the settings in force; without them nothing is judged.

@@ -111,7 +111,7 @@ _KEYS = {
 
 
 class GroupDuties(Checker):
-    """Judges the duties of groups and members; see the module.
+    """Judges the duties of groups and members; see the module docstring.
 
     Args:
         times: group -> its times; other groups have Kafka's defaults.

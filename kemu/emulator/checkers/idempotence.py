@@ -20,7 +20,7 @@ KEPT = 64
 
 
 class Idempotence(Checker):
-    """Judges appends of idempotent producers; see the module."""
+    """Judges appends of idempotent producers; see the module docstring."""
 
     name = "idempotence"
 

@@ -50,7 +50,7 @@ class _Leadership:
 
 
 class Isr(Checker):
-    """Judges leaders and closing brokers; see the module."""
+    """Judges leaders and closing brokers; see the module docstring."""
 
     name = "isr"
 

@@ -50,7 +50,7 @@ _WITHOUT_ORDER = _Lost(0, -1, -1)
 
 
 class KeptLogs(Duties):
-    """Duties about logs that a broker must delete; see the module."""
+    """Duties about logs that a broker must delete; see the module docstring."""
 
     def __init__(self, plane: ControlPlane, create_us: int) -> None:
         super().__init__(plane, create_us)

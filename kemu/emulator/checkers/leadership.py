@@ -66,7 +66,7 @@ class _Part(NamedTuple):
 
 
 class LeadershipChecker(Checker):
-    """Judges leaders, controllers and the store's writes; see the module."""
+    """Judges leaders, controllers and the store's writes; see the module docstring."""
 
     name = "leadership"
 

@@ -73,7 +73,7 @@ class _Work:
 
 
 class Lifecycle(Checker):
-    """Judges each member alone; see the module."""
+    """Judges each member alone; see the module docstring."""
 
     name = "lifecycle"
 

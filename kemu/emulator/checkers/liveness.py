@@ -100,7 +100,7 @@ class _Group:
 
 
 class Liveness(Checker):
-    """Judges groups after the faults; see the module.
+    """Judges groups after the faults; see the module docstring.
 
     ``topics``: subscribed topics, or their pattern, by group. ``max_age_us``: the largest age of a leader's metadata;
     0: no group waits for its leader's metadata.

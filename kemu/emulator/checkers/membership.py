@@ -68,7 +68,7 @@ JUDGED = (
     _E.ILLEGAL_GENERATION,
     _E.REBALANCE_IN_PROGRESS,
 )
-"""Errors about the group. Others are about its log, its broker or the request."""
+"""Errors about the group. Other errors are about its log, its broker or the request."""
 LATE = 1.01
 """A host's clock may be wrong by less than one per cent."""
 SLACK_US = 1_000_000
@@ -104,7 +104,7 @@ class _Step:
 
 
 class MembershipRules(Checker):
-    """Judges coordinators; see the module."""
+    """Judges coordinators; see the module docstring."""
 
     name = "membership"
 

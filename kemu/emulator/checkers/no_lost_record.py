@@ -42,7 +42,7 @@ class _Log:
 
 
 class NoLostRecord(Checker):
-    """Judges commits, acknowledgements and logs; see the module."""
+    """Judges commits, acknowledgements and logs; see the module docstring."""
 
     name = "no-lost-record"
 

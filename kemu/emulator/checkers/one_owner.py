@@ -13,7 +13,7 @@ Allowed:
   generation under another member id. The coordinator removed its former id,
   or loaded a log without it (KAFKA-10284).
 - A deposed coordinator that does not know its successor begins generations
-  with the members that still ask it. These are judged apart.
+  with the members that still ask it. Such generations are judged apart.
 
 Source: Kafka's ``GroupCoordinator``, ``GroupMetadataManager``.
 """
@@ -45,7 +45,7 @@ class _Group:
 
 
 class OneOwner(Checker):
-    """Judges assignments as members receive them; see the module."""
+    """Judges assignments as members receive them; see the module docstring."""
 
     name = "one-owner"
 

@@ -329,7 +329,7 @@ class _Line:
 
 
 class Pace(Checker):
-    """Judges the intervals between requests; see the module.
+    """Judges the intervals between requests; see the module docstring.
 
     Args:
         settings: the settings in force; without them nothing is judged.

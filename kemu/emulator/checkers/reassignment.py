@@ -112,7 +112,7 @@ class _Reassignment:
 
 
 class ReassignmentChecker(Checker):
-    """Judges reassignments; see the module.
+    """Judges reassignments; see the module docstring.
 
     Args:
         limits: the brokers' limits at the start; None: the algorithm has no limits.
@@ -203,7 +203,9 @@ class ReassignmentChecker(Checker):
         self._reassignment(fact.topic, fact.partition).unreported_since_us = None
 
     def _controls(self, seen: Seen, fact: BecameController) -> None:
-        """A new controller reports everything again. It does not know anything that never reached the store."""
+        """A new controller reports everything again. The new controller does not know anything that never reached the
+        store.
+        """
         self._controller, self._is_starting, self._unused_since_us = seen.actor, True, None
         for move in self._reassignments.values():
             move.waits, move.removed_from_isr = "", {}

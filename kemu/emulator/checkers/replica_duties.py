@@ -37,7 +37,7 @@ from kemu.protocol.notes.replication import (
 
 
 class ReplicaDuties(Duties):
-    """The duties of leaders and followers; see the module."""
+    """The duties of leaders and followers; see the module docstring."""
 
     def __init__(self, plane: ControlPlane, config: ReplicaConfig, bandwidth: int, request_us: int) -> None:
         super().__init__(plane)

@@ -92,8 +92,8 @@ class PartitionTruth:
         return at >= end
 
     def continue_with(self, log: EpochLog, missing: list[Run]) -> None:
-        """Take the log of a leader that lacks these committed records. Its other records up to the last common one are
-        committed.
+        """Take the log of a leader that lacks these committed records. The leader's other records up to the last common
+        one are committed.
         """
         kept = minus(self.committed.runs_from(0), missing)
         end = max([last for _, last, _ in kept], default=0)
@@ -110,7 +110,7 @@ class PartitionTruth:
         self.by_leader_only.append((first, last, term))
 
     def lost_by_leader_only(self, log: EpochLog) -> list[Run]:
-        """Acknowledged records that are neither committed nor in this log. They are forgotten."""
+        """Acknowledged records that are neither committed nor in this log. These records are forgotten."""
         open_ones = [(max(first, self.committed.end), last, term) for first, last, term in self.by_leader_only]
         open_ones = [run for run in open_ones if run[0] < run[1]]
         broken = lacking(open_ones, log)

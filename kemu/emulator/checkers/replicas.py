@@ -59,7 +59,7 @@ start."""
 
 
 class Replicas(Checker):
-    """Judges replicated logs; see the module."""
+    """Judges replicated logs; see the module docstring."""
 
     name = "replicas"
 

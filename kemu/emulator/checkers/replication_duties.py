@@ -1,8 +1,7 @@
 """Brokers and controllers do their duties in time, even during faults.
 
-A duty is a condition that its parties must end within a bound. Its clock
-runs while all parties run, no fault hits them or their links, and nothing
-about the condition changes.
+A duty is a condition that its parties must end within a bound. The duty's clock runs while all parties run, no fault
+hits them or their links, and nothing about the condition changes.
 
 - ``controller_duties``: session-kept, session-cut, not-registered,
   no-controller, no-leader, former-leader, dead-in-isr, order-not-obeyed,
@@ -60,12 +59,12 @@ OF_RECORDS = frozenset(
         *(OffsetCommitted, CommitAnswered, GroupRequestRead, GroupRequestAnswered),
     )
 )
-"""The most frequent facts. They change no duty of controllers."""
+"""The most frequent facts. These facts change no duty of controllers."""
 _NEVER_US = 1 << 62
 
 
 class ReplicationDuties(Checker):
-    """Judges the duties; see the module.
+    """Judges the duties; see the module docstring.
 
     Args:
         controllers: settings of the controllers.

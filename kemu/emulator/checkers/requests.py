@@ -81,8 +81,8 @@ ANSWERS: Mapping[type, Callable[[Any], int]] = {
     StopReplica: lambda request: QUEUE_US,
     UpdateMetadata: lambda request: QUEUE_US,
 }
-"""Request -> the time for which a server may hold it, in us. Others may be held for their own timeout, if they have
-one.
+"""Request -> the time for which a server may hold it, in us. Other requests may be held for their own timeout, if they
+have one.
 
 A JoinGroup and a SyncGroup wait for the longest rebalance timeout of their group.
 """
@@ -117,7 +117,7 @@ class SentRequest(NamedTuple):
 
 
 class Requests(Checker):
-    """Judges requests and answers; see the module.
+    """Judges requests and answers; see the module docstring.
 
     Args:
         settings: the settings in force; without them nothing is judged.

@@ -51,7 +51,8 @@ request.timeout.ms, in us."""
 COMMIT_US = 10_000_000
 """Longest time for a thread to flush its changelogs and to commit, besides its other work, in us."""
 FLUSH_US = 1_000_000
-"""The same (plus a quarter of the interval) for a commit that is made, without a disturbance for ``PROGRESS_US``."""
+"""The same limit, plus a quarter of the interval, for a commit that is made, without a disturbance for
+``PROGRESS_US``."""
 LOOKS_US = 5_000_000
 SLICE_US = 200_000
 """Longest interval between reports of a thread that applies records without a pause: it works in slices of 100 ms."""
@@ -91,7 +92,7 @@ class _Uncommitted:
 
 
 class TaskDuties:
-    """Judges deadlines of tasks; see the module. ``Tasks`` documents the arguments."""
+    """Judges deadlines of tasks; see the module docstring. ``Tasks`` documents the arguments."""
 
     def __init__(self, checker: Checker, bound_us: int, commit_us: Mapping[GroupId, int]) -> None:
         self._checker = checker

@@ -63,7 +63,7 @@ class _Decision:
 
 
 class Tasks(Checker):
-    """Judges tasks; see the module.
+    """Judges tasks; see the module docstring.
 
     Args:
         bound_us: time after the faults for applications to come to rest.

@@ -43,7 +43,7 @@ class _Sender:
 
 
 class UselessWork(Checker):
-    """Judges JoinGroups of members; see the module.
+    """Judges JoinGroups of members; see the module docstring.
 
     Args:
         groups: the judged groups; None: all.

@@ -1,4 +1,5 @@
-"""A cluster whose leaders the emulator arranges, so that brokers never disagree. It is for studying groups alone.
+"""A cluster whose leaders the emulator arranges, so that brokers never disagree. Such a cluster is for studying groups
+alone.
 
 There is no controller and no metadata store. A partition of a topic is available while its broker runs. Another broker
 takes a partition of ``__consumer_offsets`` over, with all durable records, once the failure of its leader is noticed.

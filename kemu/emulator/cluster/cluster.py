@@ -50,7 +50,7 @@ KEYS_OF_DRAWS: Mapping[DrawName, str] = {
 class Cluster(ABC):
     """Build the hosts of a scenario, start and stop their processes, and act as the operators of the cluster.
 
-    It implements ``emulator.plan.stage.Operators``, which documents the operators' methods.
+    The class implements ``emulator.plan.stage.Operators``, which documents the operators' methods.
     """
 
     def __init__(

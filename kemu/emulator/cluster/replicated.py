@@ -1,8 +1,9 @@
 """A cluster with replication: a metadata store, a controller part in each broker, and elected leaders.
 
 The emulated controller makes all of the controller's decisions. This module builds the hosts and acts as the operators:
-they create the initial topics, ask the controller through the admin client, and stop brokers. It also resolves the
-roles that plans name: "coordinator of g", "controller" and "partition leader of t-0". It reads topics from the store.
+they create the initial topics, ask the controller through the admin client, and stop brokers. The module also resolves
+the roles that plans name: "coordinator of g", "controller" and "partition leader of t-0". The module reads topics from
+the store.
 """
 
 from collections.abc import Iterator, Sequence

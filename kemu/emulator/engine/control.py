@@ -1,6 +1,7 @@
 """The control socket of a live run: a process on the same machine sends a line and receives a line as the answer.
 
-It is a Unix socket, so file permissions decide who may send. Each order is carried out between two turns (``Outside``).
+The socket is a Unix socket, so file permissions decide who may send. Each order is carried out between two turns
+(``Outside``).
 The caller of ``ControlSocket`` gives the lines their meaning.
 """
 

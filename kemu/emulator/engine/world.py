@@ -100,7 +100,7 @@ _APPEND_ROW, _WRITE_ONLY_ROW, _FLUSH_ROW = (APPEND,), (WRITE_ONLY,), (FLUSH,)
 
 
 class MachineBroke(Exception):
-    """A machine or the user's code in it raised. Its event is the last step of the trace.
+    """A machine or the user's code in it raised. The machine's event is the last step of the trace.
 
     ``__cause__`` is the original exception. The first line of the text names the owner of the code.
     """

@@ -1,6 +1,6 @@
 """Coverage of runs: messages by role, state and outcome; transitions of the declared tables; probes.
 
-It listens as a ``Recorder``, so a run without coverage pays nothing, and it works on every scenario.
+Coverage listens as a ``Recorder``, so a run without coverage pays nothing, and it works on every scenario.
 """
 
 from collections import Counter
@@ -164,7 +164,7 @@ class RunCoverage:
         self._probe(fact)
 
     def broken(self, row: BrokenRow) -> None:
-        """Take a step in which an assertion failed. Its message counts as received."""
+        """Take a step in which an assertion failed. The step's message counts as received."""
         _, _, actor, _, _, event, _ = row
         if event[0] == rows.RECEIVED:
             self._received(actor, event[1])

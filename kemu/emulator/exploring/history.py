@@ -187,7 +187,7 @@ class _Reading:
 
 
 class History:
-    """The anomalies of a run; see the module. Show it every fact after the panel, then call ``finish``."""
+    """The anomalies of a run; see the module docstring. Show it every fact after the panel, then call ``finish``."""
 
     def __init__(self, panel: Panel) -> None:
         self.found: list[Occurrence] = []

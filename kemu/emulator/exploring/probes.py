@@ -1,7 +1,7 @@
 """Probes: rare events in runs, by name. A sweep that never hits a probe has not tested that event.
 
-A probe looks at one fact (a machine's note or the world's). It keeps no state and judges nothing; that is a checker's
-task.
+A probe looks at one fact (a machine's note or the world's). A probe keeps no state and judges nothing; that is a
+checker's task.
 """
 
 from collections.abc import Callable, Mapping

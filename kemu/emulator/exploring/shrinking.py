@@ -1,7 +1,8 @@
 """Shrinking: from a scenario that breaks a rule to a small one that breaks the same rule.
 
-The method is delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). It
-removes plan lines, groups, members, topics, partitions, records, brokers, settings and time, and rounds numbers. Each
+The method is delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). The
+search removes plan lines, groups, members, topics, partitions, records, brokers, settings and time, and rounds numbers.
+Each
 attempt is a run, and is kept if it shows the same violation (``trial.Signature``). The passes repeat until none finds
 anything, within the allowed number of runs. Shrinking uses no clock and no chance: equal inputs give equal results.
 

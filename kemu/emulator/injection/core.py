@@ -4,7 +4,7 @@ The idea comes from TigerBeetle's VOPR. Before its liveness phase VOPR chooses a
 and first decides whether the cluster can recover.
 
 ``[checks.away]`` of the scenario lists the hosts that stay faulty; all others form the core. ISRs change during a run,
-so the decision is made at the time of healing, from the contents of the metadata store. It is reported as
+so the decision is made at the time of healing, from the contents of the metadata store. The decision is reported as
 ``CoreHealed``. A broker with a lost disk or a failed log directory has left the ISRs by then, unless it was the last
 in-sync replica. A partition can be used with a core that contains
 

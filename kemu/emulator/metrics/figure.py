@@ -72,7 +72,7 @@ class Figure:
     """A declared figure."""
 
     name: str
-    """Its name in JSON, in ``kemu compare`` and in ``kemu describe``."""
+    """The figure's name in JSON, in ``kemu compare`` and in ``kemu describe``."""
     unit: Unit
     meaning: str
     """The figure in one noun phrase."""
@@ -86,11 +86,11 @@ class Figure:
     overall: Overall | None
     """How the headline of a campaign combines runs. None: the headline omits the figure."""
     column: str
-    """Its column in the table ``runs``; "": it has none."""
+    """The figure's column in the table ``runs``; "": none."""
 
     @property
     def headline(self) -> str:
-        """Its column in the summary ``headline``, where times are in seconds; "": it has none."""
+        """The figure's column in the summary ``headline``, where times are in seconds; "": it has none."""
         if self.overall is None:
             return ""
         if not self.unit.is_time or not self.column:

@@ -202,8 +202,8 @@ class ReassignmentFigures:
 
 @frozen
 class TaskDowntimeFigures:
-    """One interval in which no instance could process a task (``emulator.metrics.task_downtime``). Its parts add up to
-    it.
+    """One interval in which no instance could process a task (``emulator.metrics.task_downtime``). The parts of the
+    interval add up to its length.
     """
 
     task: str

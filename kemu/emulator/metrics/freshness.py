@@ -2,7 +2,7 @@
 
 All figures are per partition.
 
-* The *age of the newest processed record* counts while a newer record waits. Its mean is over the time in which the
+* The *age of the newest processed record* counts while a newer record waits. The mean age is over the time in which the
   group had a position.
 * *Fresh after*: the time from a member's arrival, while records wait, until a record appended since then was processed,
   or no record waits.

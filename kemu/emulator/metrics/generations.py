@@ -23,7 +23,7 @@ class Generations:
         """The join phases of generations that began in the interval, as disjoint spans in order.
 
         A span begins when the group prepared for the generation, and not before the interval or the previous
-        generation. It ends when the generation began.
+        generation. The span ends when the generation began.
         """
         low, high = bisect_right(self.begun_us, from_us), bisect_right(self.begun_us, until_us)
         spans: list[tuple[int, int]] = []

@@ -4,11 +4,11 @@ sync.
 A part of ``emulator.metrics.metrics``. The metadata store decides: a leader or an ISR changes with its ``NodeWritten``,
 even if the writer crashes before it has the answer.
 
-* A partition is *led* from ``BecameLeader`` of the broker that the store names. Its leadership ends when the store
+* A partition is *led* from ``BecameLeader`` of the broker that the store names. The leadership ends when the store
   names another broker, or when the broker follows, stops, goes down or pauses.
 * A partition is *leaderless* at all other times, from its first leader until its deletion.
-* It is *under-replicated* while its ISR is smaller than its replica set, and *under min ISR* while its ISR is smaller
-  than ``min.insync.replicas``.
+* A partition is *under-replicated* while its ISR is smaller than its replica set, and *under min ISR* while its ISR is
+  smaller than ``min.insync.replicas``.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,8 @@
 """Figures of reassignments: steps, moved bytes and extra traffic of brokers (a part of the metrics).
 
-A *step* begins when the controller sends the partition to the adding replicas. It ends when the store holds exactly the
-replicas of the step. A step that is cancelled or overridden has no end. A step that is sent again, by another
+A *step* begins when the controller sends the partition to the adding replicas. The step ends when the store holds
+exactly the replicas of the step. A step that is cancelled or overridden has no end. A step that is sent again, by
+another
 controller or to a restarted broker, is the same step.
 
 *Moved* bytes are copied by an adding replica before it joins the ISR; afterwards the replica is an ordinary follower.

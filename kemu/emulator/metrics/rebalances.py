@@ -1,7 +1,8 @@
 """Rebalances as reported by the coordinators: time, reason, members and moved partitions (a part of the metrics).
 
-A rebalance lasts from the moment a calm group (Stable or Empty) prepares for one until the group is calm again. It may
-take several join phases (``rounds``). If the coordinator is lost meanwhile, the rebalance resumes at the next
+A rebalance lasts from the moment a calm group (Stable or Empty) prepares for one until the group is calm again. A
+rebalance may take several join phases (``rounds``). If the coordinator is lost meanwhile, the rebalance resumes at the
+next
 coordinator. A group that is loaded as Stable and stays so was calm from its load on.
 
 A partition *moved* if this rebalance assigned it to another client (actor) than the one before. A first assignment

@@ -1,7 +1,8 @@
 """The lost service of a group, computed from the downtime of its partitions.
 
 *Service lost*: the share of a group's partitions that are down, among those ever served until then; all weigh the same.
-Its integral over time is in seconds of the whole service: 1 s is all partitions for a second, or half of them for two.
+The integral of the lost share over time is in seconds of the whole service: 1 s is all partitions for a second, or half
+of them for two.
 The share of a member is the downtime of the partitions that it served last. The members' shares add up to the group's
 downtime.
 

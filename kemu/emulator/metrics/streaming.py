@@ -1,7 +1,7 @@
 """All figures of Streams applications (a part of the metrics).
 
-They are defined in ``emulator.metrics.task_downtime``, ``emulator.metrics.restoring``, ``emulator.metrics.task_moves``
-and ``emulator.metrics.task_work``.
+The figures are defined in ``emulator.metrics.task_downtime``, ``emulator.metrics.restoring``,
+``emulator.metrics.task_moves`` and ``emulator.metrics.task_work``.
 """
 
 from collections import Counter

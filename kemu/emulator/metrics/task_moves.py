@@ -105,9 +105,9 @@ class _Episode:
         self.began_us = self.event_us = at_us
         """Start of the episode, and time of its last event."""
         self.planned: dict[str, None] = {}
-        """The planned actions among its events."""
+        """The planned actions among the events of the episode."""
         self.first = ""
-        """Its first event, in words."""
+        """The first event of the episode, in words."""
         self.before = dict(before)
         """Task -> its process at the start."""
         self.balanced_us: int | None = None

@@ -5,7 +5,8 @@ This work is done twice. A warm-up counts from the decision that creates it to t
 in which a learner is ready and not the owner yet.
 
 *Imbalance*: the distance between the load of the worst instance and its share, in tasks with state, integrated over
-time. It counts from the first moment at which all these tasks have owners. Shares are by weight, of the instances that
+time. The imbalance counts from the first moment at which all these tasks have owners. Shares are by weight, of the
+instances that
 stay. *Waiting to join*: by thread, the time from its JoinGroup until the answer to that request or to a later one.
 
 Source: KIP-429's page, "double task processing"; ``stream.imbalance.percentage``.

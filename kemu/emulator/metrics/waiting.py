@@ -7,8 +7,9 @@ skipped or lost). A position below the frontier changes nothing: reprocessed rec
 
 *Delay* of a record: from its append until the application first reports its part of a poll as processed.
 
-*Lag in seconds* of a partition: the age of the oldest waiting record. Both exclude records from before the group's
-first position on the partition. Where brokers replicate, the log is the log of the latest leader (``Panel.logs``).
+*Lag in seconds* of a partition: the age of the oldest waiting record. Both kinds of lag exclude records from before the
+group's first position on the partition. Where brokers replicate, the log is the log of the latest leader
+(``Panel.logs``).
 """
 
 from bisect import bisect_left

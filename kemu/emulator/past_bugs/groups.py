@@ -82,8 +82,9 @@ ASSIGNORS = (
         story=(
             "Since 3.5 the sticky assignors use racks (KIP-881): a partition without a replica in its owner's rack is"
             " assigned anew. The assignor cooperative-sticky removes moving partitions from the assignment, so that"
-            " their owners revoke them first. It did not count those partitions as moving, and assigned them to new"
-            " members in the same rebalance. Until the old owner had revoked a partition, two members processed it."
+            " their owners revoke them first. The assignor did not count those partitions as moving, and assigned"
+            " them to new members in the same rebalance. Until the old owner had revoked a partition, two members"
+            " processed it."
         ),
         was="only partitions beyond a member's share count as moving",
         today="partitions outside their owner's rack do, too",
@@ -102,8 +103,8 @@ ASSIGNORS = (
         summary="The leader checks its assignor against stale claims that the assignor had ignored, and fails.",
         story=(
             "The leader of a cooperative group checks that its assignor assigns no partition that another member"
-            " still owns. It believed every claim in that check, also the stale claims that cooperative-sticky had"
-            " ignored (KAFKA-12984), and raised an error to its application instead of sending an assignment."
+            " still owns. The leader believed every claim in that check, also the stale claims that cooperative-sticky"
+            " had ignored (KAFKA-12984), and raised an error to its application instead of sending an assignment."
         ),
         was="the leader checks any assignor against all claims, even those that the assignor ignores (KAFKA-14639)",
         today="Kafka's own cooperative-sticky, which recognizes stale claims, is not checked",
@@ -182,8 +183,8 @@ COORDINATOR = (
         summary="Offsets of an active group expire because the group has not committed for a while.",
         story=(
             "Offsets were kept for some time after their commit, whether or not a member processed their partitions."
-            " A member of a quiet topic has nothing to commit. Its offset had expired when the member, or its"
-            " successor, asked for it, and auto.offset.reset chose the position."
+            " A member of a quiet topic has nothing to commit. The group's offset had expired when the member, or"
+            " its successor, fetched it, and auto.offset.reset chose the position."
         ),
         was="an offset expires offsets.retention.minutes after its commit",
         today=(

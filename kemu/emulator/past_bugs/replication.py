@@ -57,10 +57,10 @@ REPLICATION = (
         summary="A follower that missed a leader epoch continues with the same leader without truncating.",
         story=(
             "A follower missed one leader epoch and learned of the next, in which it had the same leader as before."
-            " It saw no change and continued to fetch, although the leader had truncated its own log meanwhile."
+            " The follower saw no change and continued to fetch, although the leader had truncated its log meanwhile."
         ),
         was="a new epoch of the same leader is no reason to truncate",
-        today="every new epoch is",
+        today="every new epoch is a reason to truncate",
         past=Past(replica={**_BY_EPOCH_REQUEST, "follows_same_leader_again": False}),
         caught_by="replicas",
         kind="logs-differ",
@@ -73,8 +73,8 @@ REPLICATION = (
         summary="A leader that appended nothing does not know its own epoch, and answers followers wrongly.",
         story=(
             "A leader noted its epoch with the first record that it appended. A leader that was elected and deposed"
-            " without an append left no trace of its epoch. Its answers about the end of a follower's epoch were then"
-            " about another epoch."
+            " without an append left no trace of its epoch. The answers of that leader about the end of a follower's"
+            " epoch were then about another epoch."
         ),
         was="an epoch begins with the first record appended in it",
         today="a leader notes its epoch and start offset when it is elected",

@@ -53,9 +53,9 @@ STREAMS = (
         summary="A standby whose directory another thread still holds is never started.",
         story=(
             "The threads of an instance share its directories, with one lock for each task. A thread cannot start a"
-            " copy of a task that another thread has yet to close. It retried only while active tasks of its own were"
-            " being restored. Then it began to process, and its standby was not started before the next rebalance: no"
-            " copy followed the changelog, although the application was told that one did."
+            " copy of a task that another thread has yet to close. The thread retried only while active tasks of"
+            " its own were being restored. Then the thread began to process, and its standby was not started before the"
+            " next rebalance. No copy followed the changelog, although the application assumed a standby."
         ),
         was="missing copies are retried until all active tasks run",
         today="they are retried until all tasks run, standbys included",

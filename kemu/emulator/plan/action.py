@@ -85,7 +85,7 @@ class ActionKind:
 KINDS: dict[type, ActionKind] = {}
 """Every action that ``@action`` declared, by class."""
 ACTIONS: dict[str, ActionKind] = {}
-"""The same, by kind."""
+"""Every action that ``@action`` declared, by kind."""
 
 AnyAction = TypeVar("AnyAction", bound=Action)
 
@@ -151,7 +151,7 @@ class NameOf:
 
 @frozen(init=False)
 class OneOf:
-    """One of several words."""
+    """A value that is one of several words."""
 
     words: tuple[str, ...]
 

@@ -18,7 +18,7 @@ class Draw:
         self.groups = groups
 
     def one_of(self, names: tuple[str, ...]) -> str:
-        """One of these names."""
+        """Pick one of these names."""
         return names[self.chance.below(len(names))]
 
     def member(self) -> str:

@@ -10,7 +10,7 @@ from kemu.emulator.engine.world import World
 from kemu.protocol.commands import AnswerNext
 
 Outcome: TypeAlias = str | None
-"""None: it took effect. A text: the reason for no effect."""
+"""None: the action took effect. A text: the reason for no effect."""
 
 
 class Operators(Protocol):

@@ -26,7 +26,7 @@ MOST_MEMBERS = 10_000
 
 @frozen(kw_only=True)
 class GroupSpec:
-    """A consumer group. Its members share one configuration, except for ``overrides`` by host.
+    """A consumer group. The group's members share one configuration, except for ``overrides`` by host.
 
     ``static`` gives each member its host's name as ``group.instance.id``. With ``one_process`` the members are threads
     of one process: only members that start with the process draw ``first.join``. ``racks`` are assigned to members in

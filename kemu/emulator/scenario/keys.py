@@ -1,4 +1,4 @@
-"""The keys of a scenario. Each is declared once, at its field, with its meaning and its bounds.
+"""The keys of a scenario. Each key is declared once, at its field, with its meaning and its bounds.
 
 A class of a scenario is an attrs class whose fields carry a ``key``::
 

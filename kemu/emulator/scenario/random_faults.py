@@ -1,7 +1,7 @@
 """Random faults: a plan drawn from a seed, for any scenario.
 
-The plan has a few faults of bounded length at random times; all of them end before the scenario heals. They have a
-random stream of their own, so that a seed gives the same plan for every protocol, assignor and setting. Each action
+The plan has a few faults of bounded length at random times; all of them end before the scenario heals. The faults have
+a random stream of their own, so that a seed gives the same plan for every protocol, assignor and setting. Each action
 declares its random forms.
 """
 

@@ -211,7 +211,7 @@ class Scenario:
     def timeouts_us(self) -> int:
         """Longest time in us that Kafka's own timeouts may keep a group from its work.
 
-        It is the sum of the longest session timeout (a crashed member stays in the group), the longest
+        The time is the sum of the longest session timeout (a crashed member stays in the group), the longest
         ``max.poll.interval.ms`` (a rebalance waits for its members), and a minute. If starts, work and callbacks may
         take longer than a minute, their sum replaces the minute.
         """

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 MAGIC = b"kemu trace\r\n\x1a\n"
-"""It contains line ends and control-Z, as PNG's does, so that a transfer in text mode damages it."""
+"""The magic number contains line ends and control-Z, as PNG's does, so that a transfer in text mode damages it."""
 TRACE_VERSION = 1
 SEARCH_BYTES = 1 << 20
 """Distance after a damaged block within which a good block is searched."""

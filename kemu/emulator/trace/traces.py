@@ -54,7 +54,8 @@ class Header:
     steered: bool = False
     """Whether the caller's ``Choices`` replaced the draws from the seed. Such a trace can be read but not repeated."""
     driven: bool = False
-    """Whether code outside of the plan, such as a test, acted on the run. It can be replayed but not run again."""
+    """Whether code outside of the plan, such as a test, acted on the run. Such a run can be replayed but not run
+    again."""
     trace_version: int = TRACE_VERSION
 
 

@@ -3,8 +3,8 @@
 - A *copy* is a task on a thread of an instance, from its creation until it is closed or its host is down.
 - A *warm-up* is a standby beyond ``num.standby.replicas``: the newest standbys of a task are its warm-ups.
 - *Applied*: the records of the changelog that a copy read from its checkpoint on without a gap, and those it wrote.
-- *Due*: the records that an active copy must have applied before it runs. These are all records that readers could see
-  when its restore began, without those that later leaders of the changelog lack.
+- *Due*: the records that an active copy must have applied before it runs. These records are all those that readers
+  could see when its restore began, without those that later leaders of the changelog lack.
 - A *disk* keeps a task's state between two copies.
 """
 
@@ -63,7 +63,7 @@ class WatchedCopy:
         """The offset that the copy must have applied before it runs as an active copy."""
         self.suspended_at = -1
         """The end of the changelog when the running copy was suspended; -1: never suspended. If the end is unchanged,
-        the copy resumes as it is. It does not read records that a deposed owner wrote while the copy ran."""
+        the copy resumes as it is. The copy does not read records that a deposed owner wrote while the copy ran."""
         self.was_paused = False
         """Whether its host was paused since its last report: the member may have been evicted without knowing it."""
         self.becomes(fact)
@@ -184,7 +184,7 @@ class WatchedApplication:
 
 
 class WatchedApplications:
-    """All applications. Its handlers run before those of its readers."""
+    """All applications. The handlers of this class run before those of its readers."""
 
     def __init__(self, logs: WatchedLogs, readable: ReadableEnds) -> None:
         self.all: dict[GroupId, WatchedApplication] = {}

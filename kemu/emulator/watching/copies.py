@@ -32,17 +32,17 @@ class Copy:
 
     def __init__(self) -> None:
         self.log = EpochLog()
-        """The log. It becomes a new object when the broker stops leading or reports another end, so that the log of
-        its leadership stays known."""
+        """The log. It is replaced by a new ``EpochLog`` when the broker stops leading or reports another end, so that
+        the log of its leadership stays known."""
         self.start_us = 0
-        """Time at which its log start last moved, in us."""
+        """Time at which the log start last moved, in us."""
         self.truncated: list[Run] = []
         """The records that the broker truncated last."""
         self.epoch = -1
         """The last leader epoch in which the broker took a role."""
         self.leads = False
         self.led = -1
-        """The last leader epoch in which it led."""
+        """The last leader epoch in which the broker led."""
         self.following = ""
         """Host of the leader that it followed last."""
         self.lost: list[tuple[Run, str]] = []
@@ -125,7 +125,7 @@ class Copies:
         return copy
 
     def deleted(self, at: TopicPartition) -> None:
-        """The partition is deleted. Its lost records do not concern a later topic of that name."""
+        """The partition is deleted. The partition's lost records do not concern a later topic of that name."""
         self.taken.pop(at, None)
 
     def may_differ(self, at: TopicPartition, offset: int, one: Term, other: Term) -> bool:

@@ -31,7 +31,7 @@ Link = tuple[str, str]
 
 
 class Disturbances:
-    """All disturbances. Its handlers run before the panel takes the fact."""
+    """All disturbances. The handlers of this class run before the panel takes the fact."""
 
     def __init__(self) -> None:
         self._lasting: dict[int, tuple[tuple[Link, ...], int]] = {}

@@ -1,8 +1,8 @@
 """Withheld partitions that no member will request a rebalance for (part of the panel).
 
-A cooperative leader withholds a partition that moves. Its old owner revokes the partition and asks for the next
-rebalance, which assigns it. A static member may rejoin before that rebalance is over: its process restarted or, in
-Kafka 2.6.1 to 2.6.3, its JoinGroup failed and it forgot its member id. It gets the assignment of the present
+A cooperative leader withholds a partition that moves. The partition's old owner revokes the partition and asks for the
+next rebalance, which assigns it. A static member may rejoin before that rebalance is over: its process restarted or, in
+Kafka 2.6.1 to 2.6.3, its JoinGroup failed and it forgot its member id. The member gets the assignment of the present
 generation, has nothing to revoke, and asks for no rebalance. If the other rebalance ended with its coordinator, or
 never began, the withheld partitions have no owner until another event makes the group rebalance.
 
@@ -54,7 +54,7 @@ class _Generation:
 
 
 class ForgottenRebalances:
-    """All groups. Its handlers run before the panel takes the fact.
+    """All groups. The handlers of this class run before the panel takes the fact.
 
     Args:
         holdings: the panel's holdings.

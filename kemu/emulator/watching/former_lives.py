@@ -1,10 +1,10 @@
 """Brokers that still host a partition of a deleted topic (part of the panel).
 
-A StopReplica may be lost with its controller. It is not sent at all if the controller no longer takes the broker for a
-replica. Nobody repeats the request: the broker remains leader or follower of a log that the cluster has deleted. If a
-topic of that name is created again, clients with old metadata may write to that log and read from it. The broker
-refuses a LeaderAndIsr of the new topic with another topic id (INCONSISTENT_TOPIC_ID, KIP-516). It obeys one without a
-topic id if its leader epoch is higher.
+A StopReplica may be lost with its controller. StopReplica is not sent at all if the controller no longer takes the
+broker for a replica. Nobody repeats the request: the broker remains leader or follower of a log that the cluster has
+deleted. If a topic of that name is created again, clients with old metadata may write to that log and read from it. The
+broker refuses a LeaderAndIsr of the new topic with another topic id (INCONSISTENT_TOPIC_ID, KIP-516). The broker obeys
+a LeaderAndIsr without a topic id if its leader epoch is higher.
 
 The actions of such a broker concern only the deleted log, not the topic that exists now.
 
@@ -22,7 +22,7 @@ from kemu.protocol.notes.replication import BecameFollower, BecameLeader, Replic
 
 
 class FormerLives:
-    """All such brokers. Its handlers run before all others of the panel.
+    """All such brokers. The handlers of this class run before all others of the panel.
 
     Args:
         states: the panel's partition states.

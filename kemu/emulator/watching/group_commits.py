@@ -1,8 +1,8 @@
 """The committed offsets of groups, as in the logs of their coordinators (part of the panel).
 
-Where brokers replicate, an election may truncate a group's log. Its lost commits no longer count, and the commits
-before them do. A later leader may have them again. Commits of a deposed coordinator (``Panel.is_current``) do not
-count.
+Where brokers replicate, an election may truncate a group's log. The group's lost commits no longer count, and the
+commits before them do. A later leader may have them again. Commits of a deposed coordinator (``Panel.is_current``) do
+not count.
 """
 
 from collections.abc import Callable

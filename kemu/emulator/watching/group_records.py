@@ -16,7 +16,7 @@ class GroupRecords(Generic[T]):
         self._written: list[tuple[int, Term, T]] = []
         """(position in the group's log, term of the record, value), ascending."""
         self._last: tuple[int, Term, T] | None = None
-        """The last of these records that is in the log."""
+        """The last of these entries whose record is in the log."""
 
     def write(self, position: int, value: T, log: EpochLog) -> None:
         """Add the next record of this log, unless its position is unknown (-1)."""

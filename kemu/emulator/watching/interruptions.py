@@ -1,8 +1,8 @@
 """Why a partition is without service, moment by moment (part of the panel).
 
 Four histories are kept: each partition's leader, each partition in each group, each group's rebalance, and each host.
-Together they give one ``Cause`` for each moment, so any interval is a chain of ``Piece``. The first of these that is
-not well decides: the leader, the owner, the group, the host of the last owner. Callbacks are reported when they
+Together they give one ``Cause`` for each moment, so any interval is a chain of ``Piece``. The first of these parts that
+does not work decides: the leader, the owner, the group, the host of the last owner. Callbacks are reported when they
 return, and take precedence.
 
 A checker's rule bounds each wait:
@@ -179,7 +179,7 @@ _NOW = 1 << 62
 
 
 class Interruptions:
-    """All histories. Its handlers run after the panel has taken the fact."""
+    """All histories. The handlers of this class run after the panel has taken the fact."""
 
     def __init__(self, panel: Watched) -> None:
         self._panel = panel

@@ -1,8 +1,8 @@
 """The panel: one shared view of owners, coordinators, leaders and running hosts.
 
-The panel is built from facts alone. It takes each fact once, before the checkers, metrics, costs and reports that read
-it. Each reader therefore keeps only the state of its own rule or figure. Besides the state, the panel says what the
-last fact changed (``gained``, ``ceased``, ``led``, ...).
+The panel is built from facts alone. The panel takes each fact once, before the checkers, metrics, costs and reports
+that read it. Each reader therefore keeps only the state of its own rule or figure. Besides the state, the panel says
+what the last fact changed (``gained``, ``ceased``, ``led``, ...).
 
 A member is identified by its actor, not by its host. Several members may live on one host, and a pause or a power cut
 of the host hits all of them.

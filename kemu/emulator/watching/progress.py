@@ -256,7 +256,7 @@ def count(pieces: Iterable[Run]) -> int:
 
 
 class WatchedProgress:
-    """The progress of all groups. Its handlers run after those of the logs and the commits."""
+    """The progress of all groups. The handlers of this class run after those of the logs and the commits."""
 
     def __init__(self, logs: WatchedLogs, commits: GroupCommits, ranges: WatchedRanges) -> None:
         self.all: dict[TopicPartition, dict[GroupId, GroupProgress]] = {}

@@ -11,7 +11,7 @@ class ReadEpochs:
         self._runs: dict[tuple[ActorName, TopicPartition], list[tuple[int, Term]]] = {}
 
     def positioned(self, reader: ActorName, at: TopicPartition, offset: int) -> None:
-        """The reader begins at this offset. Its term is unknown until it reports one."""
+        """The reader begins at this offset. The reader's leader epoch is unknown until it reports one."""
         self._runs[reader, at] = [(offset, NO_TERM)]
 
     def read_from(self, reader: ActorName, at: TopicPartition, offset: int, term: Term) -> None:

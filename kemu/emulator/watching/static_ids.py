@@ -35,7 +35,7 @@ class _AssignedId:
 
 
 class StaticIds:
-    """All such ids. Its handlers run after those of the panel."""
+    """All such ids. The handlers of this class run after those of the panel."""
 
     def __init__(self, panel: Panel) -> None:
         self._panel = panel

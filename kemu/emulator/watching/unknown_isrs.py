@@ -2,8 +2,8 @@
 
 A controller that receives AlterIsr writes the state node. If the connection loses the answer, the controller writes
 again and is refused, because its own first write changed the version. Kafka's controller does not read the node then.
-It keeps its old state, sends that to brokers, and answers INVALID_UPDATE_VERSION. The leader then waits, with both
-outcomes possible, until it leads in another epoch.
+The controller keeps its old state, sends that state to brokers, and answers INVALID_UPDATE_VERSION. The leader then
+waits, with both outcomes possible, until it leads in another epoch.
 
 - The controller reports a wrong ISR until another controller is elected, which reads all states.
 - The ISR in the store stays until the controller writes the state again (an election, a broker that stops, a step of a
@@ -47,7 +47,7 @@ class UnknownIsr:
 
 
 class UnknownIsrs:
-    """All such ISRs. Its handlers run before the panel takes the fact.
+    """All such ISRs. The handlers of this class run before the panel takes the fact.
 
     Args:
         states: the panel's partition states.

@@ -107,7 +107,8 @@ class GroupAssignment:
 
 
 class MemberAssignor(Protocol):
-    """One member's assignor instance, for one start of the member. Its answers may depend on earlier calls only.
+    """One member's assignor instance, for one start of the member. The instance's answers may depend on earlier calls
+    only.
 
     Source: Kafka's ``ConsumerPartitionAssignor``.
     """
@@ -140,7 +141,7 @@ class MemberAssignor(Protocol):
 
 @runtime_checkable
 class StatefulAssignor(Assignor, Protocol):
-    """A row of ``ASSIGNORS`` whose members have state. Its own methods serve tools: they act as a member without
+    """A row of ``ASSIGNORS`` whose members have state. The row's own methods serve tools: they act as a member without
     state.
     """
 

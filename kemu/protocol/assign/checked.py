@@ -1,8 +1,8 @@
 """Custom assignors: checks around a user's class, so that its mistakes are reported where they occur.
 
-Kafka's clients trust Kafka's own assignors. They check a custom cooperative one for partitions that move without a
-revocation (ConsumerCoordinator.validateCooperativeAssignment). The other checks are kemu's own: without them, a wrong
-assignment would cause errors in the members, far from its cause.
+Kafka's clients trust Kafka's own assignors. The clients check a custom cooperative assignor for partitions that move
+without a revocation (ConsumerCoordinator.validateCooperativeAssignment). The other checks are kemu's own: without them,
+a wrong assignment would cause errors in the members, far from its cause.
 """
 
 from collections.abc import Mapping
@@ -96,7 +96,9 @@ class CheckedMemberAssignor:
         return _bytes(self.name, self.custom.user_data(topics))
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> GroupAssignment:
-        """Its assignment, complete and checked, with the user data of members; a plain assignment has none."""
+        """The custom assignor's assignment, complete and checked, with the user data of members; a plain assignment has
+        none.
+        """
         returned = self.custom.assign(topics, members)
         if not isinstance(returned, GroupAssignment):
             return GroupAssignment(self._assignor.complete(topics, members, returned))

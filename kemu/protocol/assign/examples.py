@@ -1,8 +1,8 @@
 """Assignors as users write them: small, for one kind of group, and based on the members' claims.
 
 ``small_sticky`` is a whole assignor in a dozen lines. ``StickyByClaims`` makes a cooperative one of it; scenarios name
-it ``protocol.assign.examples:StickyByClaims``. It trusts the claim of the highest generation, which members send since
-KIP-792. Claims of older members all have the same generation, so it must trust one of them.
+it ``protocol.assign.examples:StickyByClaims``. The assignor trusts the claim of the highest generation, which members
+send since KIP-792. Claims of older members all have the same generation, so it must trust one of them.
 """
 
 from collections.abc import Mapping

@@ -1,14 +1,14 @@
 """The optimal assignor: balance provably minimal in KIP-54's own score and, among all such assignments, fewest moves.
 
-KIP-54 calls the sum of size differences of all pairs of members the balance score. Its own algorithm finds "an optimum
-(and not necessarily the best)" assignment. This one finds the best, for mixed subscriptions too.
+KIP-54 calls the sum of size differences of all pairs of members the balance score. The algorithm of KIP-54 finds "an
+optimum (and not necessarily the best)" assignment. The algorithm here finds the best, for mixed subscriptions too.
 
 1. *Claims.* Each partition has at most one previous owner: the claim of the highest generation; two claims at the same
 generation cancel each other. Owners that left or unsubscribed, and partitions that do not exist, are dropped.
 2. *Balance.* ``levels`` finds the sizes and topics that each member may have in assignments of minimal score, without
-computing any one assignment. Its module docstring has the proof.
+computing any one assignment. The module's docstring has the proof.
 3. *Moves.* Inside a level, ``Dealing`` solves a minimum-cost flow. Keeping a partition costs 0, any other assignment of
-it costs 1. So no assignment of minimal score keeps more. Its module docstring has the proof.
+it costs 1. So no assignment of minimal score keeps more. The module's docstring has the proof.
 
 A *move* is a partition whose previous owner is still a subscriber and does not keep it. A partition without a previous
 owner never counts as a move.

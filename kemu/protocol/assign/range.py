@@ -35,7 +35,7 @@ class RangeAssignor:
         return None
 
     def assign(self, topics: Topics, members: Mapping[MemberId, Subscriber]) -> Assignment:
-        """Blocks per topic, with static members first; see the module."""
+        """Blocks per topic, with static members first; see the module docstring."""
         assignment: Assignment = {member: [] for member in sorted(members)}
         subscribers = subscribers_by_topic(topics, members, static_first(members))
         named = chain.from_iterable(members[member].topics for member in hash_order(members))

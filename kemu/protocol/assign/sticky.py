@@ -1,12 +1,12 @@
 """The sticky assignors: balance first and then few moves, or the other way round, or balance only.
 
-``sticky`` (KIP-54) keeps its memory in user data: the member's last assignment and its generation (KIP-341). It returns
-exactly the lists of a release's class. Where that class throws, never ends, assigns a partition twice or to a member
-without a subscription, ``sticky-balanced`` answers. The latter reaches KIP-54's goals better where subscriptions
+``sticky`` (KIP-54) keeps its memory in user data: the member's last assignment and its generation (KIP-341). ``sticky``
+returns exactly the lists of a release's class. Where that class throws, never ends, assigns a partition twice or to a
+member without a subscription, ``sticky-balanced`` answers. The latter reaches KIP-54's goals better where subscriptions
 differ:
 the best balance and, but for rare cases, the fewest moves for it.
 
-``sticky-first`` and ``fair`` are the page's "alternatives yet to be considered". The first preserves every previous
+``sticky-first`` and ``fair`` are KIP-54's "alternatives yet to be considered". The first preserves every previous
 assignment that is still valid and assigns only the rest, as fairly as possible. The second starts from an empty
 previous assignment each time.
 """

@@ -11,8 +11,8 @@ version starts with itself as int16)::
 V0 is Kafka's layout before the KIP; a reader of V0 cannot read V1. The shipped layout appends ``owned`` after the info
 bytes instead, where every old reader skips it (``protocol.messages.member``).
 
-Source: KIP-429 page version 99, "Consumer Protocol". Its grammar of Assignment omits ErrorCode and its list of fields
-has it; the field is included here. The page does not number its errors; ``AssignmentErrorCode`` does.
+Source: KIP-429 page version 99, "Consumer Protocol". The page's grammar of Assignment omits ErrorCode and its list of
+fields has it; the field is included here. The page does not number its errors; ``AssignmentErrorCode`` does.
 """
 
 from enum import IntEnum
@@ -48,7 +48,7 @@ class PageAssignment:
 
 
 def encode_page_subscription(subscription: Subscription, version: int) -> bytes:
-    """A subscription in the page's layout; topics and partitions are written sorted. V0 omits ``owned``.
+    """A subscription in the layout of KIP-429's page; topics and partitions are written sorted. V0 omits ``owned``.
 
     Raises:
         UnsupportedVersion: neither V0 nor V1.
@@ -85,7 +85,8 @@ def decode_page_subscription(data: bytes, *, at_most: int = V1) -> tuple[int, Su
 
 
 def encode_page_assignment(assignment: PageAssignment, version: int) -> bytes:
-    """An assignment in the page's layout; topics are written in order of first appearance. V0 omits the new fields.
+    """An assignment in the layout of KIP-429's page; topics are written in order of first appearance. V0 omits the new
+    fields.
 
     Raises:
         UnsupportedVersion: neither V0 nor V1.

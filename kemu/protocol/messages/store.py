@@ -1,13 +1,13 @@
 """Messages of the metadata store: ZooKeeper's operations, sessions and watches.
 
-A client is a broker's controller actor, or the broker itself. It opens a session, or attaches to the one of its
+A client is a broker's controller actor, or the broker itself. A client opens a session, or attaches to the one of its
 process:
 a Kafka broker has one session for both roles. Then it sends ``StoreOps``: transactions, executed in order, with one
 answer each. All messages from the store to a client travel in order on the connection that the client opened:
 
 * the reply to each request, in the order of the requests;
-* ``StoreEvents``: fired watches, sent unasked (as further replies to ``OpenSession``). They precede any reply that
-  shows the new state, so that a client sees a watch's event before the change itself.
+* ``StoreEvents``: fired watches, sent unasked (as further replies to ``OpenSession``). Fired watches precede any reply
+  that shows the new state, so that a client sees a watch's event before the change itself.
 
 Watches are one-shot and belong to the connection's client. A client that reconnects sends its remaining watches
 (ZooKeeper's setWatches), and the store fires at once those whose node changed meanwhile. Between an event and the next

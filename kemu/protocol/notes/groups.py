@@ -323,7 +323,9 @@ class PartitionsRevoked:
 
 @value
 class PartitionsLost:
-    """onPartitionsLost has returned: the member learned that its membership had ended. It owns no partitions now."""
+    """onPartitionsLost has returned: the member learned that its membership had ended. The member owns no partitions
+    now.
+    """
 
     group: str
     member_id: str

@@ -454,7 +454,8 @@ class LogDirFailed:
 class LogOfAnotherTopic:
     """A broker refuses to host a partition: its log is a leftover of a deleted topic of the same name (KIP-516).
 
-    It answers INCONSISTENT_TOPIC_ID and keeps the log. No controller removes the log before this topic is deleted, too.
+    The broker answers INCONSISTENT_TOPIC_ID and keeps the log. No controller removes the log before this topic is
+    deleted, too.
     """
 
     topic: str

@@ -22,8 +22,8 @@ _Place = tuple[int, int]
 class Batches(Generic[At]):
     """Waiting, started and blocked partitions.
 
-    ``step_of(at)``: the next step of a partition, None if it is blocked. It is called when a partition is queued or has
-    committed a step, and for all idle ones after ``reconsider``.
+    ``step_of(at)``: the next step of a partition, None if it is blocked. ``step_of`` is called when a partition is
+    queued or has committed a step, and for all idle ones after ``reconsider``.
     """
 
     def __init__(self, step_of: Callable[[At], ReassignmentStep | None], limits: Limits) -> None:
@@ -58,7 +58,7 @@ class Batches(Generic[At]):
         self._begin(at, step)
 
     def committed(self, at: At) -> None:
-        """Its running step is committed; the partition keeps its place."""
+        """The partition's running step is committed; the partition keeps its place."""
         self._stop(at)
         self._idle[at] = None
 
@@ -72,7 +72,7 @@ class Batches(Generic[At]):
         self._started.discard(at)
 
     def restart(self, at: At) -> None:
-        """Its target has changed (cancelled, overridden): drop the running step, keep the place."""
+        """The partition's target has changed (cancelled, overridden): drop the running step, keep the place."""
         had_place = at in self.running or at in self._idle
         self._stop(at)
         if had_place:

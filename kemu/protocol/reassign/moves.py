@@ -1,6 +1,6 @@
 """One partition's reassignment: its current replicas, and its next step.
 
-KIP-435 leaves much open and contradicts its own example in places. This reading reproduces the page's worked example
+KIP-435 leaves much open and contradicts its own example in places. This reading reproduces the KIP's worked example
 list by list, (0,1,2,3,4) -> (5,6,7,8,9). Each step is a small KIP-455 reassignment: grow, wait until the added replicas
 are in sync, then shrink. The new preferred leader comes first and alone; lists are ordered target first. Other
 readings: ``protocol.reassign.readings``.

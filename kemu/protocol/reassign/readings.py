@@ -21,7 +21,7 @@ def everything_at_once(move: Move, standing: Standing, min_isr: int, most_replic
 def literal(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
     """KIP-435's text, read literally: CR + NR - DR in that order; every step drops replicas, including the first.
 
-    This reading does not reproduce the page's own example: with R = 2 that begins (2,3,4,5,6).
+    This reading does not reproduce the page's own example, which begins with R = 2 as (2,3,4,5,6).
     """
     missing, excess = move.missing, move.excess
     if not missing and not excess:
@@ -41,7 +41,7 @@ def literal(move: Move, standing: Standing, min_isr: int, most_replicas: int) ->
 
 
 def one_at_a_time(move: Move, standing: Standing, min_isr: int, most_replicas: int) -> ReassignmentStep | None:
-    """The code of the page's author (apache/kafka pull request 6011): R is one, one extra replica stays to the end."""
+    """The code of KIP-435's author (apache/kafka pull request 6011): R is one, one extra replica stays to the end."""
     missing, excess = move.missing, move.excess
     if not missing and not excess:
         return next_step(move, standing, min_isr, most_replicas)

@@ -27,7 +27,7 @@ class WaitReason(StrEnum):
     """Why a partition's reassignment waits."""
 
     NOT_IN_SYNC = "not-in-sync"
-    """Its step runs: added replicas are not in the ISR yet."""
+    """The partition's step runs: added replicas are not in the ISR yet."""
     NOT_UP = "not-up"
     """Brokers that it needs are not up."""
     NO_LEADER = "no-leader"

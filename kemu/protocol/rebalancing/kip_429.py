@@ -10,7 +10,7 @@ The differences from the shipped protocol (``protocol.rebalancing.rules``):
 * When V0 and V1 members meet, the leader lets V1 members keep their partitions, with an error, and assigns nothing to
   V0 members. ``segment_filling`` is kemu's own variant: V0 members get the partitions without an owner.
 
-Decisions where the page is silent:
+Decisions where KIP-429's page is silent:
 
 * Listeners are called for revoked partitions first, as in the shipped protocol. A failed superset check is fatal.
 * A partition claimed by two members is revoked from both.
@@ -59,7 +59,9 @@ MIXED_POLICIES = ("page", "safe_fill")
 BYTECODES = ("new", "old")
 """Whether a consumer's code supports the KIP."""
 INCOMPATIBLE_REJOINS = ("once", "at-once")
-"""The reaction to INCOMPATIBLE_MEMBERS: with a backoff and once for the same members, or literally as on the page."""
+"""The reaction to INCOMPATIBLE_MEMBERS: with a backoff and once for the same members, or literally as on KIP-429's
+page.
+"""
 
 PROTOCOL_VIOLATION = "PROTOCOL_VIOLATION"
 
@@ -136,7 +138,8 @@ def starve_old_members(
 
 
 def fill(assignment: Assignment, members: Mapping[MemberId, MemberSubscription]) -> Mapping[MemberId, Given]:
-    """No consensus: V1 members keep their partitions, and all others are assigned, too. Kemu's alternative to the page.
+    """No consensus: V1 members keep their partitions, and all others are assigned, too. kemu's alternative to KIP-429's
+    page.
 
     Every member has joined. V0 members revoked all partitions before, and V1 members listed theirs. Therefore the other
     partitions are as free as in an eager rebalance.

@@ -1,8 +1,8 @@
 """Java's collections, as far as Kafka's task assignors depend on them: order of hash sets, and heaps with changing
 keys.
 
-Both are deterministic for given process ids of the members. Clients whose id is not a process id (32 hexadecimal
-digits) are visited in order, as is everything outside ``HashOrder``.
+Both collections are deterministic for given process ids of the members. Clients whose id is not a process id (32
+hexadecimal digits) are visited in order, as is everything outside ``HashOrder``.
 
 Source: OpenJDK's ``HashMap``, ``PriorityQueue``, ``UUID.hashCode``; Kafka's ``TaskId.hashCode``,
 ``ConstrainedPrioritySet``.

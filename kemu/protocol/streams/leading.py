@@ -1,8 +1,8 @@
 """The leader of a Streams application: from the members' subscriptions to tasks of instances, of threads, and to bytes.
 
 Members are threads; those with the same process id are one instance. KIP-429's page lets a leader remember the
-instances of the last rebalance. It stores them when its own assignment has returned to it, not when the assignment was
-computed, and drops them when another member leads.
+instances of the last rebalance. The leader stores the instances when its own assignment has returned to it, not when
+the assignment was computed, and drops them when another member leads.
 
 Source: KIP-429 (page version 99); Kafka's ``StreamsPartitionAssignor``.
 """
@@ -394,8 +394,8 @@ def _rows(given: TaskAssignment, instances: Mapping[ClientId, _Instance]) -> dic
 def _assigned_now(
     row: StreamsAssignment, instance: _Instance, given_to: Mapping[MemberId, StreamsGiven]
 ) -> StreamsAssignment:
-    """The assignment that an instance's threads receive now. It revokes tasks that another thread must give up
-    first.
+    """The assignment that an instance's threads receive now. The assignment revokes tasks that another thread must give
+    up first.
     """
     threads = [given_to[one] for one in instance.said]
     assigned = tuple(sorted(task for given in threads for task in given.active))

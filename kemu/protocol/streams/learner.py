@@ -16,7 +16,7 @@ from kemu.protocol.streams.tasks import ClientId, TaskId, in_order
 
 PICKS = ("lowest", "highest")
 SCALE_UP, SCALE_DOWN, EAGER, BALANCE = 1, 2, 3, 4
-"""The page's stages; each includes all earlier ones."""
+"""The stages of KIP-429's page; each includes all earlier ones."""
 
 
 @frozen

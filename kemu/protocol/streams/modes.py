@@ -11,6 +11,6 @@ or a new thread replaces it (KIP-671, 2.8).
 INCREMENTAL, UPGRADING = "incremental", "upgrading"
 REBALANCING_MODES = (INCREMENTAL, UPGRADING)
 STREAM = "stream"
-"""The protocol type of the page's applications; others are "consumer"."""
+"""The protocol type of applications of KIP-429's page; others are "consumer"."""
 SHUTDOWN_CLIENT, REPLACE_THREAD, THREAD_DIES = "shutdown-client", "replace-thread", "thread-dies"
 UNCAUGHT_EXCEPTION = (SHUTDOWN_CLIENT, REPLACE_THREAD, THREAD_DIES)

@@ -84,7 +84,7 @@ def assign_prior_tasks(
 
 @frozen
 class Learners:
-    """The row of KIP-429's learners. They need more arguments than the others: see ``assign_learners``."""
+    """The row of KIP-429's learners. Learners need more arguments than the others: see ``assign_learners``."""
 
     def assign(
         self,
@@ -136,7 +136,8 @@ def _task_assignors(
 TASK_ASSIGNORS = _task_assignors()
 """KIP-429's learners and ``StickyTaskAssignor``, ``HighAvailabilityTaskAssignor``, ``FallbackPriorTaskAssignor``.
 
-These visit tasks and clients in order. Those of a release visit them in the order of its hash sets.
+These visit tasks and clients in order. The assignors of a release visit tasks and clients in the order of its hash
+sets.
 """
 
 _BEFORE_3_0, _SINCE_3_0 = HashOrder(task_hash_before_3_0), HashOrder(task_hash)

@@ -10,9 +10,8 @@ release    task assignor  rebalances   source
 =========  ===========  =============  ======================================================================
 
 Before 2.8, a stream thread whose consumer fails dies alone; from 2.8 on its instance closes (KIP-671).
-``num.standby.replicas`` is 0 and ``commit.interval.ms`` 30000 in all of them, 100 under exactly once. Their clients
-have
-other defaults: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``StreamsConfig``).
+``num.standby.replicas`` is 0 and ``commit.interval.ms`` 30000 in all of them, 100 under exactly once. The clients of
+Kafka Streams have other defaults: ``max.poll.records`` 1000 and ``linger.ms`` 100 (``StreamsConfig``).
 """
 
 from collections.abc import Mapping

@@ -32,7 +32,7 @@ _NUMBERS = re.compile(r"(\d+)_(\d+)$|\D*?(\d+)$", re.ASCII)
 
 
 def task_id(name: str) -> TaskId:
-    """A task by its name: "1_0" (subtopology_partition), or a name with a number such as the page's "T1"."""
+    """A task by its name: "1_0" (subtopology_partition), or a name with a number such as "T1" of KIP-429's page."""
     found = _NUMBERS.match(name)
     if found is None:
         return TaskId(0, 0, name)

@@ -1,7 +1,7 @@
 """Messages to bytes and back: msgpack rows, by functions compiled once per class and version.
 
 A sealed message is one msgpack array ``[api key, kind, version, row]``. Decoding checks the type of every value, the
-length of every row and the absence of further bytes. It returns a complete message or raises.
+length of every row and the absence of further bytes. Decoding returns a complete message or raises.
 
 ``protocol.wire.compile`` generates the functions.
 """

@@ -1,8 +1,8 @@
 """Declarations of messages, each field with the versions that carry it.
 
-A declaration is an ordinary class body under ``@message`` (a complete message) or ``@struct`` (a part of one). It
-yields the frozen value class, the registry row, and the codec's functions. The row of a message at version v is exactly
-the fields with ``since <= v <= until``, in declaration order.
+A declaration is an ordinary class body under ``@message`` (a complete message) or ``@struct`` (a part of one). The
+declaration yields the frozen value class, the registry row, and the codec's functions. The row of a message at version
+v is exactly the fields with ``since <= v <= until``, in declaration order.
 
 Source of the idea: Kafka's message schemas (``versions``, ``nullableVersions``, ``ignorable``).
 """

@@ -1,6 +1,7 @@
 """Typed values that are recorded but never sent: notes (reports of machines) and commands (orders to machines).
 
-They use the messages' declarations and compiled rows, identified by class name instead of an api key. They have no
+Such values use the messages' declarations and compiled rows, identified by class name instead of an api key. Such
+values have no
 versions: a row has all fields, and optional fields have plain defaults.
 """
 

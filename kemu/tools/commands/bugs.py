@@ -68,8 +68,8 @@ def bugs(
 ) -> None:
     """List past bugs of Kafka that can be switched on; with ID, show the effect of one bug.
 
-    ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). Its scenario runs with the past rule, which a
-    checker must catch, and with today's rule, which must hold.
+    ID is an issue (KAFKA-7152) or the past rule's name (shrink-idle). The bug's scenario runs with the past rule, which
+    a checker must catch, and with today's rule, which must hold.
 
     With --find, count the seeds until the bug is caught in each of five ranges of --seeds, and print the median.
 

@@ -120,13 +120,14 @@ def explore(
 ) -> None:
     r"""Run SCENARIO under many orders of its messages, until a checker finds a violation.
 
-    A seed decides everything, the order of messages included. A schedule changes that order and nothing else. It is a
-    few lines at the end of the plan, so "kemu run" repeats a find and "kemu shrink" reduces it; both commands are
-    printed.
+    A seed decides everything, the order of messages included. A schedule changes that order and nothing else. A
+    schedule is a few lines at the end of the plan, so "kemu run" repeats a find and "kemu shrink" reduces it; both
+    commands are printed.
 
     \b
     * ties: arrivals within a --grain are at one instant, in another order each run.
-    * pct: links have priorities; a low one delays messages more, up to --within. They change at --depth less 1 points.
+    * pct: links have priorities; a low one delays messages more, up to --within. The priorities change at --depth less
+      1 points.
     * delays: up to --bound messages are delayed by --by, rare messages first. Schedules with new coverage come first.
     * plain: the seeds' own orders, for comparison.
 

@@ -58,9 +58,9 @@ def shrink(
     """Reduce a failing run: TRACE is a file of "kemu run --trace", SCENARIO a preset or a .toml file.
 
     The command removes lines of the plan, groups, members, topics, partitions, records, brokers, settings and time,
-    and rounds numbers, as long as the violation stays. It is the same violation if checker, kind and group (or topic,
-    or broker) are the same. Two files are written: a scenario (kemu run NAME.toml shows the violation) and a test
-    that fails until the error is corrected.
+    and rounds numbers, as long as the violation stays. A violation is the same if checker, kind and group (or topic, or
+    broker) are the same. Two files are written: a scenario (kemu run NAME.toml shows the violation) and a test that
+    fails until the error is corrected.
 
     The same input gives the same result. Ctrl-C ends the search and writes the smallest scenario so far.
     """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SPEC = "campaign.json"
 SAMPLES = 8
-"""Number of runs that the driver also makes. They measure the duration of runs, and executors must give equal
+"""Number of runs that the driver also makes. These runs measure the duration of runs, and executors must give equal
 digests."""
 LOOK_EVERY_S = 0.5
 

@@ -1,7 +1,8 @@
 """The runs of a campaign: the grid of scenario x profile x setting (its cells), with seeds cut into chunks.
 
 A chunk is the work of one Spark task: consecutive seeds of one cell, a few seconds of work. Each task costs about 50 ms
-on top. The chunks are recorded, so that a resumed campaign knows the finished ones. They do not influence any run.
+on top. The chunks are recorded, so that a resumed campaign knows the finished ones. The chunks do not influence any
+run.
 """
 
 import itertools

@@ -1,10 +1,10 @@
 """Decode the blocks of a trace file into rows of all tables, in one pass over the msgpack.
 
 The records of a trace do not contain figures. If figures are wanted, the panel, the checkers and the metrics observe
-the run's facts again, as in the run itself. Their figures become rows at its end.
+the run's facts again, as in the run itself. The figures become rows at its end.
 
 Unreadable data becomes rows of ``bad_records``: a foreign file, a torn tail, a damaged block, a run without a footer.
-It never raises an exception.
+Unreadable data never raises an exception.
 """
 
 import io

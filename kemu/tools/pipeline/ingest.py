@@ -7,8 +7,8 @@ Executors decode traces, compute their figures and write Parquet through Arrow. 
 which takes several times as long for tables this wide.
 
 A part counts from the moment that ``parts.json`` names it. The next ingestion removes the remains of a killed one.
-``parts.json`` records the chunks and files of each part, so that none is ingested twice. It also records the columns of
-the parts: parts of another kemu are refused and not filled with nulls.
+``parts.json`` records the chunks and files of each part, so that none is ingested twice. ``parts.json`` also records
+the columns of the parts: parts of another kemu are refused and not filled with nulls.
 """
 
 import hashlib
@@ -236,8 +236,8 @@ def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
 def convert(job: IngestJob) -> int:
     """Do a job on an executor; return the number of rows written.
 
-    A file is written under another name and then renamed. It is named after the job, so that a job that runs twice
-    leaves one file.
+    A file is written under another name and then renamed. The file is named after the job, so that a job that runs
+    twice leaves one file.
 
     Raises:
         OSError: a full disk, or a file that cannot be read as a chunk's table.
@@ -255,7 +255,7 @@ def convert(job: IngestJob) -> int:
 
 
 class _Growing:
-    """A table's Parquet file of a job. It appears under its name only if the block ends without an exception."""
+    """A table's Parquet file of a job. The file appears under its name only if the block ends without an exception."""
 
     def __init__(self, job: IngestJob, schema: Schema) -> None:
         self._schema = schema

@@ -24,7 +24,7 @@ from kemu.protocol.wire.values import to_row
 from kemu.tools.pipeline.tables.schemas import NOTES, RUNS
 
 DATA_PATH = (RecordsAppended, RecordsAcknowledged, RecordsReplicated, HighWatermarkAdvanced, Processed)
-"""Four of five facts are of these types. They are kept only with the trace of their run; other facts are always
+"""Four of five facts are of these types. Such facts are kept only with the trace of their run; other facts are always
 kept."""
 DATA_PATH_NAMES = tuple(kind.__name__ for kind in DATA_PATH)
 

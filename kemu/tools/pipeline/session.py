@@ -253,7 +253,7 @@ def _why_not(error: BaseException, master: str) -> str:
 
 
 def _ship_package(spark: "SparkSession") -> None:
-    """Send kemu's code, as one archive, to executors that may lack it. They must have its dependencies."""
+    """Send kemu's code, as one archive, to executors that may lack it. The executors must have its dependencies."""
     from kemu.tools.pipeline.shipping import build_archive
 
     spark.sparkContext.addPyFile(str(build_archive(cache_folder())))

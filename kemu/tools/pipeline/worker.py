@@ -1,8 +1,8 @@
-"""Runs a chunk on an executor. Its results appear under the chunk's name only when they are complete.
+"""Runs a chunk on an executor. The worker's results appear under the chunk's name only when they are complete.
 
 Spark may run a task twice (lost executor, speculation), on machines that do not know of each other. Each attempt writes
 into a folder of its own and renames it to the chunk's name, which succeeds once. A later attempt finds the name in use
-and deletes its own results. They are equal, since a run is a function of its scenario and seed.
+and deletes its own results. Both attempts' results are equal, since a run is a function of its scenario and seed.
 """
 
 import json

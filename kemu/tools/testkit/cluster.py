@@ -1,7 +1,7 @@
 """An emulated cluster inside a test: virtual time stops while the test acts, and advances while the test waits.
 
 A test waits for a state with a virtual deadline (``await group.until(stable, within_ms=10_000)``), never for wall-clock
-time. Its actions (``do``, ``rule``) happen between two steps of machines and become entries of the plan.
+time. The test's actions (``do``, ``rule``) happen between two steps of machines and become entries of the plan.
 ``EmulatedCluster.as_scenario`` returns them as a scenario, which runs without the test and can be shrunk. Listeners and
 applications of the test are not part of this scenario.
 """

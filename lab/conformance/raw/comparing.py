@@ -24,8 +24,8 @@ NEAR_MS = 60
 
 
 BY_PARTITION = ("outcomes", "offsets")
-"""Fields with a row for each partition, compared by partition. Their order is that of a map, which differs by release
-(3.4.1: as requested, 3.9: by hash); no client reads this order."""
+"""Fields with a row for each partition, compared by partition. The order of these rows is that of a map, which differs
+by release (3.4.1: as requested, 3.9: by hash); no client reads this order."""
 
 
 @frozen

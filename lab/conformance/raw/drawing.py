@@ -64,7 +64,7 @@ class DrawnSequence:
 
 @define
 class _Client:
-    """A client's knowledge, as a member would store it. Its client id differs in each request (``ca7`` in step 7), so
+    """A client's knowledge, as a member would store it. The client's id differs in each request (``ca7`` in step 7), so
     that a member id shows the step of its JoinGroup.
     """
 

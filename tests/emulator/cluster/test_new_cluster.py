@@ -161,7 +161,5 @@ def test_a_cluster_that_has_its_offsets_has_brokers_for_them() -> None:
     (made,) = [seen.fact for seen in facts if type(seen.fact) is TopicReplicated and seen.fact.topic == OFFSETS_TOPIC]
     assert {len(replicas) for replicas in made.replicas} == {1}
 
-    with pytest.raises(
-        ScenarioError, match=r"offsets\.topic\.replication\.factor: must not exceed the number of brok"
-    ):
+    with pytest.raises(ScenarioError, match=r"offsets\.topic\.replication\.factor: must not exceed the number of brok"):
         scenario_from_toml(f"{text}4\n")

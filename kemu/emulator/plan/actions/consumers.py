@@ -244,7 +244,7 @@ class RebalanceRequest:
 class ChildFailure:
     """Stop the second consumer that ``enable.parallel.rebalance`` gave a member, and restart it after this time.
 
-    It resumes from its last commit. Without a second consumer there is no effect.
+    The second consumer resumes from its last commit. Without a second consumer there is no effect.
     """
 
     host: MemberHost

@@ -254,7 +254,8 @@ class LoseDiskTail:
 class FailedLogDir:
     """A log directory (0 = the first) of a broker fails: it cannot be read or written (KIP-112).
 
-    Its replicas are offline. The broker informs the controller, which elects other leaders and removes the replicas
+    The directory's replicas are offline. The broker informs the controller, which elects other leaders and removes the
+    replicas
     from the ISRs. A broker without another directory dies. After ``for_us`` the directory is repaired with its data,
     and the broker is restarted to detect that.
     """

@@ -428,7 +428,8 @@ def _deleted(known: Known, given: Given) -> Known:
 class DeleteTopic:
     """Ask the controller to delete a topic (DeleteTopics).
 
-    Its replicas are deleted on every broker, then its nodes; a dead broker delays that until its return. The topic's
+    The topic's replicas are deleted on every broker, then its nodes; a dead broker delays that until its return. The
+    topic's
     producer stops with the request, because it would ask for the topic for ever. No group may subscribe to the topic.
     """
 

@@ -56,7 +56,7 @@ class LateMessage:
 class LostMessage:
     """Lose the ``nth`` message of this API from ``sender`` to ``receiver`` ("" = any) from now on.
 
-    Its connection breaks, as after a timeout of TCP; both ends learn of that.
+    The message's connection breaks, as after a timeout of TCP; both ends learn of that.
     """
 
     api: MessageName
@@ -113,7 +113,8 @@ class Deliver:
     """Deliver the first ``count`` messages of this API ("" = any; 0: all) that "hold" and "barrier" hold.
 
     The messages go from ``sender`` to ``receiver`` ("" = any). A connection keeps its order: earlier messages on it are
-    delivered too, up to the next message of the API. They arrive after a latency. Messages sent from now on are held as
+    delivered too, up to the next message of the API. The earlier messages arrive after a latency. Messages sent from
+    now on are held as
     before.
     """
 

@@ -1,7 +1,7 @@
 """Faults of the metadata store, where brokers replicate.
 
 The whole store is unavailable while it elects a leader, or after ``crash`` of "zk". The other faults affect the
-messages between one broker and the store. They take effect when the store reports them.
+messages between one broker and the store. These faults take effect when the store reports them.
 """
 
 from typing import Annotated
@@ -23,8 +23,8 @@ from kemu.protocol.names import STORE, controller_on
     replicated=True,
 )
 class StoreElection:
-    """The leader of the store's ensemble dies. Its servers drop their clients, refuse new ones, and elect another
-    leader.
+    """The leader of the store's ensemble dies. The ensemble's servers drop their clients, refuse new ones, and elect
+    another leader.
 
     Written data stays. Every session starts a whole timeout when the new leader begins, so no session of a client that
     reconnects in time expires. Watches are set again as clients connect. ``for_us`` 0: the draw ``store.election``.
@@ -74,8 +74,8 @@ def _lost_answer(draw: Draw) -> "LostStoreAnswer":
 class LostStoreAnswer:
     """Lose the answer to the ``nth`` write (1 = next) of a broker to the store; its connection goes dead.
 
-    The broker gives up after two thirds of its session's timeout and reconnects. It cannot know the outcome of the
-    write (KAFKA-1382). ``applied``: whether the store applied it. ``part``: the writer, "broker" (its ISRs) or
+    The broker gives up after two thirds of its session's timeout and reconnects. The broker cannot know the outcome of
+    the write (KAFKA-1382). ``applied``: whether the store applied it. ``part``: the writer, "broker" (its ISRs) or
     "controller" (its registration, the election, and the controller's writes).
     """
 
@@ -143,7 +143,7 @@ class FrozenSession:
 class LateWatches:
     """Delay the next watch of a broker that fires, and every later message of the store to it.
 
-    Its controller part acts on old data meanwhile. ``for_us`` 0: until healed, or until the broker reconnects.
+    The broker's controller part acts on old data meanwhile. ``for_us`` 0: until healed, or until the broker reconnects.
     """
 
     host: BrokerHost

@@ -6,8 +6,9 @@ by two. ``relieve`` applies such chains until there are none. Then the sum of th
 flows with convex costs: a flow that is not optimal has an improving path. The least sum of squares is also the least
 balance score (protocol.assign.search.levels has the argument).
 
-``return_to_owners`` then looks for chains that keep the sizes and return a partition to its owner. It searches chains
-without intermediate cost, within a budget of work, so it finds most possible returns, and not provably all.
+``return_to_owners`` then looks for chains that keep the sizes and return a partition to its owner. The function
+searches chains without intermediate cost, within a budget of work, so it finds most possible returns, and not provably
+all.
 """
 
 from collections import deque

@@ -7,12 +7,12 @@ partition, and the cost of a finished flow is the number of partitions not kept.
 ``extras`` members (chosen by the algorithm) take one more.
 
 **The method** is the primal-dual one for minimum-cost flow (Ford and Fulkerson 1962; Ahuja, Magnanti, Orlin, *Network
-Flows*, 9.8). It starts from the pseudo-flow in which every claim is kept. That flow costs 0 and all residual arcs cost
-0 or 1, hence potentials of 0 are valid: no residual arc has a negative reduced cost ``cost + here - there``. The
-sources are members above their limit and topics with unowned partitions. Flow is sent along arcs of reduced cost 0 as
-long as a sink can be reached (Dinic's blocking flows). When none can, the potential of every node *not* reached rises
-by 1. Costs are whole numbers, so all reduced costs stay at 0 or above. A flow without negative reduced costs is of
-minimum cost. The potential of the sink is the price of the current path. A path changes each member at most once, so
+Flows*, 9.8). The method starts from the pseudo-flow in which every claim is kept. That flow costs 0 and all residual
+arcs cost 0 or 1, hence potentials of 0 are valid: no residual arc has a negative reduced cost ``cost + here - there``.
+The sources are members above their limit and topics with unowned partitions. Flow is sent along arcs of reduced cost 0
+as long as a sink can be reached (Dinic's blocking flows). When none can, the potential of every node *not* reached
+rises by 1. Costs are whole numbers, so all reduced costs stay at 0 or above. A flow without negative reduced costs is
+of minimum cost. The potential of the sink is the price of the current path. A path changes each member at most once, so
 that price never exceeds the number of members, which bounds the loop.
 
 **Why it is fast in Python.** Sets of members are bit sets in one int, so "subscribers of this topic, not yet reached,

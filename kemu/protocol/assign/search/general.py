@@ -1,13 +1,13 @@
 """Assignment when members subscribe to different topics: KIP-54's algorithm, by counts.
 
-The steps are the page's. Preserve rightful partitions (1). Assign partitions without an owner, each to the least loaded
-of its subscribers, those with the fewest subscribers first (2). Exclude partitions and members without a choice from
-the search (3). Move partitions until no move improves the balance (4). The page reverts moves without a gain (5). Here
-a move is made only with a gain, so there is nothing to revert, and nothing to add again (6).
+The steps are those of KIP-54's page. Preserve rightful partitions (1). Assign partitions without an owner, each to the
+least loaded of its subscribers, those with the fewest subscribers first (2). Exclude partitions and members without a
+choice from the search (3). Move partitions until no move improves the balance (4). The page reverts moves without a
+gain (5). Here a move is made only with a gain, so there is nothing to revert, and nothing to add again (6).
 
-Partitions with the same subscribers are interchangeable, which makes the algorithm fast. They form a stock. Runs of a
-stock are assigned together, by counts alone (protocol.assign.search.leveling). Only at the end do counts become
-partitions again: members keep as many of their own as their count allows.
+Partitions with the same subscribers are interchangeable, which makes the algorithm fast. Such partitions form a stock.
+Runs of a stock are assigned together, by counts alone (protocol.assign.search.leveling). Only at the end do counts
+become partitions again: members keep as many of their own as their count allows.
 """
 
 from bisect import bisect_left

@@ -1,8 +1,8 @@
 """Comparison of cells: median and 95th percentile of each figure per cell, and paired differences between cells.
 
-Intervals are order statistics of exact ranks (``tools.intervals``). They assume no distribution of a figure; downtime
-is never normally distributed. Below six seeds there is no interval, and ``differs`` is null. Below 59 seeds there is no
-95th percentile.
+Intervals are order statistics of exact ranks (``tools.intervals``). Such intervals assume no distribution of a figure;
+downtime is never normally distributed. Below six seeds there is no interval, and ``differs`` is null. Below 59 seeds
+there is no 95th percentile.
 
 A cell with a run that did not work has no figures. A run did not work if a member failed for good, or if no appended
 record was processed.
@@ -142,8 +142,8 @@ def headline(tables: Mapping[str, DataFrame]) -> DataFrame:
     In:  runs, violations
     Out: (campaign, cell, runs, failed, did_not_work, why, torn), and each figure that ``runs`` has.
 
-    A figure is the median, the largest value or the sum over the runs of the cell (``Figure.overall``). It is null if
-    runs did not work, or have no such figure. Intervals are in ``quantiles``.
+    A figure is the median, the largest value or the sum over the runs of the cell (``Figure.overall``). The figure is
+    null if runs did not work, or have no such figure. Intervals are in ``quantiles``.
     """
     ok = F.col("verdict") == "holds"
     told = (

@@ -66,7 +66,8 @@ def at_ends(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The same, with each member's partitions at the end of the previous rebalance; without the group's first one.
+    """The same summary, with each member's partitions at the end of the previous rebalance; without the group's first
+    one.
 
     In:  rebalances, layouts
     Out: (run_id, group, number, started_us, members, actor, at_us, now, before): arrays of partitions

@@ -53,4 +53,4 @@ TABLES = (
 """In the order in which they are made."""
 
 DERIVED: Mapping[str, Schema] = {table.schema.name: table.schema for table in TABLES}
-"""Their schemas by name."""
+"""The tables' schemas by name."""

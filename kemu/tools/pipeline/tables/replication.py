@@ -198,9 +198,9 @@ def _tenures(states: DataFrame) -> DataFrame:
 def leaderships(notes: DataFrame, states: DataFrame) -> DataFrame:
     """Intervals in which a broker acted as the leader that the store named.
 
-    An interval begins with ``BecameLeader``. It ends when the broker takes another epoch, follows or stops, when its
-    host goes down, or when the store names another leader or none. A deposed leader may act for a while longer, but
-    without effect.
+    An interval begins with ``BecameLeader``. The interval ends when the broker takes another epoch, follows or stops,
+    when its host goes down, or when the store names another leader or none. A deposed leader may act for a while
+    longer, but without effect.
 
     In:  notes; states: ISR_CHANGES
     Out: LEADERSHIPS
