@@ -53,7 +53,7 @@ class SessionTimer(StrEnum):
     PING = "ping"
     """A third of the session's timeout has passed."""
     READ = "read"
-    """Two thirds of it may have passed without a message, or a close was not answered: then the connection is
+    """Two thirds of the timeout may have passed without a message, or a close was not answered: then the connection is
     closed.
     """
     RECONNECT = "reconnect"

@@ -29,7 +29,7 @@ class Checker:
 
     name = ""
     panel: Panel
-    """The shared state that it reads. The panel has taken the fact that the checker is shown."""
+    """The shared state that the checker reads. The panel has taken the fact that the checker is shown."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []

@@ -111,7 +111,7 @@ RETRIED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, Er
 KEEPS_LEADER = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT)
 """Produce errors after which the same leader is asked again without new metadata."""
 COMMITS_BEFORE_A_JOIN = 1
-"""Commits that a member may send before it rejoins. More commits mean that it ignores the rebalance."""
+"""Commits that a member may send before it rejoins. More commits mean that the member ignores the rebalance."""
 SILENT = "stop-polling"
 """The fault under which an application does not poll."""
 
@@ -185,7 +185,7 @@ class _Rejoin(NamedTuple):
     busy_us: int
     by_us: int
     commits: int = 0
-    """Number of commits that it has sent since."""
+    """Number of commits that the member has sent since."""
 
 
 class Clients(Checker):

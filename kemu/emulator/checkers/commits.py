@@ -105,11 +105,11 @@ class _Work:
         self.reached_since = -1
         """The highest offset since the last position was set."""
         self.worked = False
-        """Whether it has processed records since then."""
+        """Whether the member has processed records since then."""
         self.may_go_back_to: int | None = None
         """The position that was set without a committed offset, or the commit since then; None: neither."""
         self.stored = -1
-        """The highest offset that it committed, or tried to commit."""
+        """The highest offset that the member committed, or tried to commit."""
         self.must_start_at = NOTHING
         """The committed offset when the member came to own the partition."""
         self.starts = False

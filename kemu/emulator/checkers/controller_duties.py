@@ -263,7 +263,9 @@ class ControllerDuties(Duties):
             yield Duty("no-leader", (name,), parties, of, self.orders_us, text, plane.decides_from_us)
 
     def _of_leadership(self, at: TopicPartition, state: PartitionState) -> Iterator[Duty]:
-        """The broker named by the store leads. If it cannot, the controller names one of the ISR that can."""
+        """The broker named by the store leads. If that broker cannot lead, the controller names one of the ISR that
+        can.
+        """
         panel, plane, leader = self.panel, self.plane, broker_host(state.leader)
         is_live = state.leader in panel.registered
         is_named = is_live and (leader, at) not in plane.unusable

@@ -436,7 +436,7 @@ class Pace(Checker):
             self._say(seen, "too-soon", seen.actor, kind, text)
 
     def _judge_retry(self, seen: Seen, kind: type, line: _Line, request: object) -> None:
-        """Judge the first retry. After it the connection itself may have to wait longer."""
+        """Judge the first retry. After the retry the connection itself may have to wait longer."""
         failed_us = line.answered_us if line.sent_us >= 0 else line.lost_us
         after_us, host = seen.at_us - failed_us, host_of(seen.actor)
         if failed_us < 0 or after_us <= line.backoff_us * 3 // 2 or request != line.last:

@@ -17,11 +17,12 @@ class ReplicaRole:
 
     def __init__(self) -> None:
         self.epoch = -1
-        """The last leader epoch in which it took a role."""
+        """The last leader epoch in which the broker took a role."""
         self.watermark = -1
-        """The last high watermark that it reported as leader of this epoch."""
+        """The last high watermark that the broker reported as leader of this epoch."""
         self.settled: list[Run] = []
-        """Records lost by its disk before it joined an ISR with every committed record. The loss no longer excuses it.
+        """Records lost by the broker's disk before the broker joined an ISR with every committed record. The loss is no
+        longer an excuse.
         """
 
 

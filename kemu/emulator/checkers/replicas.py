@@ -5,8 +5,8 @@ watermark passed. Each copy is compared with it.
 
 - isr-without-committed: a member of the store's ISR has every committed
   record.
-- committed-lost, unclean-forbidden: so does a new leader, which comes from
-  the ISR unless unclean elections are allowed.
+- committed-lost, unclean-forbidden: a new leader has every committed record too, and is from the ISR unless unclean
+  elections are allowed.
 - acknowledged-uncommitted: records acknowledged with acks=all are
   committed.
 - logs-differ, cut-too-much, start-behind: a follower appends after its
@@ -164,7 +164,7 @@ class Replicas(Checker):
             return
         copy, log = self.panel.copies.on_host(seen.actor, at), self._leaders_log(seen.actor, at)
         if log is None or not max(copy.log.start, log.start) <= before < log.end:
-            return  # one of them no longer has it
+            return  # one of the members no longer has the record
         ours, theirs = copy.log.term_at(before), log.term_at(before)
         if ours != theirs and not self.panel.copies.may_differ(at, before, ours, theirs):
             name = f"{fact.topic}-{fact.partition}"

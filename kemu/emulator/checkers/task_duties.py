@@ -69,7 +69,7 @@ class _Thread:
 
     def __init__(self) -> None:
         self.advanced_us = 0
-        """Time at which it last applied records for an active task, or a task of its changed, in us."""
+        """Time at which the thread last applied records for an active task, or a task of its changed, in us."""
         self.applied_us = 0
         self.busy_us = 0
         """Total time of applying records without a pause, in us."""

@@ -221,7 +221,7 @@ class Packet:
 
 
 class Rule:
-    """A fault of the network. While it is installed, it judges each packet and counts its verdicts.
+    """A fault of the network. While the fault is installed, it judges each packet and counts its verdicts.
 
     The first rule that drops or holds a packet decides; delays add up. A packet that was held is judged again on
     release, by the rules installed at that time.

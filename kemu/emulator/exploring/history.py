@@ -159,7 +159,7 @@ class _Reader:
         self.position: int | None = None
         """The position set since the last poll."""
         self.why = ""
-        """Why it may continue elsewhere than after the last poll."""
+        """Why the member may continue elsewhere than after the last poll."""
 
 
 class _Reading:

@@ -146,7 +146,7 @@ class Tables:
         return New(tuple(chunks), tuple(traces), units)
 
     def ingest(self, new: New) -> str:
-        """Make a part of them; return its name."""
+        """Make a part of these chunks; return the part's name."""
         for left in self.folder.glob("part=*"):
             if left.name.removeprefix("part=") not in self._known:
                 shutil.rmtree(left)
