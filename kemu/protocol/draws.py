@@ -396,12 +396,12 @@ _ROWS = (
         life="lognormal median=1.3s p99=5.2s",
         calm="nothing beyond its reads and writes of the store",
         what="extra time of a newly elected controller until it has read the cluster and sent UpdateMetadata."
-        " The same time passes once more until the controller elects leaders. The first controller of a run needs no"
-        " extra time.",
+        " A second draw is the time from there until the controller elects leaders. The first controller of a run needs"
+        " no extra time.",
         source="four elections of Kafka 3.4.1 on a loaded machine with two cores. From the election to UpdateMetadata"
         " passed 0.45 to 2.8 s, then 0.9 to 2.7 s until the controller was ready. KafkaController.onControllerFailover"
-        " loads classes, starts a thread and a connection for one broker, and logs every transition. Session timeouts of failed"
-        " brokers add to this time.",
+        " loads classes, starts a thread and a connection for one broker, and logs every transition. Session timeouts"
+        " of failed brokers add to this time.",
     ),
     DrawRow(
         name=DrawName.BROKER_STOP,

@@ -179,7 +179,7 @@ class AllAtOnceReassignment:
         yield from self._work.start_new(at, new)
 
     def _commit(self, at: TopicPartition) -> Work[None]:
-        """Steps 5 to 12."""
+        """Do the steps 5 to 12 of the table in the module docstring."""
         machine, context, target = self._machine, self._machine.context, self._targets[at]
         yield from machine.replicas.move([(*at, broker) for broker in target], ReplicaPhase.ONLINE)
         old = without(context.replicas(at), target)

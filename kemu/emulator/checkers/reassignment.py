@@ -266,7 +266,7 @@ class ReassignmentChecker(Checker):
                 self.violation(seen, "unnamed", (name,), text)
 
     def _check_used(self, seen: Seen) -> None:
-        """Judge unused limits."""
+        """Judge whether a reassignment waits although the limits allow it to run."""
         limits, (former, _) = self._limits, self._former
         known = self._reassignments.items()
         waiting = [at for at, move in known if move.node.is_being_reassigned and self._could_begin(move)]

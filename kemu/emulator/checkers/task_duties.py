@@ -8,7 +8,7 @@ Progress restarts the clock.
   standbys and learners get records while the thread has no other copy to
   restore.
 - uncommitted: a running thread of a Stable group commits within
-  ``commit.interval.ms`` and its work.
+  ``commit.interval.ms`` plus the duration of its work.
 - no-follow-up, early-follow-up: a leader that assigned warm-ups starts a
   rebalance after ``probing.rebalance.interval.ms`` (KIP-441), not before.
 - not-at-rest: after the faults all tasks run, no copy learns or warms up,

@@ -32,7 +32,7 @@ class Copy:
 
     def __init__(self) -> None:
         self.log = EpochLog()
-        """The log. It is replaced by a new ``EpochLog`` when the broker stops leading or reports another end, so that
+        """The log. A new ``EpochLog`` replaces the object when the broker stops leading or reports another end, so that
         the log of its leadership stays known."""
         self.start_us = 0
         """Time at which the log start last moved, in us."""
