@@ -29,7 +29,7 @@ from attrs import evolve
 from kemu.actors.broker import replica_fetchers
 from kemu.actors.broker.leader_epochs import EpochEndOffset, LeaderEpochs, TruncationPoint, truncation_for
 from kemu.actors.streams import thread
-from kemu.emulator.cluster import cluster
+from kemu.emulator.cluster import releases
 from kemu.emulator.past_bugs import applying
 from kemu.emulator.past_bugs.bug import PastBug
 from kemu.emulator.scenario.scenario import Scenario
@@ -211,8 +211,8 @@ def asking(bugs: Iterable[PastBug]) -> Iterator[Asked]:
         for where, name, wrapped in (
             (applying, "replica_rules", lambda *given: asked.rules(of_replicas(*given))),
             (applying, "controller_rules", lambda *given: asked.rules(of_controllers(*given))),
-            (cluster, "group_rules", lambda *given: asked.rules(of_groups(*given))),
-            (cluster, "release_with", release_with),
+            (releases, "group_rules", lambda *given: asked.rules(of_groups(*given))),
+            (releases, "release_with", release_with),
             (replica_fetchers, "truncation_for", asked.cut),
             (LeaderEpochs, "end_offset_for", lambda *given: asked.end_offset(*given)),
             (thread, "evolve", asked.evolved),

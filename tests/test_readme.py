@@ -47,7 +47,7 @@ def test_the_example_tests_of_a_page_pass(
     pytester.makeconftest('pytest_plugins = ("kemu.tools.testkit.plugin",)')
     pytester.makepyfile(**{block.options["file"].removesuffix(".py"): block.text})
 
-    results = pytester.runpytest().parseoutcomes()
+    results = pytester.runpytest("-p", "no:asyncio").parseoutcomes()
 
     assert set(results) == {"passed"}
     assert results["passed"] >= 3

@@ -133,7 +133,7 @@ def test_a_set_and_single_draws_are_chosen_by_one_key() -> None:
         ("draws.poll.wrk=2s", "poll.wrk: is no draw; did you mean"),
         ("draws.poll.work=40%", "is a time"),
         ("draws.down.time=2s", "is a share"),
-        ("draws.poll.work=often", "no duration"),
+        ("draws.poll.work=often", "is not a duration"),
     ],
 )
 def test_a_wrong_draw_is_told_with_its_key(setting: str, why: str) -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from kemu.emulator.draws import DrawSet
-from kemu.emulator.plan.actions import Action, Crash, Duplicate, Hold
+from kemu.emulator.plan.action import Action
+from kemu.emulator.plan.actions import Crash, Duplicate, Hold
 from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.brokers import BrokersSpec

@@ -395,7 +395,7 @@ def test_the_preset_holds_on_life() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"subtopologies": ["in -> gone"]}, 'the changelog "gone" is no topic'),
+        ({"subtopologies": ["in -> gone"]}, 'the changelog "gone" is not a topic'),
         ({"subtopologies": ["-> x"]}, "names no topic"),
         ({"subtopologies": ["in ->"]}, "names no changelog"),
         ({"subtopologies": ["in"], "config": {"num.stream.thread": 2}}, "num.stream.threads"),

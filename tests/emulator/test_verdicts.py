@@ -7,7 +7,8 @@ import pytest
 
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.findings import KINDS, Violation
-from kemu.emulator.plan.actions import Action, ErrorReply, ListenerFailure
+from kemu.emulator.plan.action import Action
+from kemu.emulator.plan.actions import ErrorReply, ListenerFailure
 from kemu.emulator.plan.entries import At
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.brokers import BrokersSpec

@@ -52,7 +52,8 @@ def _meaning(each: Declared) -> str:
         return doc
     limits = each.key.limits
     if isinstance(each.kind, CountKey) and limits.at_most is not None and limits.at_most < 2**31:
-        doc = f"{doc}, {limits.at_least} to {limits.at_most}"
+        least = "at most" if limits.at_least is None else f"{limits.at_least} to"
+        doc = f"{doc}, {least} {limits.at_most}"
     if each.required and not each.key.shown:
         return f"{doc}; required"
     return f"{doc}; default {each.key.shown or _written(each)}"

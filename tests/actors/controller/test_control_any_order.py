@@ -214,7 +214,7 @@ class ControlPlane(RuleBasedStateMachine):
 
     def _check_state(self, at: TopicPartition, fact: Any) -> None:
         if fact.what == "deleted":
-            del self.states[at]
+            assert self.states.pop(at, None) is not None, f"I1: the unknown state of {at} is deleted"
             return
         state = read_state(fact.data)
         replicas = read_topic(self.world.node(topic_path(at[0])) or b'{"partitions":{}}')

@@ -162,6 +162,6 @@ def test_a_cluster_that_has_its_offsets_has_brokers_for_them() -> None:
     assert {len(replicas) for replicas in made.replicas} == {1}
 
     with pytest.raises(
-        ScenarioError, match=r"offsets\.topic\.replication\.factor: must not be more than there are brok"
+        ScenarioError, match=r"offsets\.topic\.replication\.factor: must not exceed the number of brok"
     ):
         scenario_from_toml(f"{text}4\n")

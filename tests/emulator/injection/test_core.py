@@ -221,7 +221,7 @@ def test_a_run_with_a_core_is_repeated_byte_for_byte(tmp_path: Path) -> None:
     ("hosts", "replicated", "said"),
     [
         (("b7",), True, '"b7" is no broker or member'),
-        (("b0", "b1", "b2"), True, "must leave a broker"),
+        (("b0", "b1", "b2"), True, "must leave out at least one broker"),
         (("b0",), False, "add [brokers.replication]"),
     ],
 )

@@ -9,6 +9,7 @@ from kemu.emulator import facts
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.engine.loop import run_plain
 from kemu.emulator.plan import actions as faults
+from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.entries import At, Entry, Noted, Receives, Sends, When
 from kemu.emulator.runner import Run, run
 from kemu.emulator.scenario.brokers import BrokersSpec
@@ -144,7 +145,7 @@ def test_a_split_by_role_cuts_the_coordinator_off() -> None:
     ],
     ids=lambda action: type(action).__name__,
 )
-def test_a_network_or_protocol_fault_fires_and_the_group_gets_well(action: faults.Action) -> None:
+def test_a_network_or_protocol_fault_fires_and_the_group_gets_well(action: Action) -> None:
     watched = Watched(At(SETTLED, action))
 
     assert watched.fired[0] > 0

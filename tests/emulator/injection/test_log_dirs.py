@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from kemu.emulator import facts
+from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions import (
-    Action,
     Crash,
     DeleteTopic,
     FailedLogDir,

@@ -86,7 +86,7 @@ def test_who_leaves_already_counts_among_those_that_leave() -> None:
     order = b'{"do": "scale-down", "to": "60%"}'
     _, answers = with_orders((10, order), (11, order))
 
-    assert answers[1] == {"error": "c2 of 3 leave already: nobody else was told"}
+    assert answers[1] == {"error": "c2 of 3 are leaving already: no other instance was asked to leave"}
 
 
 def test_a_run_with_orders_is_replayed_from_its_trace(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from kemu.emulator import facts
 from kemu.emulator.engine.loop import run_plain
+from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions import (
-    Action,
     Crash,
     ExpiredSession,
     FrozenSession,

@@ -230,7 +230,7 @@ def test_what_a_consumer_would_refuse_is_an_error_of_the_scenario() -> None:
     page = TEXT.replace('profile = "kafka-3.4"\nsettings', 'profile = "kip-429-v99"\nsettings')
     wrong = page.replace('"max.poll.records=5"', '"emulated.bytecode=old", "rebalance.protocol=cooperative"')
 
-    with pytest.raises(ScenarioError, match=r"groups\.g: c1 .*does not know it"):
+    with pytest.raises(ScenarioError, match=r"groups\.g: c1 .*not supported with emulated.bytecode old"):
         run(scenario_from_toml(wrong), seed=1, loop="bare")
 
 

@@ -88,7 +88,7 @@ def test_a_member_changes_to_a_pattern() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ('pattern = "a("', "groups.g.pattern: 'a(' is no regular expression"),
+        ('pattern = "a("', "groups.g.pattern: 'a(' is not a regular expression"),
         ("pattern = 5", "groups.g.pattern: must be a string, not a number (5)"),
         ('topics = ["t"]\npattern = "t"', 'groups.g.pattern: and "topics" exclude each other'),
         ("members = 2", 'groups.g.topics: needs at least one topic, or a "pattern"'),
@@ -106,7 +106,7 @@ def test_a_mistake_in_a_subscription_is_named(wrong: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ('pattern = "a("', "plan[0].pattern: 'a(' is no regular expression"),
+        ('pattern = "a("', "plan[0].pattern: 'a(' is not a regular expression"),
         ('topics = ["t"]\npattern = "t"', 'plan[0].pattern: and "topics" exclude each other'),
     ],
 )
