@@ -113,7 +113,7 @@ class Checker:
 
     @property
     def judges_at_us(self) -> int | None:
-        """Latest time at which required events are judged, in us; None: unknown. A run lasts until then."""
+        """Latest time at which required events are judged, in us; None: unknown. A run lasts until this time."""
         return None
 
     def finish(self, at_us: int) -> None:

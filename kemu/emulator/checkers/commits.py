@@ -17,8 +17,8 @@
   log lost.
 - wrong-reset: a reset follows ``auto.offset.reset``.
 
-``membership`` judges who may commit. KIP-333's members may also commit and
-take the end of a range in the log.
+``membership`` judges who may commit. Members in KIP-333's mode may also commit, and start at, the end of a range in the
+log.
 
 Source: Kafka 3.4.1 ``ConsumerCoordinator``, ``GroupMetadata``.
 """
@@ -220,7 +220,7 @@ class CommitsChecker(Checker):
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
 
     def _is_asked_for(self, group: GroupId, topic: str, since_us: int) -> bool:
-        """Whether an operator or a deletion asked for the removal of an offset."""
+        """Whether an operator or a deletion requested the removal of an offset."""
         return any(
             asked_us >= since_us and REMOVES_OFFSETS[kind](group, topic) <= words
             for asked_us, kind, words in self._removals_asked
@@ -431,7 +431,7 @@ class CommitsChecker(Checker):
         return f"{(seen.at_us - since_us) / 1e6:.1f} s after {since}"
 
     def finish(self, at_us: int) -> None:
-        """Judge the offsets that are still there."""
+        """Judge the offsets that are still committed."""
         for group in self._periods:
             self._is_empty_until(at_us, group)
 

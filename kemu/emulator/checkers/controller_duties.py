@@ -312,7 +312,7 @@ class ControllerDuties(Duties):
         return len(left) >= least and set(final if is_last else assignment.adding) <= set(state.isr)
 
     def _of_orders(self, at: TopicPartition, state: PartitionState, assignment: ReplicaAssignment) -> Iterator[Duty]:
-        """Brokers obey the store's leader epochs and send its metadata to clients."""
+        """Brokers obey the store's leader epochs and send the store's metadata to clients."""
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
         leader, now = broker_host(state.leader), (state.leader, state.leader_epoch, state.isr, assignment.replicas)
         unknown = panel.unknown_isrs.of(at)

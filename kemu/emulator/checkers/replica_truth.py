@@ -11,7 +11,7 @@ NO_OFFSET = 1 << 62
 
 
 class ReplicaRole:
-    """One broker's role in a partition. ``Copies`` has its log."""
+    """One broker's role in a partition; ``Copies`` has the broker's log."""
 
     __slots__ = ("epoch", "settled", "watermark")
 
@@ -40,7 +40,7 @@ class PartitionTruth:
         """Host -> its role."""
         self.committed = EpochLog()
         self.deleted_below = 0
-        """Leaders deleted records up to here. A copy may lack them, or have them again after a power cut."""
+        """Leaders deleted records up to here. A copy may lack these records, or have them again after a power cut."""
         self.committed_epoch = -1
         """The newest leader epoch with a reported high watermark."""
         self.unclean_epoch = -1
@@ -81,7 +81,7 @@ class PartitionTruth:
         return min([offset for offset, later in self._lossy if epoch < later], default=NO_OFFSET)
 
     def unknown(self, run: Run) -> list[Run]:
-        """The part of a run that neither is nor was committed."""
+        """The part of a run of records that was never committed."""
         rest = lacking([run], self.committed)
         return lacking(minus(rest, self.lost), self.former) if rest else rest
 

@@ -671,7 +671,7 @@ class Network:
             other = link.held[back]
             if other is None:
                 link.held[back] = rule
-            elif other is not rule:  # another rule holds earlier packets of the connection: these wait behind them
+            elif other is not rule:  # another rule holds earlier packets of the connection, so later packets wait
                 behind = [packet for packet in rule.waiting if packet.link is link and packet.reply == back]
                 rule.waiting = [packet for packet in rule.waiting if packet not in behind]
                 other.waiting += behind

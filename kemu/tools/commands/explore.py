@@ -61,7 +61,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     type=click.IntRange(1, 10),
     default=_PLAIN.bound,
     show_default=True,
-    help="delays: messages delayed at most.",
+    help="delays: the largest number of delayed messages.",
 )
 @click.option(
     "--by",
