@@ -113,7 +113,7 @@ class _Child:
     moved_s: float = 0.0
 
     def is_asleep(self) -> bool:
-        """Whether it has slept for ``ASLEEP_S``."""
+        """Whether the process has slept for ``ASLEEP_S``."""
         state, *fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         ticks = " ".join(fields[10:12])
         if state != "S" or ticks != self.ticks:

@@ -63,7 +63,7 @@ class PresetRow:
 
     @property
     def is_caught(self) -> bool:
-        """Whether a checker reported a violation soon."""
+        """Whether a checker reported a violation within ``SOON_US``."""
         return 0 <= self.after_us <= SOON_US
 
 

@@ -149,10 +149,14 @@ def of_markdown(path: Path) -> Iterator[Sentence]:
 
 
 def of_toml(path: Path) -> Iterator[Sentence]:
-    """Summaries and comments of scenario files."""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if match := re.match(r'\s*(?:summary|story)\s*=\s*"(.*)"|\s*#\s*(.*)', line):
-            yield from sentences_of(match.group(1) or match.group(2), path.relative_to(ROOT).as_posix(), number)
+    """Summaries and comments of scenario files; adjacent lines of a comment are one text."""
+    file = path.relative_to(ROOT).as_posix()
+    text = path.read_text(encoding="utf-8")
+    for match in re.finditer(r'(?m)^\s*(?:summary|story)\s*=\s*"(.*)"', text):
+        yield from sentences_of(match.group(1), file, text.count("\n", 0, match.start()) + 1)
+    for match in re.finditer(r"(?m)(?:^ *# *(?!:schema).*\n)+", text):
+        comment = re.sub(r"(?m)^ *# *", "", match.group())
+        yield from sentences_of(comment, file, text.count("\n", 0, match.start()) + 1)
 
 
 def sentences(rooms: list[str]) -> list[Sentence]:

@@ -19,7 +19,7 @@ class Parking(Generic[Key, Held]):
 
     Args:
         machine: owner of the timers that limit waits; None: no wait has a timer.
-        timer: first element of those timers' keys; the second is the request's key, as text.
+        timer: first element of the timers' keys; the second element is the request's key, as text.
     """
 
     __slots__ = ("_held", "_machine", "_timer")

@@ -323,10 +323,9 @@ class Run:
         self.world.report(self.core)
 
     def _look(self) -> None:
-        """End the run if the load has run and all groups have recovered, or if the time for that is over.
+        """End the run if the load has run and all groups have recovered, or if the time for recovery is over.
 
-        The time is the scenario's. The time counts anew from the start of a host that starts after the end of the
-        faults.
+        The scenario gives the time for recovery. The time begins again when a host starts after the end of the faults.
         """
         now_us = self.world.now_us
         if now_us >= self.scenario.runs_us and self.well:

@@ -1,9 +1,8 @@
 """Random variation of a run: a table of draws, each with its distribution.
 
 A draw is a duration, or a share of one, that varies between hosts and over time. Examples: the delay of a heartbeat
-thread, the processing time of a poll, the start time of a process. ``DRAWS`` gives the distribution of each in
-production
-(the set ``life``) and its source. The set ``calm`` draws nothing: all periods are exact.
+thread, the processing time of a poll, the start time of a process. ``DRAWS`` gives the distribution of
+each in production (the set ``life``) and its source. The set ``calm`` draws nothing: all periods are exact.
 
 Distributions are written as text: ``"2s"`` (constant), ``"uniform 200ms 2s"``, ``"lognormal median=200ms p99=2s"``,
 ``"quantiles 0=300us 99=1ms 99.9=20ms 100=200ms"`` (linear in between). Shares work likewise (``"40%"``). Each text
@@ -209,7 +208,7 @@ def _lognormal(median: int, p99: int) -> list[tuple[int, int]]:
 
 
 def _z(deviations: float) -> Decimal:
-    """Rounded, so that differences between machines' logarithms in the last bit do not matter."""
+    """Round, so that differences between machines' logarithms in the last bit do not matter."""
     return Decimal(f"{deviations:.9f}")
 
 
@@ -232,9 +231,9 @@ _ROWS = (
         name=DrawName.HEARTBEAT_WAIT,
         life="quantiles 0=10us 50=25us 90=50us 98=150us 99=2ms 99.6=11ms 99.85=18ms 99.95=40ms 100=80ms",
         calm="each heartbeat is sent exactly when it is due",
-        what="delay of a heartbeat thread beyond each wait of retry.backoff.ms; the thread checks after each"
-        " wait whether a heartbeat is due",
-        source="AbstractCoordinator.HeartbeatThread; 336 intervals of kafka-clients 3.4.1 (3 s): median 3.001 s, p75"
+        what="delay of a heartbeat thread beyond each wait of retry.backoff.ms. After each wait the thread checks"
+        " whether a heartbeat is due.",
+        source="AbstractCoordinator.HeartbeatThread. 336 intervals of kafka-clients 3.4.1 (3 s): median 3.001 s, p75"
         " 3.005, p90 3.015, p95 3.022, p99 3.065",
     ),
     DrawRow(
@@ -255,29 +254,32 @@ _ROWS = (
         name=DrawName.HAND_OVER,
         life="quantiles 0=0us 10=430us 25=1.5ms 50=3.7ms 75=8.6ms 90=16.5ms 95=30ms 97=42.2ms 99=51.6ms 100=112.1ms",
         calm="nothing",
-        what="delay of a member's polling thread before the next step of a rebalance: after the answer to Heartbeat or"
-        " to SyncGroup, for a leader also to JoinGroup, and after onPartitionsRevoked; times machine.busy",
+        what="delay of a member's polling thread before the next step of a rebalance. The step follows an answer to"
+        " Heartbeat or SyncGroup, for a leader also to JoinGroup, or onPartitionsRevoked. machine.busy multiplies the"
+        " delay.",
         source="322 delays of kafka-clients 3.4.1 on a loaded machine with two cores, from the broker's answer to the"
-        " member's next request or callback, each relative to the mean of its recording",
+        " member's next request or callback. Each is relative to the mean of its recording.",
     ),
     DrawRow(
         name=DrawName.FOLLOWER_SYNC,
         life="quantiles 0=0us 10=0us 25=1.1ms 50=3.4ms 75=8.9ms 90=16.1ms 95=20.5ms 97=26.2ms 100=41.5ms",
         calm="nothing",
         what="delay of a follower's polling thread from the answer to JoinGroup to its SyncGroup (for a leader:"
-        " hand.over); times machine.busy",
-        source="169 such delays of kafka-clients 3.4.1 in three runs of seven plans, after first generations, from the"
-        " generation's first answer to the SyncGroup at the broker, relative to the mean of its run's leaders, less the"
-        " 1.1 ms by which these exceed hand.over; 41 % of followers were later than their leaders",
+        " hand.over). machine.busy multiplies the delay.",
+        source="169 such delays of kafka-clients 3.4.1 in three runs of seven plans, after first generations. Each"
+        " lasts from the generation's first answer to the SyncGroup at the broker, relative to the mean of the run's"
+        " leaders. 1.1 ms are subtracted, by which the leaders' delays exceed hand.over. 41 % of followers were later"
+        " than their leaders.",
     ),
     DrawRow(
         name=DrawName.MACHINE_BUSY,
         life="lognormal median=100% p99=400%",
         calm="factor 1",
-        what="load of a machine, constant over a run: it multiplies the draws hand.over, follower.sync and first.join,"
-        " on a broker offsets.append (members of one process share a machine)",
-        source="mean of hand.over in each of eight recordings relative to the mean of all, 44 to 380 %; the logarithms"
-        " spread by 0.70, of which the small samples explain 0.35; medians of offsets.append in ten: 57 to 170 %",
+        what="load of a machine, constant over a run. The load multiplies the draws hand.over, follower.sync and"
+        " first.join, and on a broker offsets.append. Members of one process share a machine.",
+        source="mean of hand.over in each of eight recordings relative to the mean of all: 44 to 380 %. The logarithms"
+        " spread by 0.70, of which the small samples explain 0.35. Medians of offsets.append in ten recordings: 57 to"
+        " 170 %.",
     ),
     DrawRow(
         name=DrawName.FIRST_JOIN,
@@ -285,36 +287,36 @@ _ROWS = (
         " 100=247.5ms",
         calm="nothing",
         what="delay like hand.over after JoinGroup's and SyncGroup's answers, until a process has its first assignment",
-        source="111 such delays of first generations, as hand.over; the JVM loads classes and has compiled nothing yet",
+        source="111 such delays of first generations, as hand.over. The JVM loads classes and has compiled nothing yet",
     ),
     DrawRow(
         name=DrawName.CLOSE_NOTICE,
         life="quantiles 0=6ms 25=19ms 50=44ms 75=70ms 90=91ms 100=156ms",
         calm="nothing: poll() wakes up",
         what="time from the request to close until the polling thread closes",
-        source="a loop of poll(100 ms) that checks a flag; 14 closes of kafka-clients 3.4.1: 6 to 156 ms, median 44",
+        source="a loop of poll(100 ms) that checks a flag. 14 closes of kafka-clients 3.4.1: 6 to 156 ms, median 44",
     ),
     DrawRow(
         name=DrawName.POLL_WORK,
         life="lognormal median=200ms p99=2s",
         calm="nothing",
-        what="work of the application per poll that returned records, in addition to record.work; scaled down to"
-        " group.load, nothing where emulated.process.us.per.record is set",
+        what="work of the application per poll that returned records, in addition to record.work. group.load limits the"
+        " work. There is none where emulated.process.us.per.record is set.",
         source="chosen: a call or two to a database or a service per poll",
     ),
     DrawRow(
         name=DrawName.RECORD_WORK,
         life="1ms",
         calm="emulated.process.us.per.record",
-        what="work of the application per record; scaled down where it alone exceeds group.load",
+        what="work of the application per record. The work is scaled down if record.work alone exceeds group.load.",
         source="chosen",
     ),
     DrawRow(
         name=DrawName.GROUP_LOAD,
         life="40%",
         calm="poll.work is not drawn",
-        what="largest average share of its time that a member works, when every member has its share of the load:"
-        " record.work and poll.work are scaled down to it, unless the scenario sets them",
+        what="largest average share of its time that a member works, when every member has its share of the load."
+        " record.work and poll.work are scaled down to this share, unless the scenario sets them.",
         source="chosen: a group sized with some reserve runs at 30 to 50 percent",
     ),
     DrawRow(
@@ -350,13 +352,13 @@ _ROWS = (
         life="quantiles 0=300us 99=1ms 99.9=20ms 100=200ms",
         calm="uniform 500us 2ms",
         what="latency of a packet between two hosts, where the scenario gives none",
-        source="a data centre; the tail ends at Linux's smallest retransmission timeout (200 ms)",
+        source="a data centre. The tail ends at Linux's smallest retransmission timeout (200 ms)",
     ),
     DrawRow(
         name=DrawName.NETWORK_RETRANSMIT,
         life="200ms",
         calm="connections to a restarted process stay silent; packets held by a split arrive when it heals",
-        what="first retransmission timeout of TCP; it doubles each time",
+        what="first retransmission timeout of TCP. The timeout doubles each time.",
         source="RFC 6298; Linux: at least 200 ms, at most 120 s",
     ),
     DrawRow(
@@ -377,10 +379,10 @@ _ROWS = (
         name=DrawName.BROKER_WINDOW,
         life="uniform 1.6s 4.2s",
         calm="nothing: the broker knows its metadata at once",
-        what="how long a restarted broker, while no other is up, answers requests without knowing any topic or"
-        " coordinator, where brokers do not replicate",
-        source="two restarts of a single broker, Kafka 3.4.1: from its first answer to a member (0.7 and 1.3 s after"
-        " its start) to the first with the topic (KafkaController.onControllerFailover)",
+        what="time in which a restarted broker answers requests without knowing any topic or coordinator, while no"
+        " other broker is up, where brokers do not replicate",
+        source="two restarts of a single broker, Kafka 3.4.1. The time is from the broker's first answer to a member"
+        " (0.7 and 1.3 s after the start) to its first answer with the topic (KafkaController.onControllerFailover).",
     ),
     DrawRow(
         name=DrawName.BROKER_RECOVERY,
@@ -393,11 +395,13 @@ _ROWS = (
         name=DrawName.CONTROLLER_START,
         life="lognormal median=1.3s p99=5.2s",
         calm="nothing beyond its reads and writes of the store",
-        what="extra time of a newly elected controller until it has read the cluster and sent UpdateMetadata,"
-        " and as much again until it elects leaders; not for the first controller of a run",
-        source="four elections of Kafka 3.4.1 on a loaded machine with two cores: 0.45 to 2.8 s from elected to"
-        " UpdateMetadata, then 0.9 to 2.7 s to ready (KafkaController.onControllerFailover: classes are loaded, one"
-        " broker gets a thread and a connection, every transition is logged); session timeouts of failed brokers add",
+        what="extra time of a newly elected controller until it has read the cluster and sent UpdateMetadata."
+        " A second draw is the time from there until the controller elects leaders. The first controller of a run needs"
+        " no extra time.",
+        source="four elections of Kafka 3.4.1 on a loaded machine with two cores. From the election to UpdateMetadata"
+        " passed 0.45 to 2.8 s, then 0.9 to 2.7 s until the controller was ready. KafkaController.onControllerFailover"
+        " loads classes, starts a thread and a connection for one broker, and logs every transition. Session timeouts"
+        " of failed brokers add to this time.",
     ),
     DrawRow(
         name=DrawName.BROKER_STOP,
@@ -411,17 +415,17 @@ _ROWS = (
         life="quantiles 0=700us 10=1.4ms 25=1.9ms 50=2.7ms 75=4.6ms 90=12.5ms 95=19.8ms 97=36ms 98=47ms 99=140ms"
         " 99.5=243ms 100=293ms",
         calm="emulated.append.us",
-        what="duration of a coordinator's write of a commit or a generation, where brokers do not replicate;"
-        " times machine.busy",
-        source="401 OffsetCommits of Kafka 3.4.1 on a loaded machine with two cores, from arrival to answer, each"
-        " relative to its recording's median",
+        what="duration of a coordinator's write of a commit or a generation, where brokers do not replicate."
+        " machine.busy multiplies the duration.",
+        source="401 OffsetCommits of Kafka 3.4.1 on a loaded machine with two cores, from arrival to answer. Each is"
+        " relative to its recording's median.",
     ),
     DrawRow(
         name=DrawName.OFFSETS_WAIT,
         life="quantiles 0=2ms 10=145ms 25=198ms 50=475ms 75=2564ms 90=3143ms 100=3145ms",
         calm="nothing",
-        what="how long a non-empty partition of __consumer_offsets waits, once a broker leads it, for"
-        " the thread that loads such partitions one after the other",
+        what="time from the moment a broker leads a non-empty partition of __consumer_offsets until the loading thread"
+        " begins with that partition. The thread loads one partition after the other.",
         source='104 loads of Kafka 3.4.1 ("Finished loading offsets and group metadata": "was spent in the scheduler"),'
         " most by brokers that had just started, with 50 partitions",
     ),
@@ -429,8 +433,8 @@ _ROWS = (
         name=DrawName.OFFSETS_LOAD,
         life="quantiles 0=100us 50=1ms 75=10ms 90=120ms 95=165ms 100=1926ms",
         calm="emulated.load.us",
-        what="time of a coordinator to load that partition",
-        source="the same loads; few of these partitions held much data",
+        what="time of a coordinator to load a partition of __consumer_offsets",
+        source="the loads of offsets.wait. Few of these partitions held much data.",
     ),
     DrawRow(
         name=DrawName.BROKER_BEAT,
@@ -443,16 +447,16 @@ _ROWS = (
         name=DrawName.DOWN_TIME,
         life="uniform 90% 130%",
         calm="exactly the plan's time, counted from the request to close",
-        what="downtime as a share of the plan's (for of crashes, down of rolling restarts: counted from the end"
-        " of the process)",
-        source="chosen: people and schedulers are late more often than early",
+        what='downtime as a share of the plan\'s downtime: "for" of crashes and "down" of rolling restarts.'
+        " Downtime counts from the end of the process.",
+        source="chosen: operators and schedulers are late more often than early",
     ),
     DrawRow(
         name=DrawName.PLAN_JITTER,
         life="0s",
         calm="nothing",
-        what="upper limit of an action's delay after its at; jitter on the plan's line draws between 0 and this",
-        source="random phases already make an exact time a fair sample",
+        what='upper limit of an action\'s delay after "at". "jitter" in the plan draws between 0 and this limit.',
+        source="chosen: other phases are random, so an exact time of an action is a fair sample",
     ),
     DrawRow(
         name=DrawName.STORE_PING_PHASE,
@@ -472,22 +476,23 @@ _ROWS = (
         name=DrawName.STORE_GRID_PHASE,
         life="uniform 0% 100%",
         calm="there is no periodic check",
-        what="phase of that expiry check",
+        what="phase of the metadata store's expiry check",
         source="the store starts independently of its clients",
     ),
     DrawRow(
         name=DrawName.STORE_ELECTION,
         life="uniform 1s 4s",
         calm="2s",
-        what="how long the metadata store serves no client while it elects a leader, where the plan does not say",
-        source="chosen: FastLeaderElection waits 200 ms for better votes, then a quorum syncs; a leader"
-        " that fails silently is noticed after syncLimit ticks only (10 s): set for = there",
+        what='time in which the metadata store serves no client while it elects a leader. "for" in the plan\'s'
+        " line replaces this draw.",
+        source="chosen: FastLeaderElection waits 200 ms for better votes, then a quorum syncs. A leader that fails"
+        ' silently is noticed only after syncLimit ticks (10 s); such a plan sets "for".',
     ),
     DrawRow(
         name=DrawName.STORE_RECONNECT,
         life="uniform 0s 1s",
         calm="500ms",
-        what="how long a client of the metadata store waits before it reconnects",
+        what="time for which a client of the metadata store waits before it reconnects",
         source="ZooKeeper 3.5: ClientCnxn.SendThread.startConnect, random below a second",
     ),
     DrawRow(
@@ -526,14 +531,14 @@ DRAWS: Mapping[str, DrawRow] = {row.name.value: row for row in _ROWS}
 """Every draw by its name, in display order."""
 
 
-# --- what a machine is handed --------------------------------------------------------------------------------------
+# --- the draws of a machine ---------------------------------------------------------------------------------------
 
 
 class Calm:
     """No draw has an effect: every duration has its fixed value."""
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
-        """``calm_us``."""
+        """Return ``calm_us``."""
         return calm_us
 
 

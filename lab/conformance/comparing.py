@@ -125,7 +125,7 @@ class ComparedFigure:
 
 @frozen
 class ComparedStep:
-    """One response in its order, or the number of a periodic response there (``periodic``).
+    """One response at its place in the order, or the number of periodic responses at that place (``periodic``).
 
     ``low``, ``high``: fewest and most in the runs with Kafka's order.
     """

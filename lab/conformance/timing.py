@@ -34,8 +34,8 @@ from kemu.protocol.names import broker_host, consumer_host, number_of
 from lab.conformance.course import Course
 
 LEAD_MS = 3
-"""Time from the start of an emulated member to its first JoinGroup at the coordinator. Before it the member requests
-metadata and the coordinator over a network with a latency of at least 0.3 ms."""
+"""Time from the start of an emulated member to its first JoinGroup at the coordinator. Before the JoinGroup the member
+requests metadata and the coordinator over a network with a latency of at least 0.3 ms."""
 CLOSE_US = 1
 """Interval of a rolling upgrade of a single member; its plan needs a positive one."""
 MACHINES_SPREAD = 0.6

@@ -67,7 +67,7 @@ class AlterIsrs:
         """The request in flight; no other is created until its answer."""
 
     def registered(self, session: BrokerSession) -> None:
-        """A new registration changes nothing: a request of the former one is refused, and then repeated."""
+        """A new registration changes nothing: a request under the former registration is refused, and then repeated."""
 
     def hours_pass(self) -> None:
         """Nothing to do: there is no periodic work."""

@@ -29,7 +29,7 @@ class DelayedFetch:
         self.watched: Sequence[Waiters] = ()
         """The waiter sets of its partitions, while it is delayed, or answered and kept for reuse."""
         self.held = False
-        """Whether it is delayed; False if it is only kept for reuse."""
+        """Whether the fetch is delayed; False if the fetch is only kept for reuse."""
         self.is_reusable = True
         """Whether the checks made on arrival are still valid, so that the answered fetch can be reused."""
 

@@ -34,7 +34,7 @@ class Follower:
         self.end_offset = UNKNOWN_OFFSET
         """The follower's log end according to its last fetch; -1 before the first one."""
         self.caught_up_us = NEVER_US
-        """Time at which it last had all records of the leader."""
+        """Time at which the follower last had all records of the leader."""
         self.fetched_us = NEVER_US
         self.leader_end_then = 0
         """The leader's log end at the follower's last fetch."""

@@ -1,8 +1,8 @@
 """DeleteRecords: an admin deletes records from the start of a log (a part of the replicated broker).
 
-The leader moves its log's start at once. Followers learn of it with their next fetch; consumers below it are out of
-range from now on. The admin is answered when every live follower has moved its start, too (the *low watermark*, from
-their fetches), or with REQUEST_TIMED_OUT. The records are deleted here even after a timeout.
+The leader moves its log's start at once. Followers learn the new start with their next fetch; consumers below the new
+start are out of range from now on. The admin is answered when every live follower has moved its start, too (the *low
+watermark*, from their fetches), or with REQUEST_TIMED_OUT. The records are deleted here even after a timeout.
 
 In Kafka a start within a segment is checkpointed every 60 s only (``log.flush.start.offset.checkpoint.interval.ms``),
 so that deleted records may return after a crash. Here the start is in the log's journal, of which a power cut removes

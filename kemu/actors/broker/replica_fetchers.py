@@ -117,7 +117,7 @@ class ReplicaFetchers:
             loop.pause(self._draws.us(DrawName.FOLLOWER_FETCH_PHASE, 0, longest_us))
 
     def forget(self, at: TopicPartition) -> None:
-        """Stop copying this partition. Answers in flight for it will be ignored."""
+        """Stop copying this partition. Answers in flight for the partition will be ignored."""
         for loop in self._loops.values():
             loop.followed.pop(at, None)
 

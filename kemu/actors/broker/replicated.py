@@ -213,7 +213,7 @@ class ReplicatedBroker(Machine):
         """The handlers of messages by class; messages of other classes are replies."""
         return {
             Fetch: self._fetch,
-            FetchReply: self.client.reply_arrived,  # half of all messages are these
+            FetchReply: self.client.reply_arrived,  # half of all messages are of these types
             Produce: self._led.asked,
             LeaderAndIsr: self._control.asked,
             StopReplica: self._control.asked,

@@ -187,7 +187,9 @@ def _unknown(number: int) -> PartitionMetadata:
 
 
 def _newest(answer: TopicLayout, before: TopicLayout | None, seen: "array[int]") -> TopicLayout:
-    """The answer, with the former entries of partitions whose epoch is older than the one seen."""
+    """The answer, with the former entry of each partition whose epoch in the answer is older than the highest epoch
+    seen.
+    """
     if _none_older(answer.epochs, seen):
         return answer
     leaders, epochs, replicas = list(answer.leaders), list(answer.epochs), list(answer.replicas)

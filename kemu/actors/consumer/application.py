@@ -187,7 +187,7 @@ class Application(Protocol):
         ...
 
     def worked(self) -> None:
-        """The time of ``work`` is over."""
+        """The processing time that ``work`` requested has passed."""
         ...
 
     def committed(self) -> None:

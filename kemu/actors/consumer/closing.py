@@ -1,7 +1,7 @@
 """close(): commit, call the listener back, leave, and wait for the coordinator's answers. A part of the consumer.
 
-Before it gives up partitions, close() waits for commits that wait for a coordinator; at its end, for the answers to all
-requests in flight. Both waits share the timeout of ``close()``. Source: ``ConsumerCoordinator.close``,
+Before the consumer gives up partitions, close() waits for commits that wait for a coordinator; at its end, for the
+answers to all requests in flight. Both waits share the timeout of ``close()``. Source: ``ConsumerCoordinator.close``,
 ``AbstractCoordinator.close``, ``StreamThread.completeShutdown`` (3.4.1).
 """
 

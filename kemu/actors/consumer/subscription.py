@@ -46,7 +46,7 @@ class TopicSubscription:
         self.want_metadata()
 
     def match(self, topics: Iterable[str], *, keeps_others: bool) -> None:
-        """Subscribe to those of these topics that match the pattern.
+        """Subscribe to the ones of these topics that match the pattern.
 
         ``keeps_others``: stay interested in the other members' topics, as their leader.
 

@@ -4,8 +4,9 @@ A topic is created when its nodes are in the store. The admin gets the answer wh
 a further request to this broker finds them. An unfinished request is answered REQUEST_TIMED_OUT, and still takes
 effect. The timeout counts from the request's arrival.
 
-The own broker's metadata are the requests that this controller sent and the broker acknowledged. After it has resigned,
-the controller sees no more of them, so that waiting answers time out; Kafka's controller reads its broker's cache.
+The own broker's metadata are the requests that this controller sent and the broker acknowledged. After the controller
+has resigned, this part sees no more of them, so that waiting answers time out; Kafka's controller reads its broker's
+cache.
 Source: Kafka 2.8 ``DelayedCreatePartitions``, ``DelayedDeleteTopics``, ``DelayedElectLeader``.
 """
 

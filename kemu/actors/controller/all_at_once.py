@@ -1,9 +1,8 @@
 """Reassignment up to Kafka 2.3: all new replicas join all old ones; later only the new ones stay.
 
 The old tool writes a node in the store (``/admin/reassign_partitions``), which lists the unfinished partitions. Until
-it is
-deleted, nothing else can be requested and nothing cancelled. OAR are the current replicas of a partition, RAR the
-requested ones:
+the node is deleted, no other reassignment can be requested, and none can be cancelled. OAR are the current replicas of
+a partition, RAR the requested ones:
 
 =====  =============================================================================================================
 1      not all of RAR in sync: OAR + RAR into the store and into memory (in undefined order; RAR first here)
@@ -180,7 +179,7 @@ class AllAtOnceReassignment:
         yield from self._work.start_new(at, new)
 
     def _commit(self, at: TopicPartition) -> Work[None]:
-        """Steps 5 to 12."""
+        """Do the steps 5 to 12 of the table in the module docstring."""
         machine, context, target = self._machine, self._machine.context, self._targets[at]
         yield from machine.replicas.move([(*at, broker) for broker in target], ReplicaPhase.ONLINE)
         old = without(context.replicas(at), target)

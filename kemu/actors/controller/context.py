@@ -1,8 +1,8 @@
 """The active controller's state: brokers, assignments, leadership, and the states of its two state machines.
 
-All of it is volatile: a new controller reads it from the store (``failover``). State that is not stored (of replicas,
-shutdowns, failed directories) is derived again or lost. Only the two state machines, the failover and the topic
-deletions write to it. Iteration is always over dicts in a defined order, or sorted.
+All of this state is volatile: a new controller reads the state from the store (``failover``). State that is not stored
+(of replicas, shutdowns, failed directories) is derived again or lost. Only the two state machines, the failover and the
+topic deletions write to it. Iteration is always over dicts in a defined order, or sorted.
 
 Source: Kafka 2.8 ``ControllerContext``.
 """

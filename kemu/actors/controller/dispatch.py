@@ -42,7 +42,7 @@ class ControllerTimer(StrEnum):
 
 
 class Moment(Enum):
-    """Points in a running task for procedures of other parts, each with the arguments of these."""
+    """Points of a running task at which other parts run procedures; each point names the arguments."""
 
     TOOK_OVER = "a new controller has read the cluster, and both state machines are up"
     """()"""

@@ -17,7 +17,7 @@ B8     send metadata to all brokers; deletions of the topic may continue
 =====  =============================================================================================================
 
 No state is only in memory. The topic's node has the added and removed replicas and, under limits, the target and the
-original replicas. A new controller starts from there, and repeats A or B, whichever applies. The store does not have
+original replicas. A new controller starts from there, and repeats step A or step B. The store does not have
 the
 order of the requests of queued partitions: afterwards they queue by topic and number.
 
@@ -139,7 +139,7 @@ class Reassignment:
             if error is ErrorCode.NONE:
                 wanted[at] = row.replicas
         yield from self._retarget_all(wanted)
-        if wanted:  # the newest request counts, whichever way it came (KAFKA-9089)
+        if wanted:  # the newest request counts, by node or by API (KAFKA-9089)
             yield from self._remove_requests(lambda at, _: at in wanted)
         return AlterPartitionReassignmentsReply(responses=tuple(outcomes))
 

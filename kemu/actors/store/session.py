@@ -41,19 +41,19 @@ from kemu.protocol.names import ActorName
 
 VERSION = 0
 RECONNECT_BACKOFF_US = 500_000
-"""ZooKeeper's client waits a random time below a second before it reconnects; this is its mean."""
+"""ZooKeeper's client waits a random time below a second before it reconnects; this constant is the mean."""
 
 TIMERS = "store"
 """First element of a session's timer keys."""
 
 
 class SessionTimer(StrEnum):
-    """The second element."""
+    """Second element of a session's timer keys."""
 
     PING = "ping"
     """A third of the session's timeout has passed."""
     READ = "read"
-    """Two thirds of it may have passed without a message, or a close was not answered: then the connection is
+    """Two thirds of the timeout may have passed without a message, or a close was not answered: then the connection is
     closed.
     """
     RECONNECT = "reconnect"

@@ -5,7 +5,7 @@ its answer's latency. Faults that make a client's view older (a frozen session, 
 to a session: all events and replies of a session arrive in the order of the changes.
 
 Sessions: each request of a client keeps its session alive. A session without a message for its timeout expires: its
-ephemeral nodes are removed, and their watches fire. The client learns of it with its next request.
+ephemeral nodes are removed, and their watches fire. The client learns of the expiry with its next request.
 
 While its host is down, no client is served: no server is up, or the servers elect a leader. A restart stands for the
 new leader: it has all nodes and sessions (``disk``), and no connection or watch. Each session's timeout starts anew,
@@ -246,7 +246,9 @@ class Store(Machine):
         self.start_timer(("session", str(session.id)), us)
 
     def _end(self, session: _Session, why: str, linger_us: int = 0) -> None:
-        """Remove the session, its clients' watches and its nodes. Unhandled requests of it will find no session."""
+        """Remove the session, its clients' watches and its nodes. Unhandled requests of the session will find no
+        session.
+        """
         del self.sessions[session.id]
         self.stop_timer(("session", str(session.id)))
         self.note(SessionEnded(session_id=session.id, client=session.client, why=why))

@@ -66,7 +66,7 @@ class TaskCopy:
         """Whether a learner has caught up; valid until the next assignment."""
 
     def become(self, state: TaskState) -> TaskState:
-        """Change the state. Returns the former one. An invalid transition is an internal error."""
+        """Change the state. Return the former state. An invalid transition is an internal error."""
         before = self.state
         assert state in MAY_BECOME[before], f"task {self.task}: {before.value} -> {state.value}"
         self.state = state

@@ -1,5 +1,5 @@
-"""Checkers: the rules that every run must keep. Each file holds one rule
-with its theory; the table is here.
+"""Checkers: the rules that every run must keep. Each file holds one rule with its theory; the table ``CHECKERS`` is in
+this module.
 
 Where the invariants of replication are checked ("always" invariants hold at
 each moment, others once all is quiet):
@@ -103,7 +103,7 @@ CHECKERS: Mapping[str, type[Checker]] = {
 }
 """Checker's name -> its class."""
 OF_REPLICAS = (Replicas, Isr, ReplicationDuties)
-"""Checkers of replicated logs. Without replication they judge nothing."""
+"""Checkers of replicated logs. Without replication these checkers judge nothing."""
 
 
 def make_checkers(
@@ -193,7 +193,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
 def _by_member(scenario: "Scenario", setting: Callable[[ConsumerConfig], T]) -> dict[str, T]:
     """A setting by group, and by host where a member's own setting differs.
 
-    Streams applications are left out: they configure their consumers themselves.
+    Streams applications are left out: such applications configure their consumers themselves.
     """
     found: dict[str, T] = {}
     for name, group in scenario.groups.items():

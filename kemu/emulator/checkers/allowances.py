@@ -1,9 +1,8 @@
 """The allowances: behaviours that break a rule as stated, and that checkers accept because Kafka behaves so, too.
 
 Each allowance names its rules, its condition, and its source in Kafka. An allowance is scoped to an actor, a partition,
-an offset range or an interval, and ends with its cause. Two tests accompany each: a correct run that needs it, and a
-fault beside
-it that is still caught; or one test with both cases.
+an offset range or an interval, and ends with its cause. Two tests accompany each allowance, or one test with both
+cases: a correct run needs the allowance, and a similar fault is still caught.
 
 The code of an allowance is a function, a class or a module of its own, so that its size can be measured
 (``tests/emulator/checkers/test_allowances.py``).
@@ -22,8 +21,8 @@ class Allowance:
         condition: one sentence.
         source: a class and release, KIP or issue.
         code: ``module:Class.method``, ``module:function`` or ``module``.
-        needed_by: test of a correct run (``path::test``).
-        bounded_by: test of a fault beside it.
+        needed_by: test of a correct run that needs the allowance (``path::test``).
+        bounded_by: test of a similar fault that is still caught.
     """
 
     name: str

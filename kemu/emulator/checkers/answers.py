@@ -1,4 +1,4 @@
-"""Errors in answers are true, and so are answers without an error.
+"""Errors in answers are true, and also answers without an error.
 
 An answer is true if:
 
@@ -153,8 +153,8 @@ class Answers(Checker):
             self._say(seen, name, f"{error.name}, but no fault hit a disk")
 
     def _judge_denials(self, seen: Seen) -> None:
-        """Judge denials of the last step. A broker that stops leading answers before it reports that, in the same
-        step.
+        """Judge denials of the last step. A broker that stops leading answers before it reports the end of its
+        leadership, in the same step.
         """
         if self._denied and self._denied[0][0].seq != seen.seq:
             for before, at, role in self._denied:
@@ -198,13 +198,13 @@ class Answers(Checker):
             self._registrations[host] = -1 if fact.what == "deleted" else fact.zxid
 
     def _knows(self, seen: Seen, question: Question, *about: TopicPartition | str) -> bool:
-        """Whether the controller must have known the present state of these when it got the request."""
+        """Whether the controller must have known the present state of these entities when it got the request."""
         since_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(seen.actor)))
         changed_us = [self._changed_us.get(each, 0) for each in about]
         return since_us is not None and question.at_us - max([since_us, *changed_us]) > KNOWN_US
 
     def _is_as_asked(self, question: Question, *about: TopicPartition | str) -> bool:
-        """Whether these have not changed since the request."""
+        """Whether these entities have not changed since the request."""
         return all(self._changed_us.get(each, 0) <= question.at_us for each in about)
 
     def _partitions(self, topic: str) -> int:

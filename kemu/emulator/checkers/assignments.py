@@ -6,8 +6,7 @@
   protocol, is withheld from its old owner.
 - unbalanced: members' counts differ by at most one: per topic (range) or
   over all topics (others), if all members subscribe to the same topics.
-  Sticky, if they do not: no member could take a partition of a member with
-  two more.
+  Sticky, if members subscribe to different topics: no member could take a partition of a member with two more.
 - not-ranged (range without racks): a member's partitions of a topic are
   consecutive. Topics with equal counts and the same subscribers are divided
   alike.
@@ -55,11 +54,11 @@ def broken_promises(
 
     Args:
         assignor: the protocol of the group.
-        subscriptions: those of the members' JoinGroup.
-        assignments: those of its SyncGroup.
+        subscriptions: subscriptions in the members' JoinGroup.
+        assignments: assignments in the leader's SyncGroup.
         topics: partition counts.
         leader_knows: the leader's metadata; None: not seen.
-        release: of the leader.
+        release: release of the leader.
     """
     if assignor not in PROMISING:
         return

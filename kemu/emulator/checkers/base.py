@@ -29,7 +29,7 @@ class Checker:
 
     name = ""
     panel: Panel
-    """The shared state that it reads. The panel has taken the fact that the checker is shown."""
+    """The shared state that the checker reads. The panel has taken the fact that the checker is shown."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
@@ -113,7 +113,7 @@ class Checker:
 
     @property
     def judges_at_us(self) -> int | None:
-        """Latest time at which required events are judged, in us; None: unknown. A run lasts until then."""
+        """Latest time at which required events are judged, in us; None: unknown. A run lasts until this time."""
         return None
 
     def finish(self, at_us: int) -> None:

@@ -10,8 +10,7 @@ processes ranges, oldest first.
   committed.
 - commit-not-rising: commits of the second log rise, except for a repeated
   request.
-- committed-unprocessed: records below such a commit were processed or
-  rightly skipped.
+- committed-unprocessed: records below a commit of the second log were processed or rightly skipped.
 - outside-range: the second consumer stays within ranges of owned
   partitions.
 - delivered-twice: no record is delivered by both consumers of one
@@ -74,7 +73,7 @@ class _Ownership:
         self.uncommitted_us: int | None = None
         """Time since which the second consumer's work waits for a commit, in us."""
         self.uncommitted_to = 0
-        """The offset that the second consumer had reached by then."""
+        """The offset that the second consumer had reached at that time."""
 
 
 class CatchUpChecker(Checker):
@@ -191,7 +190,7 @@ class CatchUpChecker(Checker):
                 owned.uncommitted_us = None if owned.uncommitted_us is None else seen.at_us
 
     def _judge_uncommitted(self, seen: Seen, name: GroupId, at: TopicPartition, owned: _Ownership) -> None:
-        """Judge a member whose second consumer has not committed its work of an interval ago."""
+        """Judge a member whose second consumer has not committed work that is older than an interval."""
         group = self.panel.memberships.groups.get(name)
         if owned.uncommitted_us is None or name not in self._commit_us or group is None or group.state != "Stable":
             return
@@ -207,7 +206,9 @@ class CatchUpChecker(Checker):
     # --- the second commit log ---------------------------------------------------------------------------------
 
     def _is_repeated(self, fact: RangeCommitted | RangeOpened) -> bool:
-        """Whether the same member, in the same generation, wrote the last record of this kind. Note this record."""
+        """Whether the same member, in the same generation, wrote the last record of this kind. Remember this record of
+        the group's log.
+        """
         key = type(fact), (fact.group, (fact.topic, fact.partition))
         writer = (fact.member_id, fact.generation)
         before, self._writers[key] = self._writers.get(key, writer), writer

@@ -4,8 +4,7 @@
   retried after ``retry.backoff.ms`` (KIP-580: doubled up to a maximum). A
   producer reconnects after ``reconnect.backoff.ms`` and sends records at
   their interval.
-- too-late: the same, if the host runs and needs no new leader or
-  coordinator.
+- too-late: these requests are sent soon after that time, if the host runs and needs no new leader or coordinator.
 - vanished: a producer reports a batch that was refused for good as failed,
   and retries others unchanged.
 - undecided: each batch is acknowledged or reported as failed within
@@ -105,13 +104,14 @@ ADMINS_ASK: tuple[type, ...] = (
     *(ListOffsets, DeleteRecords, CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, IncrementalAlterConfigs),
     *(AlterPartitionReassignments, ListPartitionReassignments),
 )
-"""Requests of admin commands. Metadata is not among them: the client also sends it on its own."""
+"""Requests of admin commands. Metadata is not among these requests: the client also sends Metadata without a
+command."""
 RETRIED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)
 """Errors after which a commit may succeed."""
 KEEPS_LEADER = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT)
 """Produce errors after which the same leader is asked again without new metadata."""
 COMMITS_BEFORE_A_JOIN = 1
-"""Commits that a member may send before it rejoins. More commits mean that it ignores the rebalance."""
+"""Commits that a member may send before it rejoins. More commits mean that the member ignores the rebalance."""
 SILENT = "stop-polling"
 """The fault under which an application does not poll."""
 
@@ -185,7 +185,7 @@ class _Rejoin(NamedTuple):
     busy_us: int
     by_us: int
     commits: int = 0
-    """Number of commits that it has sent since."""
+    """Number of commits that the member has sent since."""
 
 
 class Clients(Checker):
@@ -353,7 +353,7 @@ class Clients(Checker):
             attempt.given_up[at] = None
 
     def _look_at_batches(self, seen: Seen) -> None:
-        """Judge batches whose time is over. Only a stopped host keeps a producer from an outcome."""
+        """Judge batches whose ``delivery.timeout.ms`` is over. Only a stopped host keeps a producer from an outcome."""
         limit_us = self._settings.producer.delivery_timeout_ms * _MS + SLACK_US
         for actor, batches in self._batches.items():
             runs_us = self.panel.disturbances.runs_since_us(host_of(actor))

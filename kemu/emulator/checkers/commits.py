@@ -17,8 +17,8 @@
   log lost.
 - wrong-reset: a reset follows ``auto.offset.reset``.
 
-``membership`` judges who may commit. KIP-333's members may also commit and
-take the end of a range in the log.
+``membership`` judges who may commit. Members in KIP-333's mode may also commit, and start at, the end of a range in the
+log.
 
 Source: Kafka 3.4.1 ``ConsumerCoordinator``, ``GroupMetadata``.
 """
@@ -105,11 +105,11 @@ class _Work:
         self.reached_since = -1
         """The highest offset since the last position was set."""
         self.worked = False
-        """Whether it has processed records since then."""
+        """Whether the member has processed records since then."""
         self.may_go_back_to: int | None = None
         """The position that was set without a committed offset, or the commit since then; None: neither."""
         self.stored = -1
-        """The highest offset that it committed, or tried to commit."""
+        """The highest offset that the member committed, or tried to commit."""
         self.must_start_at = NOTHING
         """The committed offset when the member came to own the partition."""
         self.starts = False
@@ -220,7 +220,7 @@ class CommitsChecker(Checker):
         self._removals_asked.append((seen.at_us, "delete-topic", {fact.topic}))
 
     def _is_asked_for(self, group: GroupId, topic: str, since_us: int) -> bool:
-        """Whether an operator or a deletion asked for the removal of an offset."""
+        """Whether an operator or a deletion requested the removal of an offset."""
         return any(
             asked_us >= since_us and REMOVES_OFFSETS[kind](group, topic) <= words
             for asked_us, kind, words in self._removals_asked
@@ -431,7 +431,7 @@ class CommitsChecker(Checker):
         return f"{(seen.at_us - since_us) / 1e6:.1f} s after {since}"
 
     def finish(self, at_us: int) -> None:
-        """Judge the offsets that are still there."""
+        """Judge the offsets that are still committed."""
         for group in self._periods:
             self._is_empty_until(at_us, group)
 

@@ -263,7 +263,9 @@ class ControllerDuties(Duties):
             yield Duty("no-leader", (name,), parties, of, self.orders_us, text, plane.decides_from_us)
 
     def _of_leadership(self, at: TopicPartition, state: PartitionState) -> Iterator[Duty]:
-        """The broker named by the store leads. If it cannot, the controller names one of the ISR that can."""
+        """The broker named by the store leads. If that broker cannot lead, the controller names one of the ISR that
+        can.
+        """
         panel, plane, leader = self.panel, self.plane, broker_host(state.leader)
         is_live = state.leader in panel.registered
         is_named = is_live and (leader, at) not in plane.unusable
@@ -310,7 +312,7 @@ class ControllerDuties(Duties):
         return len(left) >= least and set(final if is_last else assignment.adding) <= set(state.isr)
 
     def _of_orders(self, at: TopicPartition, state: PartitionState, assignment: ReplicaAssignment) -> Iterator[Duty]:
-        """Brokers obey the store's leader epochs and send its metadata to clients."""
+        """Brokers obey the store's leader epochs and send the store's metadata to clients."""
         panel, plane, name = self.panel, self.plane, f"{at[0]}-{at[1]}"
         leader, now = broker_host(state.leader), (state.leader, state.leader_epoch, state.isr, assignment.replicas)
         unknown = panel.unknown_isrs.of(at)

@@ -11,12 +11,12 @@ links. The bounds come from the settings:
 - not-rejoined: a member without a place in the group rejoins.
 - not-taken: a Stable member adopts its assignment
   (``max.poll.interval.ms``).
-- no-position: it gets its positions.
-- records-unread: it reads on.
-- offsets-uncommitted: with ``enable.auto.commit`` it commits.
+- no-position: a Stable member gets its positions.
+- records-unread: a Stable member continues to read.
+- offsets-uncommitted: with ``enable.auto.commit`` a member commits.
 
-Exempt from not-rejoined: Streams. From offsets-uncommitted: Streams, and
-members in KIP-333's mode. From records-unread: paused partitions.
+Exempt from not-rejoined: Streams. Exempt from offsets-uncommitted: Streams, and members in KIP-333's mode. Exempt from
+records-unread: paused partitions.
 
 Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
 ``ConsumerCoordinator``.
@@ -129,7 +129,7 @@ class GroupDuties(Checker):
         self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
         """(group, partition) -> (position of its last reader, time of its last progress in us)."""
         self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
-        """Time since which records wait after that position, at the latest, in us."""
+        """Latest possible start of the wait of records after the position of the last reader, in us."""
         self._worked_us: dict[ActorName, int] = {}
         """Time at which a member last finished work on records, in us."""
         self._uncommitted: dict[TopicPartition, dict[ActorName, tuple[int, int, int]]] = defaultdict(dict)
@@ -283,7 +283,7 @@ class GroupDuties(Checker):
 
     @property
     def judges_at_us(self) -> int | None:
-        """Latest time at which these are overdue. Members slower than ``max.poll.interval.ms`` never settle."""
+        """Latest time at which these duties are overdue. Members slower than ``max.poll.interval.ms`` never settle."""
         return max([self._judges_us.get(name, 0) for name, _ in self._waited_for()], default=None)
 
     # --- judging -----------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ class Idempotence(Checker):
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
         if fact.producer_id < 0 or not self.panel.logs.appended_to_log:
-            return  # The leader is deposed and does not know it, or its topic is deleted.
+            return  # The leader does not know that it is deposed, or its topic is deleted.
         at, log, end = (fact.topic, fact.partition), self.panel.logs.appended_to.records, fact.base_offset + fact.count
         batches = self._batches.setdefault(at, {}).setdefault((fact.producer_id, fact.producer_epoch), {})
         before = batches.pop(fact.sequence, None)

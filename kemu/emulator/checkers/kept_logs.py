@@ -6,8 +6,8 @@
 The order to delete a log (StopReplica) goes to live brokers. The order is
 lost with its controller or with the broker's registration: no controller
 waits for the answer, and nothing in the store reminds the next controller.
-Such a log stays. So does a log whose deletion was not on the disk when
-power was cut, or that a disk restored.
+A log whose order is lost stays. A log also stays if its deletion was not on the disk when power was cut, or if a disk
+restored the log.
 
 Source: Kafka 3.4 ``ControllerChannelManager.removeBroker``,
 ``KafkaController.onPartitionReassignment``.
@@ -34,11 +34,11 @@ from kemu.protocol.notes.replication import (
 Kept = tuple[str, TopicPartition]
 """(host, partition)."""
 _GONE, _PERHAPS = 0, -1
-"""States of a deleted log after its host went down: gone, or perhaps on the disk."""
+"""States of a deleted log after its host went down: deleted, or perhaps on the disk."""
 
 
 class _Lost(NamedTuple):
-    """A lost replica: the controller, the broker's registration and the leader epoch then."""
+    """A lost replica: the controller, the broker's registration and the leader epoch at that time."""
 
     controller: int
     registration: int
@@ -141,7 +141,7 @@ class KeptLogs(Duties):
                 self._lost.setdefault((host, at), lost if sends else _WITHOUT_ORDER)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        """A deletion may not reach the disk before power is cut. A log that the next start does not find is gone."""
+        """A deletion may not reach the disk before power is cut. A log that the next start does not find is deleted."""
         for key, life in self._deleted.items():
             if key[0] == fact.host:
                 self._deleted[key] = _PERHAPS if fact.how == "power" and life == fact.life else _GONE

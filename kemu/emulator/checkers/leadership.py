@@ -268,7 +268,7 @@ class LeadershipChecker(Checker):
         A cancelled or overridden reassignment removes replicas first from the assignment, then from the ISR, one by
         one (``updateCurrentReassignment``, ``stopRemovedReplicasOfReassignedPartition``). If the controller stops in
         between, the next controller's writes leave them in the ISR. A leader, which knows the assignment of its epoch,
-        may request them (``asked``). The last member of an ISR stays in it.
+        may request an ISR with such replicas (``asked``). The last member of an ISR stays in the ISR.
         """
         others = set(state.isr) - set(replicas)
         before_outside = set(before.isr) - set(replicas) if before is not None else set()

@@ -4,9 +4,8 @@
   running members own each partition of their topics once.
 - member-failed: no member ever fails for good. An error injected by the
   plan excuses one failure.
-- forgotten-instance, forgotten-rebalance, unheard-isr, untold-coordinator:
-  one of these two, for a reason of Kafka's own
-  (``findings.STAYS_BLOCKED``).
+- forgotten-instance, forgotten-rebalance, unheard-isr, untold-coordinator: not-at-rest or member-failed, for a reason
+  of Kafka's own (``findings.STAYS_BLOCKED``).
 
 Every disturbance starts the bound again. A group has
 ``metadata.max.age.ms`` more if its leader may not know a partition yet. "At
@@ -95,7 +94,7 @@ class _Group:
         """Partitions of the newest generation's assignments that members received."""
         self.due_us = 0
         self.why_not_at_rest = ""
-        """Why the group has not been at rest yet; "" if it has been, or if no member runs."""
+        """Why the group has not been at rest yet; "" if the group has been at rest, or if no member runs."""
         self.judged = False
 
 
@@ -262,7 +261,7 @@ class Liveness(Checker):
         return Counter(at for each in holdings if host_of(each.actor) not in self.panel.away for at in each.owned)
 
     def _why_not_at_rest(self, name: GroupId) -> str:
-        """Why the group is not at rest; "" if it is."""
+        """Why the group is not at rest; "" for a group at rest."""
         if not self._subscribed(name):
             return ""
         watched, owners, wanted = self.panel.groups[name], self._owners(name), len(self._partitions_of(name))

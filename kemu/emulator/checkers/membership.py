@@ -289,7 +289,7 @@ class MembershipRules(Checker):
         return not member.synced and self._over(seen, group.began_us, group.rebalance_us)
 
     def _syncs_late(self, seen: Seen, group: ShadowGroup, member: ShadowMember) -> bool:
-        """Whether a live member is removed for a missing SyncGroup after the end of the sync phase."""
+        """Whether a live member is removed because of a missing SyncGroup after the end of the sync phase."""
         lives = not self._over(seen, member.sign_us, member.session_us)
         waits = member.member_id in group.unsynced  # not a static member that rejoined in this generation
         return lives and waits and self._is_late(seen, group.began_us, group.rebalance_us)

@@ -38,7 +38,7 @@ class _Log:
         self.longest = 0
         """The highest end that the log ever had."""
         self.acknowledged = 0
-        """The offset after the last acknowledged record."""
+        """Offset after the last acknowledged record."""
 
 
 class NoLostRecord(Checker):
@@ -144,7 +144,7 @@ class NoLostRecord(Checker):
 
     def _lost_unflushed(self, seen: Seen, fact: UnflushedLost) -> None:
         for log, _, end_offset in fact.logs:
-            if log.startswith(JOURNALS):  # other logs acknowledge records only when they are on the disk
+            if log.startswith(JOURNALS):  # other logs acknowledge records only when the records are on the disk
                 self._lost(fact.host, log.removeprefix(JOURNALS), end_offset, UNFLUSHED)
 
     def _lost(self, host: str, log: str, left: int, why: str) -> None:

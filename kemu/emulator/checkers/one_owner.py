@@ -7,8 +7,8 @@ another member.
 
 Allowed:
 
-- A generation number may be used twice: a coordinator that takes over in
-  mid-rebalance does not know the generation that had begun.
+- A generation number may be used twice: a coordinator that takes over in mid-rebalance does not know the generation
+  that its predecessor began.
 - A static member that restarts takes the same partitions in the same
   generation under another member id. The coordinator removed its former id,
   or loaded a log without it (KAFKA-10284).
@@ -113,7 +113,7 @@ class OneOwner(Checker):
             taken[at] = seen.actor, fact.member_id
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        """Generations that began before may begin again. Later generations are not lost."""
+        """Generations that began before the loss may begin again. Later generations are not lost."""
         if fact.log.startswith(OFFSETS_TOPIC):
             for group in self._groups.values():
                 group.perhaps_lost.update(dict.fromkeys(generation for by, generation in group.taken if not by))

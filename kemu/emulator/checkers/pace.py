@@ -5,11 +5,11 @@
 - Ping (store): each third of the session timeout.
 - OffsetCommit: not before ``auto.commit.interval.ms`` (Streams:
   ``commit.interval.ms``).
-- Follower's Fetch: one to a leader, the next at once.
-- JoinGroup, SyncGroup, OffsetFetch, Metadata: one of a client at a time.
-- AlterIsr: one of a broker; 50 ms after an error, 100 ms after a lost one.
+- Follower's Fetch: one in flight to a leader; the next follows at once.
+- JoinGroup, SyncGroup, OffsetFetch, Metadata: one in flight per client.
+- AlterIsr: one in flight per broker; the next 50 ms after an error, 100 ms after a lost answer.
 - ControlledShutdown: after ``controlled.shutdown.retry.backoff.ms``.
-- Controller's orders: one to a broker; 100 ms after a lost one.
+- Controller's orders: one in flight per broker; the next 100 ms after a lost order.
 
 Kinds: too-many (also 30 equal StoreOps or AlterIsr within a second),
 too-soon (four in a row: emulated time may skip hours once), overdue,
@@ -107,8 +107,8 @@ class PaceRow:
 
     ``line``: the sender, or sender and receiver, that are paced together; None: not paced. ``span``: the interval
     after a good answer. ``backoff_us``: the wait after an error; ``lost_us``: after a lost connection;
-    ``backoff_after``: the wait by answer. ``exact``: an unchanged retry is not much later than that. ``begins``: a
-    good reply that starts the rhythm. ``ends``: requests, sent or received, that end it.
+    ``backoff_after``: the wait by answer. ``exact``: an unchanged retry is not much later than the back-off.
+        ``begins``: a good reply that starts the rhythm. ``ends``: requests, sent or received, that end the rhythm.
     """
 
     replies: type
@@ -177,7 +177,7 @@ def _follower_fetches(settings: Settings, actor: ActorName) -> Gap:
 
 
 def _fetch_backoff_us(settings: Settings, actor: ActorName) -> int:
-    """The back-off of a lost fetch. Up to 3.0 the thread waits, and then each partition (``AbstractFetcherThread``
+    """Back-off after a lost fetch. Up to 3.0 the thread waits, and then each partition (``AbstractFetcherThread``
     3.0.2, KAFKA-8529).
     """
     waits_twice = settings.broker_profile(actor).waits_twice_for_lost_fetches
@@ -439,7 +439,7 @@ class Pace(Checker):
             self._say(seen, "too-soon", seen.actor, kind, text)
 
     def _judge_retry(self, seen: Seen, kind: type, line: _Line, request: object) -> None:
-        """Judge the first retry. After it the connection itself may have to wait longer."""
+        """Judge the first retry. After the retry the connection itself may have to wait longer."""
         failed_us = line.answered_us if line.sent_us >= 0 else line.lost_us
         after_us, host = seen.at_us - failed_us, host_of(seen.actor)
         if failed_us < 0 or after_us <= line.backoff_us * 3 // 2 or request != line.last:
@@ -557,8 +557,8 @@ class Pace(Checker):
                     line.due_us = _NEVER_US
 
     def _able_since_us(self, kind: type, host: str) -> int | None:
-        """Time since which a host can send this, in us; None: it cannot now. A follower first writes to a disk that
-        may be slow.
+        """Time since which a host can send this request, in us; None: the host cannot send now. A follower first writes
+        to a disk that may be slow.
         """
         disturbances = self.panel.disturbances
         return disturbances.undisturbed_since_us((host,)) if kind is Fetch else disturbances.runs_since_us(host)

@@ -1,17 +1,14 @@
 """Reassignments follow their steps, stay within the limits, and end.
 
-- step-from-elsewhere, not-of-the-step: a step starts from the committed
-  replicas and ends with its target or, cancelled, with the committed
-  replicas.
+- step-from-elsewhere, not-of-the-step: a step starts from the committed replicas and ends with its target, or with the
+  committed replicas if it is cancelled.
 - deleted-assigned: a log is deleted only after its replica is removed.
 - too-many-leaders, too-many-partitions, too-many-replicas: a step is within
   ``reassignment.max.concurrent.*``.
-- not-the-step, unused: the limits are used: a step does all it may, new
-  leaders first.
+- not-the-step, unused: a step uses the limits fully, new leaders first.
 - dropped-in-sync: removing replicas leaves ``min.insync.replicas`` in sync.
 - order-lost: a cancel restores the original order.
-- unfinished, unnamed: reassignments with live brokers end, and their
-  controller says what they wait for.
+- unfinished, unnamed: reassignments with live brokers end, and their controller reports the reason of each wait.
 - refused: no existing partition is refused.
 
 Before KIP-455 the store names no adding and removing replicas; the target
@@ -66,7 +63,7 @@ LIMITS_KNOWN_US = 2_000_000
 """Time for which a controller may use changed limits, in us."""
 NAMED_WITHIN_US = 10_000_000
 """Longest time without a reported reason for a wait, in us. No fault hits the controller or its link to the store
-then."""
+during this time."""
 
 
 class _Reassignment:
@@ -92,7 +89,8 @@ class _Reassignment:
         self.is_known = True
         """Whether its controller wrote the present state."""
         self.moves_leader: bool | None = None
-        """Whether its last step moves the leader; None: it has no slot among the running reassignments."""
+        """Whether its last step moves the leader; None: the reassignment has no slot among the running
+        reassignments."""
         self.dropped: ReplicaAssignment | None = None
         """The step whose removals were checked."""
         self.removed_from_isr: dict[int, PartitionState] = {}
@@ -131,7 +129,7 @@ class ReassignmentChecker(Checker):
         self._to_be_deleted: dict[str, None] = {}
         self._controller = ""
         self._is_starting = False
-        """Whether that controller is still reading the cluster."""
+        """Whether the newest controller is still reading the cluster."""
         self._listed: dict[TopicPartition, tuple[int, ...]] = {}
         """Partition -> requested replicas, in the store's list, that no controller has begun."""
         self._brokers_us = 0
@@ -217,7 +215,7 @@ class ReassignmentChecker(Checker):
             self._restart_reports(seen.at_us)
 
     def _store_serves(self, seen: Seen, fact: StoreTookOver) -> None:
-        """Without a store its controller could begin nothing, and waited for nothing else."""
+        """Without a store the controller could begin nothing, and waited for nothing but the store."""
         self._restart_reports(seen.at_us)
 
     def _restart_reports(self, at_us: int) -> None:
@@ -266,7 +264,7 @@ class ReassignmentChecker(Checker):
                 self.violation(seen, "unnamed", (name,), text)
 
     def _check_used(self, seen: Seen) -> None:
-        """Judge unused limits."""
+        """Judge whether a reassignment waits although the limits allow it to run."""
         limits, (former, _) = self._limits, self._former
         known = self._reassignments.items()
         waiting = [at for at, move in known if move.node.is_being_reassigned and self._could_begin(move)]

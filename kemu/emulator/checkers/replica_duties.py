@@ -120,7 +120,9 @@ class ReplicaDuties(Duties):
             self._answered_us[seen.actor] = seen.at_us
 
     def _isr_refused(self, seen: Seen, fact: IsrChangeFailed) -> None:
-        """Take a refusal. An earlier request may still be under way; one refused in its own step was never sent."""
+        """Take a refusal. An earlier request may still be under way. A request that was refused in its own step was
+        never sent.
+        """
         at, requested_us = (fact.topic, fact.partition), self._requested_us.get(seen.actor, {})
         self._proposed.pop((seen.actor, at), None)
         if requested_us.get(at) == seen.at_us:
@@ -209,7 +211,7 @@ class ReplicaDuties(Duties):
                 yield Duty("never-shrunk", (name, host), parties, (state, mark), bound_us, text, from_us)
 
     def _can_ask(self, at: TopicPartition) -> bool:
-        """Whether a leader can change its ISR: a controller exists, and no lasting refusal."""
+        """Whether a leader can change its ISR: a controller exists, and no refusal lasts."""
         unknown = self.panel.unknown_isrs.of(at)
         return bool(self.plane.controller) and (unknown is None or not unknown.leader_waits)
 

@@ -11,17 +11,18 @@ NO_OFFSET = 1 << 62
 
 
 class ReplicaRole:
-    """One broker's role in a partition. ``Copies`` has its log."""
+    """One broker's role in a partition; ``Copies`` has the broker's log."""
 
     __slots__ = ("epoch", "settled", "watermark")
 
     def __init__(self) -> None:
         self.epoch = -1
-        """The last leader epoch in which it took a role."""
+        """The last leader epoch in which the broker took a role."""
         self.watermark = -1
-        """The last high watermark that it reported as leader of this epoch."""
+        """The last high watermark that the broker reported as leader of this epoch."""
         self.settled: list[Run] = []
-        """Records lost by its disk before it joined an ISR with every committed record. The loss no longer excuses it.
+        """Records lost by the broker's disk before the broker joined an ISR with every committed record. The loss is no
+        longer an excuse.
         """
 
 
@@ -39,7 +40,7 @@ class PartitionTruth:
         """Host -> its role."""
         self.committed = EpochLog()
         self.deleted_below = 0
-        """Leaders deleted records up to here. A copy may lack them, or have them again after a power cut."""
+        """Leaders deleted records up to here. A copy may lack these records, or have them again after a power cut."""
         self.committed_epoch = -1
         """The newest leader epoch with a reported high watermark."""
         self.unclean_epoch = -1
@@ -80,7 +81,7 @@ class PartitionTruth:
         return min([offset for offset, later in self._lossy if epoch < later], default=NO_OFFSET)
 
     def unknown(self, run: Run) -> list[Run]:
-        """The part of a run that neither is nor was committed."""
+        """The part of a run of records that was never committed."""
         rest = lacking([run], self.committed)
         return lacking(minus(rest, self.lost), self.former) if rest else rest
 

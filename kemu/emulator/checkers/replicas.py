@@ -1,20 +1,19 @@
 """Committed records stay, in every leader and for every reader.
 
 Committed records are one chain of runs: everything that a leader's high
-watermark passed. Each copy is compared with it.
+watermark passed. Each copy is compared with this chain.
 
 - isr-without-committed: a member of the store's ISR has every committed
   record.
-- committed-lost, unclean-forbidden: so does a new leader, which comes from
-  the ISR unless unclean elections are allowed.
+- committed-lost, unclean-forbidden: a new leader has every committed record too, and is from the ISR unless unclean
+  elections are allowed.
 - acknowledged-uncommitted: records acknowledged with acks=all are
   committed.
 - logs-differ, cut-too-much, start-behind: a follower appends after its
   leader's records, truncates none of them, and deletes the records that its
   leader deleted.
 - watermark-back: a high watermark does not go back within its epoch.
-- read-uncommitted, another-record: readers find only committed records, and
-  one at an offset.
+- read-uncommitted, another-record: readers find only committed records, and always the same record at an offset.
 - failed-log-dir: a replica in a failed log directory has no role (KIP-112).
 - append-gap: a log continues at its end.
 
@@ -67,7 +66,7 @@ class Replicas(Checker):
         super().__init__()
         self._partitions: dict[TopicPartition, PartitionTruth] = {}
         self._former: dict[TopicPartition, EpochLog] = {}
-        """Committed records of deleted topics. A broker that does not know of the deletion may add to them."""
+        """Committed records of deleted topics. A broker that does not know of the deletion may add to these records."""
         self._watermarks: dict[tuple[str, TopicPartition], int] = {}
         """(leader, partition) -> its last high watermark in its epoch."""
         self._unclean: dict[str, bool] = {}
@@ -140,7 +139,7 @@ class Replicas(Checker):
         return not self.panel.former.has(seen.actor, at)
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if (fact.topic, fact.partition) in self._partitions:  # else no other broker replicates it
+        if (fact.topic, fact.partition) in self._partitions:  # else no other broker replicates the log
             self._takes_part(seen, fact)
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
@@ -164,7 +163,7 @@ class Replicas(Checker):
             return
         copy, log = self.panel.copies.on_host(seen.actor, at), self._leaders_log(seen.actor, at)
         if log is None or not max(copy.log.start, log.start) <= before < log.end:
-            return  # one of them no longer has it
+            return  # one of the members no longer has the record
         ours, theirs = copy.log.term_at(before), log.term_at(before)
         if ours != theirs and not self.panel.copies.may_differ(at, before, ours, theirs):
             name = f"{fact.topic}-{fact.partition}"
@@ -232,7 +231,7 @@ class Replicas(Checker):
         return reasons, rest
 
     def _check_in_sync(self, seen: Seen, at: TopicPartition, truth: PartitionTruth, host: str) -> bool:
-        """Judge a member of the ISR. Return whether it has every committed record."""
+        """Judge a member of the ISR. Return whether the member has every committed record."""
         missing = truth.not_deleted(truth.committed.without(self._log(host, at)))
         unexcused = self._reasons(at, truth, host, missing)[1]
         if unexcused:

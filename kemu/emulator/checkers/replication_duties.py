@@ -13,8 +13,7 @@ hits them or their links, and nothing about the condition changes.
 A run may end early when no duty is open. Conditions that Kafka itself never
 ends are named at the end of the run. log-of-another-topic and
 epoch-of-another-topic leave a partition without a leader
-(``findings.STAYS_BLOCKED``). Others leave the rest working
-(``findings.STAYS_DEGRADED``).
+(``findings.STAYS_BLOCKED``). Other conditions leave the rest working (``findings.STAYS_DEGRADED``).
 
 Source: Kafka 3.4 ``KafkaController``, ``ReplicaManager``, ``Partition``.
 """

@@ -4,10 +4,9 @@
 - out-of-order: a broker answers the requests of a connection in order.
 - unanswered: an undisturbed server answers the first open request of a
   connection, after the time for which it may hold the request.
-- waits-for-ever: a client closes the connection after its request timeout
-  (JoinGroup: rebalance timeout).
-- gave-up-early: a broker or controller does not close a connection before
-  that.
+- waits-for-ever: a client closes the connection of an unanswered request after its request timeout (JoinGroup:
+  rebalance timeout).
+- gave-up-early: a broker or controller does not close a connection before this timeout.
 - timed-out-early: a server answers REQUEST_TIMED_OUT only after the
   request's timeout.
 - two-sessions: a connection to the store has one session.

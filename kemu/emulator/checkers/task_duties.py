@@ -8,7 +8,7 @@ Progress restarts the clock.
   standbys and learners get records while the thread has no other copy to
   restore.
 - uncommitted: a running thread of a Stable group commits within
-  ``commit.interval.ms`` and its work.
+  ``commit.interval.ms`` plus the duration of its work.
 - no-follow-up, early-follow-up: a leader that assigned warm-ups starts a
   rebalance after ``probing.rebalance.interval.ms`` (KIP-441), not before.
 - not-at-rest: after the faults all tasks run, no copy learns or warms up,
@@ -69,7 +69,7 @@ class _Thread:
 
     def __init__(self) -> None:
         self.advanced_us = 0
-        """Time at which it last applied records for an active task, or a task of its changed, in us."""
+        """Time at which the thread last applied records for an active task, or a task of its changed, in us."""
         self.applied_us = 0
         self.busy_us = 0
         """Total time of applying records without a pause, in us."""
@@ -83,12 +83,12 @@ class _Uncommitted:
     def __init__(self, thread: ActorName, fact: Processed, at_us: int) -> None:
         self.thread = thread
         self.since_us = at_us
-        """Time of the first of them, or of the last commit, in us."""
+        """Time at which the first of these records was processed, or of the last commit, in us."""
         self.first = fact.last
         """The least offset that the next commit must have."""
         self.end = fact.last
         self.at_us = at_us
-        """Time of the last of them, in us."""
+        """Time at which the last of these records was processed, in us."""
 
 
 class TaskDuties:
@@ -120,7 +120,7 @@ class TaskDuties:
         self._why_not_at_rest: dict[GroupId, str] = {}
         """Application -> why it was not at rest at the last look; "" once it was."""
         self._late: dict[GroupId, str] = {}
-        """The same at the end of the bound."""
+        """Application -> why it was not at rest at the end of the bound."""
         self._seq = 0
         self.on: dict[type, Handler] = {
             HostStarted: self._host_changed,
@@ -259,7 +259,7 @@ class TaskDuties:
             self._judge_commit(seen, name, at, pending)
 
     def _undisturbed_us(self, *instances: str) -> int | None:
-        """Time since which these instances and the running brokers work undisturbed, in us; None: a fault hits them."""
+        """Time since which these instances and the running brokers work undisturbed, in us; None: a fault hits one."""
         since_us = undisturbed_since_us(self._checker.panel, *instances)
         return None if since_us is None else max(since_us, self.broker_changed_us)
 
@@ -367,7 +367,7 @@ class TaskDuties:
         self._why_not_at_rest[name] = self._reason_not_at_rest(name, application)
 
     def _reason_not_at_rest(self, name: GroupId, application: WatchedApplication) -> str:
-        """Why the application is not at rest; "" if it is, or if no instance runs."""
+        """Why the application is not at rest; "" for an application at rest or without a running instance."""
         panel = self._checker.panel
         group = panel.groups.get(name)
         staying = [host for host in application.instances if not panel.is_out(host)]

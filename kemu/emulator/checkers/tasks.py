@@ -2,12 +2,11 @@
 
 - not-one-owner: a leader assigns each task to one instance, or revokes it.
 - moved-while-running: a running stateful task stays for one rebalance.
-- state-passed-over: a task goes to a ready learner or a caught-up instance
-  (``acceptable.recovery.lag``, KIP-441).
+- state-passed-over: a task goes to a caught-up learner or a caught-up instance (``acceptable.recovery.lag``, KIP-441).
 - copies-misplaced: one role per instance; standbys and warm-ups as
   configured.
 - shut-down-early: only a leaving instance without tasks is shut down.
-- runs-twice, runs-unowned: no task runs on two members, or after its loss.
+- runs-twice, runs-unowned: no task runs on two members, or after its member lost the task.
 - runs-without-state: a task runs only with its changelog.
 - checkpoint-without-state, checkpoint-lost: a copy begins at its disk's
   last checkpoint.
@@ -149,8 +148,8 @@ class Tasks(Checker):
                 self.violation(seen, kind, entities, text)
 
     def _owners(self, made: _Decision) -> Broken:
-        """Judge owners. A restoring copy holds its partitions until its instance reports, and nobody gets the task
-        yet.
+        """Judge owners. A restoring copy holds its partitions until its instance reports, and no other instance gets
+        the task yet.
         """
         taken = {task for row in made.fact.given for task in row.revoked}
         had = {task for row in made.fact.said for task in (*row.assigned, *row.revoked)}
@@ -174,7 +173,7 @@ class Tasks(Checker):
         lag = leader.started.ready_lag
 
         def had(process: str, task: str) -> tuple[int, int]:
-            """The least and the most; the process that runs a task lacks nothing."""
+            """Fewest and most records of the task that the process may have."""
             instance = application.instances.get(application.processes.get(process, ""))
             least, most, unless_open = (0, 0, 0) if instance is None else instance.had(task)
             return least, unless_open if name in self._exactly_once else most

@@ -1,7 +1,6 @@
 """No member rejoins repeatedly without a cause.
 
-- rejoin-without-cause: a member sends at most three JoinGroups in a minute
-  that nothing asks for.
+- rejoin-without-cause: a member sends at most three JoinGroups in a minute without a cause.
 
 A JoinGroup has a cause if something changed since the last one: an answer
 had an error, or the connection, the member's topics, its owned partitions,
@@ -27,7 +26,7 @@ from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
 REJOINS = 3
-"""Rejoins without a visible cause: a leader's metadata changes late, and an application may ask for one."""
+"""Rejoins without a visible cause: a leader's metadata changes late, and an application may request a rejoin."""
 WINDOW_US = 60_000_000
 Content = tuple[object, ...]
 
@@ -39,7 +38,7 @@ class _Sender:
         self.rejoins: deque[int] = deque()
         self.connection = -1
         self.content: Content | None = None
-        """The content of its last JoinGroup; None: the next one has a cause."""
+        """The content of its last JoinGroup; None: the next JoinGroup has a cause."""
 
 
 class UselessWork(Checker):

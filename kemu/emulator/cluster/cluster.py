@@ -442,7 +442,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def expect_takeover(self, group: str) -> None:
-        """This group's coordinator was killed on purpose: when that is noticed, another broker is to follow it."""
+        """Expect a new coordinator of this group after the old one was killed on purpose."""
 
     @abstractmethod
     def move_coordinator(self, group: str, to: str) -> str | None:

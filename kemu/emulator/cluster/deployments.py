@@ -170,7 +170,7 @@ class _Bounce:
     """Stop a host, perhaps change its settings, and start it again ``down_us`` after its end.
 
     The time is drawn around ``down_us``. Without that draw the start comes ``down_us`` after the order to stop, or as
-    soon as the process has ended, whichever is later.
+    soon as the process has ended: the later of the two.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Releases:
         self._scenario = scenario
         self._named: dict[str, Profile] = {}
         self.own = release_with(profile, scenario.bugs, scenario.mended)
-        """The release that the run is about."""
+        """The release that the run emulates, unless a host has its own."""
         spec, own = scenario.brokers, self.own.name
         names = [spec.profile_of(name) or own for name in (*brokers, *spec.overrides)]
         oldest = min(names, key=lambda name: self.named(name).release)

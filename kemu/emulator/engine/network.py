@@ -226,7 +226,7 @@ class Packet:
 
 
 class Rule:
-    """A fault of the network. While it is installed, it judges each packet and counts its verdicts.
+    """A fault of the network. While the fault is installed, it judges each packet and counts its verdicts.
 
     The first rule that drops or holds a packet decides; delays add up. A packet that was held is judged again on
     release, by the rules installed at that time.
@@ -684,7 +684,7 @@ class Network:
             other = link.held[back]
             if other is None:
                 link.held[back] = rule
-            elif other is not rule:  # another rule holds earlier packets of the connection: these wait behind them
+            elif other is not rule:  # another rule holds earlier packets of the connection, so later packets wait
                 behind = [packet for packet in rule.waiting if packet.link is link and packet.reply == back]
                 rule.waiting = [packet for packet in rule.waiting if packet not in behind]
                 other.waiting += behind

@@ -159,7 +159,7 @@ class _Reader:
         self.position: int | None = None
         """The position set since the last poll."""
         self.why = ""
-        """Why it may continue elsewhere than after the last poll."""
+        """Why the member may continue elsewhere than after the last poll."""
 
 
 class _Reading:
@@ -479,7 +479,7 @@ class History:
 
 
 def _joined(acks: list[_Ack]) -> list[_Ack]:
-    """Merge acknowledgements of one term that touch. A merged one has the time of its first."""
+    """Merge adjacent acknowledgements of one leader epoch. The result has the time of the first acknowledgement."""
     joined: list[_Ack] = []
     for ack in sorted(acks, key=lambda each: (each.term, each.first, each.at_us)):
         if joined and joined[-1].term == ack.term and ack.first <= joined[-1].last:

@@ -458,7 +458,7 @@ def _brokers(shrinker: Shrinker) -> None:
 def _settings(data: Data) -> list[tuple[str | int, ...]]:
     """Paths of all optional keys, each table before its contents.
 
-    Parts with a pass of their own are left out, and so is ``checks``, which defines the failure. Hosts that stay away
+    Parts with a pass of their own are left out, and ``checks`` too, which defines the failure. Hosts that stay away
     have a pass.
     """
     found: list[tuple[str | int, ...]] = []

@@ -251,7 +251,8 @@ def drawn_plan(scenario: Scenario, chance: Stream, families: Sequence[str], *, a
 
 
 def drawn_orders(scenario: Scenario, chance: Stream) -> Plan:
-    """In half of the seeds another message order than the seed's until the faults end: one that ``kemu explore`` has.
+    """Return, in half of the seeds, a plan line that changes the order of messages until the faults end (``kemu
+    explore``).
 
     The line reorders events at one instant, or sets priorities of links or hosts with change points (PCT), or
     delays a few single messages.

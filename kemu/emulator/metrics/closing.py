@@ -1,8 +1,9 @@
 """Hosts that were closed cleanly: the duration, and the work left undone (``HostClosed``).
 
-A broker transfers its leaderships before it ends (controlled shutdown). Partitions that it still leads have no leader
-until the controller notices. A member commits its processed records before it revokes their partitions; the next owner
-reprocesses the uncommitted ones. With the draws ``calm``, closing takes no time and no ``HostClosed`` is reported.
+A broker transfers its leaderships before it ends (controlled shutdown). Partitions that the broker still leads at its
+end have no leader until the controller notices. A member commits its processed records before it revokes their
+partitions; the next owner reprocesses the uncommitted ones. With the draws ``calm``, closing takes no time and no
+``HostClosed`` is reported.
 """
 
 from collections.abc import Callable

@@ -368,7 +368,7 @@ class Figures:
     """All figures of a run."""
 
     rebalances: tuple[RebalanceFigures, ...]
-    """In the order in which they began."""
+    """Rebalances in the order of their starts."""
     num_incompatible_rebalance: Mapping[str, int]
     """Client -> number of generations that the client saw with incompatible members (KIP-429's page)."""
     downtime_us: Mapping[str, int]

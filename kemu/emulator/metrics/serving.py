@@ -2,7 +2,7 @@
 
 A partition of a group is *down* from the last record processed before an interruption to the first record processed
 after it. If no record waited that long, downtime begins when the oldest waiting record was appended or when the
-interruption began, whichever was first. If no record waits, the partition is down from the loss of its owner to the
+interruption began: the earlier of the two. If no record waits, the partition is down from the loss of its owner to the
 position of the new owner. So downtime includes callbacks, and a partition without records is down only without an
 owner. Counting begins with the group's first position. If service does not return, the partition is down until the end
 of the run.

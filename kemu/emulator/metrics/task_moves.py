@@ -13,8 +13,9 @@ are as even as the assignor promises (``watching/balance.py``).
 *Time to balance*: from the start of an episode to the
 start of the balance that lasts until the next event. A rebalance that keeps the balance does not end it.
 
-A task *moved* under two conditions. A decision that took effect gave it to another instance than its last owner. That
-owner took part in the rebalance, or in the one that took the task away. A task whose owner was gone did not move.
+A task *moved* under two conditions. A decision that took effect gave the task to another instance than the last
+owner. The last owner took part in the rebalance, or in the one that took the task away. A task whose owner had left or
+failed did not move.
 
 *Minimum*: the tasks beyond their quota, over the instances that were there from the start to the end of the episode.
 Quotas are as even as weights allow, rounded in favour of the instance with more tasks; 0 for an instance that leaves.

@@ -1,7 +1,7 @@
 """The records that wait for a group, and their waiting times (a part of the metrics).
 
 Of each partition, the append times of its records are kept. Of each group on it, the *frontier* is kept: the offset up
-to which the group has advanced. Records from the frontier on wait, and so do records that a jump left behind for a
+to which the group has advanced. Records from the frontier on wait, and also records that a jump left behind for a
 second consumer (KIP-333). Any other position beyond the frontier skips the records between (``progress`` counts them as
 skipped or lost). A position below the frontier changes nothing: reprocessed records have no second delay.
 

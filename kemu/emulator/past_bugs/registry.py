@@ -1,4 +1,4 @@
-"""The past bugs: every past bug by its issue, and the scenario that shows it.
+"""The table of past bugs of Kafka: each by its JIRA issue, with the scenario that shows the bug.
 
 ``bugs = ["KAFKA-1211"]`` in a scenario, ``kemu bugs`` and ``kemu describe bugs`` read this table.
 """

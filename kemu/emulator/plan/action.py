@@ -34,11 +34,11 @@ class Action(Protocol):
         """Report problems at the table that no single field shows."""
 
     def apply(self, stage: Stage) -> Outcome:
-        """Do it now. Return None, or the reason for no effect."""
+        """Do the action now. Return None, or the reason for no effect."""
 
 
 def lasts(action: Action) -> bool:
-    """Whether it lasts until ``FaultEnded``. A host that stays down for good has no end."""
+    """Whether the action lasts until ``FaultEnded``. A host that stays down for good has no end."""
     for_us: int | None = getattr(action, "for_us", None)
     return for_us is not None and (for_us > 0 or not hasattr(action, "mode"))
 
@@ -201,17 +201,17 @@ class Key:
 
     @property
     def required(self) -> bool:
-        """Whether it has no default."""
+        """Whether the key has no default."""
         return self.default is attrs.NOTHING
 
     @property
     def duration(self) -> bool:
-        """Whether it is a time, in microseconds."""
+        """Whether the key is a time, in microseconds."""
         return self.name.endswith("_us")
 
     @property
     def rate(self) -> bool:
-        """Whether it is a rate per second."""
+        """Whether the key is a rate per second."""
         return self.name == "records_per_s"
 
 

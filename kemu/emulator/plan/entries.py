@@ -163,7 +163,7 @@ def _plain_field(key: Key, item: Any) -> Any:
 
 
 def _plain_time(item: Any) -> Any:
-    """Times in plain form. Texts such as "20s" stay; so do invalid values, which the reader refuses."""
+    """Times in plain form. Texts such as "20s" stay, and also invalid values, which the reader refuses."""
     return duration_text(item) if isinstance(item, int) and item >= 0 else item
 
 

@@ -51,7 +51,7 @@ def microseconds(given: int | str) -> int:
 
 
 def rate_per_s(given: int | str) -> int:
-    """Convert a text such as "100/s" to records per second; numbers pass, and so does a wrong text."""
+    """Convert a text such as "100/s" to records per second; numbers and wrong texts pass unchanged."""
     try:
         return per_second(given) if isinstance(given, str) else given
     except ValueError:
@@ -108,7 +108,7 @@ def bytes_per_second(text: str) -> int:
 
 
 def throughput(given: int | str) -> int:
-    """Convert a text such as "50MB/s" to bytes per second; numbers pass, and so does a wrong text."""
+    """Convert a text such as "50MB/s" to bytes per second; numbers and wrong texts pass unchanged."""
     try:
         return bytes_per_second(given) if isinstance(given, str) else given
     except ValueError:

@@ -32,7 +32,7 @@ class Copy:
 
     def __init__(self) -> None:
         self.log = EpochLog()
-        """The log. It is replaced by a new ``EpochLog`` when the broker stops leading or reports another end, so that
+        """The log. A new ``EpochLog`` replaces the object when the broker stops leading or reports another end, so that
         the log of its leadership stays known."""
         self.start_us = 0
         """Time at which the log start last moved, in us."""
@@ -46,7 +46,7 @@ class Copy:
         self.following = ""
         """Host of the leader that it followed last."""
         self.lost: list[tuple[Run, str]] = []
-        """Records lost from its disk and not replicated again, with the reason in LOSS_REASONS."""
+        """Records lost from the broker's disk and not replicated again, with the reason in LOSS_REASONS."""
         self.gap: int | None = None
         """The end of this log where the broker reports another end, or appends elsewhere; None: they agree."""
 
@@ -56,7 +56,7 @@ class Copy:
             self.leads, self.log = False, self.log.copy()
 
     def append(self, base: int, count: int, term: Term) -> None:
-        """Append records. If they do not follow the end, note the gap."""
+        """Append records. If the records do not follow the end, note the gap."""
         if self.log.append(base, count, term):
             self.gap = None
         else:

@@ -1,6 +1,6 @@
 """The hosts and links that a fault hits now, and how long the others have worked undisturbed (part of the panel).
 
-- A host that is down or paused is hit as a whole, and so is each link of a host that is away for good.
+- A host that is down or paused is hit as a whole, and also each link of a host that is away for good.
 - ``FaultApplied.links`` names all other hosts and links. A fault without duration (a connection reset) hits only at its
   moment.
 - A fault that hits a broker's session with the store once is over when the broker is seen to use the session again.

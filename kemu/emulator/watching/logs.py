@@ -73,7 +73,9 @@ class WatchedLogs:
         self.appended_to = WatchedLog()
         """The log of the last append."""
         self.appended_to_log = False
-        """Whether the last append changed that log. Appends of a deposed leader, or to a deleted topic, do not."""
+        """Whether the last append changed that log. Appends of a deposed leader, or to a deleted topic, do not change
+        the log.
+        """
         self._logs: dict[TopicPartition, WatchedLog] = {}
         self.on: dict[type, Callable[[Seen, Any], None]] = {
             BecameLeader: self._led,

@@ -183,7 +183,7 @@ class Panel:
         """The leader of each partition: elected by the store, running as leader, and neither deposed nor down since."""
         self._add_parts()
         self.away: frozenset[str] = frozenset()
-        """Hosts that stay down or isolated for good. No rule waits for them."""
+        """Hosts that stay down or isolated for good. No rule waits for these hosts."""
         self.unrecoverable: tuple[str, ...] = ()
         """Reasons why the remaining hosts cannot recover either."""
         self.core_healed_us: int | None = None
@@ -483,7 +483,7 @@ class Panel:
                 group.coordinator = seen.actor
         if group.coordinator == seen.actor:
             group.state, group.loaded = fact.new, True
-            is_new_group = fact.old == "Empty" and not fact.generation  # the records of the former group are gone
+            is_new_group = fact.old == "Empty" and not fact.generation  # the records of the former group are deleted
             group.proven = fact.new != "Dead" and ((group.proven and not is_new_group) or fact.new == "Stable")
             log = self.log_of(fact.group) if fact.new == "Stable" else None
             if log is not None:

@@ -31,7 +31,8 @@ class KeptRanges:
         self.records: GroupRecords[CommitLogs] = GroupRecords()
         """The content after each record."""
         self.opened: dict[OffsetRange, None] = {}
-        """Every range that a coordinator reported. A second consumer works on it even if the groups' log loses it."""
+        """Every range that a coordinator reported. A second consumer works on a range even if the group's log loses the
+        range."""
         self.changed_us = 0
         """Time at which a range was last opened or advanced, in us."""
 

@@ -80,7 +80,7 @@ class ShadowMember:
         self.syncing = False
         """Whether its SyncGroup waits for its answer."""
         self.synced = False
-        """Whether it sent a SyncGroup in this generation."""
+        """Whether the member sent a SyncGroup in this generation."""
         self.former: tuple[MemberId, ...] = ()
         """Earlier member ids of its instance."""
 

@@ -128,7 +128,8 @@ class MemberAssignor(Protocol):
         None: it waits for an answer first. The consumer calls it again after the command ``AssignNow``.
 
         Raises:
-            InvalidAssignment, NotAnAssignor: it failed, and so does the member (``protocol.assign.checked``).
+            InvalidAssignment, NotAnAssignor: the assignor failed, and the member fails with it
+                (``protocol.assign.checked``).
         """
         ...
 

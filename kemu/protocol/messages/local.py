@@ -1,7 +1,7 @@
 """Messages within one broker process: between a broker (``b0``) and its controller part (``b0/controller``).
 
-In Kafka these are method calls. Here they are messages on a connection between two actors of one host; no network fault
-affects it. The API keys are kemu's own.
+In Kafka these messages are method calls. Here the messages travel on a connection between two actors of one host; no
+network fault affects this connection. The API keys are kemu's own.
 """
 
 from kemu.protocol.messages.store import StoreCode

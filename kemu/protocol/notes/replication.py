@@ -67,7 +67,7 @@ class StoreFaultHit:
 
 @value
 class BrokerRegistered:
-    """A broker knows that it is registered in the store under this epoch."""
+    """A broker learned that it is registered in the store under this epoch."""
 
     broker_id: int
     broker_epoch: int

@@ -29,7 +29,7 @@ class WaitReason(StrEnum):
     NOT_IN_SYNC = "not-in-sync"
     """The partition's step runs: added replicas are not in the ISR yet."""
     NOT_UP = "not-up"
-    """Brokers that it needs are not up."""
+    """Brokers that the step needs are not up."""
     NO_LEADER = "no-leader"
     """The partition has no leader to copy from."""
     MIN_ISR = "min-isr"

@@ -53,7 +53,7 @@ class ClientRules:
 _ANY_RELEASE = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
-    ErrorCode.UNSTABLE_OFFSET_COMMIT,  # of a partition, and of KIP-333's two logs together
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,  # in the answer for a partition, or for both of KIP-333's logs
 )
 CLIENT_3_9 = ClientRules()
 CLIENT_3_2 = evolve(CLIENT_3_9, refetches_after_any_retriable_error=False)

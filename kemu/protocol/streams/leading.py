@@ -272,8 +272,8 @@ class TaskLeader:
         tasks: Mapping[TaskId, tuple[TopicPartition, ...]],
         end_of: Mapping[TaskId, int],
     ) -> dict[MemberId, StreamsGiven]:
-        """Assign to threads. An active task that another thread still owns waits for a rebalance after its
-        revocation.
+        """Assign each instance's tasks to its threads. An active task that another thread still owns waits for a
+        rebalance after its revocation.
         """
         owner = {at: one for one, subscriber in members.items() for at in subscriber.owned}
         hosts: dict[Host, tuple[TopicPartition, ...]] = {}

@@ -1,9 +1,9 @@
 """The learner assignor of KIP-429's page (version 99): it assigns active tasks, learners and standbys.
 
-A task moves in three steps. Another instance restores it while its owner keeps running it (the learner). The owner
-pauses it when it joins the next rebalance. That rebalance assigns it to the learner. Each phase is a pass over all
-tasks, in order of their numbers; ties are resolved by name. Where the page is silent or contradictory, this reading
-reproduces its six examples row by row.
+A task moves in three steps. Another instance, the learner, restores the task while its owner keeps running the
+task. The owner pauses the task when it joins the next rebalance. That rebalance assigns the task to the learner. Each
+phase is a pass over all tasks, in order of their numbers; ties are resolved by name. Where the page is silent or
+contradictory, this reading reproduces its six examples row by row.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -393,10 +393,10 @@ class _Round:
     # --- standbys ----------------------------------------------------------------------------------------------
 
     def give_standbys(self) -> None:
-        """The configured number, on instances without a copy.
+        """Assign the configured number of standbys to instances without a copy.
 
-        First the owner that loses the task in this round, in which a task to be revoked counts as lost; then the
-        previous standby hosts; then the least loaded.
+        The order of preference: the owner that loses the task in this round (a task to be revoked counts as lost), then
+        previous hosts of a standby, then the least loaded instances.
         """
         for _ in range(self._config.num_standby):
             for task in self._stateful:

@@ -79,7 +79,7 @@ class Load:
         return len(self.active) + len(self.standby)
 
     def has(self, task: TaskId) -> bool:
-        """Whether it has a copy of the task."""
+        """Whether the task is active or standby here."""
         return task in self.active or task in self.standby
 
     def has_more_room_than(self, other: "Load") -> bool:

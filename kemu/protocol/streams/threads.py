@@ -23,7 +23,7 @@ class ThreadPlacement(StrEnum):
     """How a release spreads an instance's tasks over its threads."""
 
     IN_TURN = "in turn"
-    """2.3: active tasks go to the threads in turn regardless of their owners, and so do standbys. Threads are a hash
+    """2.3: active tasks go to the threads in turn regardless of their owners, as do standbys. Threads are a hash
     set there; here they are ordered by name, as in 2.4.
     """
     STICKY_OR_IN_TURN = "sticky or in turn"

@@ -61,7 +61,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     type=click.IntRange(1, 10),
     default=_PLAIN.bound,
     show_default=True,
-    help="delays: messages delayed at most.",
+    help="delays: the largest number of delayed messages.",
 )
 @click.option(
     "--by",
@@ -72,7 +72,13 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     help="delays: the delay; repeatable (default: 1s, 10s).",
 )
 @click.option("--message", "messages", metavar="API", multiple=True, help="delays: only these messages; repeatable.")
-@click.option("--depth", type=click.IntRange(1, 20), default=_PLAIN.depth, show_default=True, help="pct: of the bug.")
+@click.option(
+    "--depth",
+    type=click.IntRange(1, 20),
+    default=_PLAIN.depth,
+    show_default=True,
+    help="pct: the depth of the bug to find.",
+)
 @click.option(
     "--within",
     callback=_span,
@@ -87,7 +93,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     metavar="T",
     default="10ms",
     show_default=True,
-    help="ties: arrivals are at multiples of it.",
+    help="ties: arrivals are rounded to multiples of this time.",
 )
 @click.option("--profile", metavar="P", help="A release or KIP page (default: the scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")

@@ -7,7 +7,9 @@ import click
 
 
 @click.command()
-@click.option("--out", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Write it to this file.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Write the schema to this file."
+)
 def schema(out: Path | None) -> None:
     """Print the JSON Schema (draft 2020-12) of a scenario file, the plan's actions and Kafka's keys included.
 

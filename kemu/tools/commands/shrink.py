@@ -32,10 +32,10 @@ from kemu.tools.report.shrunk_report import shrunk_text
 
 @click.command()
 @click.argument("source", metavar="TRACE|SCENARIO")
-@click.option("--seed", type=click.IntRange(min=0), help="Of a scenario: the failing seed (default: its own).")
-@click.option("--profile", metavar="P", help="Of a scenario: a release or KIP page.")
+@click.option("--seed", type=click.IntRange(min=0), help="With SCENARIO: the failing seed (default: the scenario's).")
+@click.option("--profile", metavar="P", help="With SCENARIO: a release or KIP page.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario first; repeatable.")
-@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to its plan first; repeatable.")
+@click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan first; repeatable.")
 @click.option("--keep", metavar="CHECKER[:KIND]", default="", help="The violation to keep (default: the verdict's).")
 @click.option(
     "--runs", type=click.IntRange(min=1), default=DEFAULT_RUNS, show_default=True, help="Maximum number of runs."

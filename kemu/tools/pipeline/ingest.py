@@ -146,7 +146,7 @@ class Tables:
         return New(tuple(chunks), tuple(traces), units)
 
     def ingest(self, new: New) -> str:
-        """Make a part of them; return its name."""
+        """Make a part of these chunks; return the part's name."""
         for left in self.folder.glob("part=*"):
             if left.name.removeprefix("part=") not in self._known:
                 shutil.rmtree(left)
@@ -158,7 +158,7 @@ class Tables:
         return name
 
     def commit(self, name: str, new: New) -> None:
-        """Make the part count from now on."""
+        """Add the part to the analyzed parts."""
         self._known[name] = dict(new.units)
         fresh = self.folder / f".{PARTS}.{os.getpid()}"
         fresh.write_text(json.dumps({"columns": columns_now(), "parts": self._known}), encoding="utf-8")

@@ -103,7 +103,7 @@ class Event:
     last_us: int = -1
 
     def text(self) -> tuple[str, str]:
-        """The first line, and how often its like occurred ("" if once)."""
+        """The first line, and the number of similar lines ("" for one line)."""
         said = short_members(self.first.text())
         return said, "" if self.count == 1 else f" ({self.count} times until {clock_text(self.last_us)[:5]})"
 

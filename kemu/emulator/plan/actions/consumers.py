@@ -157,7 +157,8 @@ def _check_partitions(table: Table, known: Known, partitions: tuple[str, ...]) -
 class PartitionsPause:
     """``consumer.pause()`` of those of these partitions ("t-0") that the member has, then ``resume()``.
 
-    The member polls on and stays in its group. A partition that it loses and gets again meanwhile is not paused.
+    The member polls on and stays in its group. A partition that the member loses and gets again meanwhile is not
+    paused.
     """
 
     host: MemberHost

@@ -18,10 +18,10 @@ def edges() -> list[tuple[str, str, str]]:
 
 
 def transitions(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Every allowed change of state, and the number of runs of each scenario that took it; 0: no run reached it.
+    """Every allowed change of state, and the number of runs of each scenario that took the change; 0: no run.
 
     In:  runs, notes
-    Out: (fact, old, new, scenario, runs, times, allowed): ``scenario`` is null where no run took it
+    Out: (fact, old, new, scenario, runs, times, allowed): ``scenario`` is null where no run took the change
     """
     spark = tables["runs"].sparkSession
     allowed = spark.createDataFrame(edges(), "fact string, old string, new string").withColumn("allowed", F.lit(True))

@@ -75,7 +75,7 @@ def settled(tables: Mapping[str, DataFrame]) -> DataFrame:
     ends = at_ends(tables)
     in_order = Window.partitionBy("run_id", "group").orderBy("number")
     numbers = ends.select("run_id", "group", "number").distinct()
-    # The previous rebalance, not the member's last assignment: that may be older if the member was away.
+    # A member that was away may have a last assignment older than the previous rebalance.
     previous = numbers.withColumn("earlier", F.lag("number").over(in_order))
     then = ends.select("run_id", "group", "actor", F.col("number").alias("earlier"), F.col("now").alias("before"))
     return (

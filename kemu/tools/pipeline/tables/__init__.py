@@ -50,7 +50,7 @@ TABLES = (
     DerivedTable(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES), "NodeWritten"),
     DerivedTable(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES), "NodeWritten"),
 )
-"""In the order in which they are made."""
+"""The tables in the order of their making."""
 
 DERIVED: Mapping[str, Schema] = {table.schema.name: table.schema for table in TABLES}
 """The tables' schemas by name."""
