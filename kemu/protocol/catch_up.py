@@ -13,6 +13,10 @@ from typing import NamedTuple, TypeAlias
 
 from attrs import evolve, frozen
 
+PAGE = "page"
+CALLS = ("log", PAGE)
+"""Values of ``emulated.parallel.rebalance.calls``: two readings of poll(), beginningOffsets() and endOffsets()."""
+
 
 class OffsetRange(NamedTuple):
     """Offsets from ``start`` up to, not including, ``end``."""

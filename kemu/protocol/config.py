@@ -68,6 +68,9 @@ class ConsumerConfig:
     enable_parallel_rebalance: bool = key(
         False, "KIP-333 page: a second consumer processes the missed records; not shipped"
     )
+    emulated_parallel_rebalance_calls: str = key(
+        "log", "emulated, KIP-333 page: poll and beginningOffsets by the log, or literally by the page"
+    )
     emulated_process_us_per_record: int = key(200, "emulated: time of the application for a record")
     emulated_poll_timeout_ms: int = key(100, "emulated: poll(Duration) of the application's loop")
     emulated_commit_after_poll: bool = key(False, "emulated: the application calls commitSync() after each batch")

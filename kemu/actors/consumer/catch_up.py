@@ -12,13 +12,18 @@ ranges that tokens leave open. The member creates it with the first open range a
 
 | method | effect in this mode |
 |---|---|
-| ``poll`` | records of the first consumer, then of the second; half of ``max.poll.records`` each if both have some |
+| ``poll`` | records of the first, then of the second; half of ``max.poll.records`` each if both have some (*) |
 | ``position``, ``seek``, ``subscribe``, ``assign``, ``unsubscribe`` | the first consumer alone; ranges stay |
 | ``committed`` | the progress in the first open range; without one, the first consumer's commit |
 | ``commitSync``, ``commitAsync`` | each commits its own; a given offset inside an open range is the second's |
-| ``beginningOffsets``, ``endOffsets``, ``offsetsForTimes`` | unchanged: offsets of the log |
+| ``beginningOffsets``, ``endOffsets`` | unchanged: offsets of the log (*) |
+| ``offsetsForTimes`` | unchanged |
 | ``pause``, ``resume``, ``close`` | both |
 | auto-commit | each at its own interval: the records of former polls |
+
+(*) ``emulated.parallel.rebalance.calls = page`` follows the page literally: a poll returns ``max.poll.records`` of each
+consumer ("twice as many records could be returned"), and ``beginningOffsets``, ``endOffsets`` are "the earliest/latest
+offsets that they have processed". That contradicts Kafka's meaning of these calls, so it is not the default.
 
 Partitions assigned with ``assign()`` have no such mode: without membership no generation fences the second consumer.
 """
@@ -48,6 +53,7 @@ from kemu.actors.consumer.questions import logs_of
 from kemu.actors.consumer.state import Generation, MemberState, Result
 from kemu.actors.machine import Machine
 from kemu.protocol.catch_up import (
+    PAGE,
     CommitLogs,
     CommitPrimary,
     CommitSecondary,
@@ -121,6 +127,9 @@ class CatchUp:
         """Continuations of commits that wait for the second consumer."""
         self._first_takes_more = True
         """Whether the first consumer gets the odd record when both share a poll."""
+        self._by_page = machine.config.emulated_parallel_rebalance_calls == PAGE
+        self._returned: dict[TopicPartition, tuple[int, int]] = {}
+        """Partition -> first offset that a poll returned, one past the last one; of both consumers."""
 
     # --- jumps of new partitions -------------------------------------------------------------------------------
 
@@ -335,10 +344,32 @@ class CatchUp:
     # --- polls -------------------------------------------------------------------------------------------------
 
     def poll(self, most: int) -> list[Returned]:
-        """Records of a poll: the first consumer's, then the second's; they share the limit if both have records."""
+        """Records of a poll: the first consumer's, then the second's."""
+        records = self._drain(most)
+        if self._by_page:
+            for at, first, last in records:
+                before = self._returned.get(at, (first, last))
+                self._returned[at] = min(first, before[0]), max(last, before[1])
+        return records
+
+    def returned_offsets(
+        self, partitions: Sequence[TopicPartition], *, end: bool
+    ) -> Mapping[TopicPartition, int | None] | None:
+        """The literal answer of the page to ``beginningOffsets`` (or ``endOffsets``); None: answer by the log.
+
+        An offset is None if no record of the partition was returned yet.
+        """
+        if not self._by_page:
+            return None
+        return {at: self._returned[at][end] if at in self._returned else None for at in partitions}
+
+    def _drain(self, most: int) -> list[Returned]:
+        """The consumers share the limit if both have records; by the page each has its own."""
         positions, child = self._positions, self._child
         if child is None or not child.has_records:
             return positions.drain(most)
+        if self._by_page:
+            return [*positions.drain(most), *self._take(most)]
         if not positions.has_records():
             return self._take(most)
         first = (most + self._first_takes_more) // 2

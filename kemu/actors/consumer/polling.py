@@ -352,10 +352,20 @@ class PollingThread:
         self.questions.committed(partitions, partial(self._answer_application, then))
 
     def beginning_offsets(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
-        self.offsets_for_times(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), then)
+        self._log_offsets(partitions, EARLIEST_TIMESTAMP, then)
 
     def end_offsets(self, partitions: tuple[TopicPartition, ...], then: Answers) -> None:
-        self.offsets_for_times(dict.fromkeys(partitions, LATEST_TIMESTAMP), then)
+        self._log_offsets(partitions, LATEST_TIMESTAMP, then)
+
+    def _log_offsets(self, partitions: tuple[TopicPartition, ...], special_ms: int, then: Answers) -> None:
+        found = None
+        if self._catch_up is not None and not self._subscription.by_hand:
+            found = self._catch_up.returned_offsets(partitions, end=special_ms == LATEST_TIMESTAMP)
+        if found is None:
+            self.offsets_for_times(dict.fromkeys(partitions, special_ms), then)
+        else:
+            self._ask()
+            self._answer_application(then, found)
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int], then: Answers) -> None:
         self._ask()

@@ -13,6 +13,7 @@ import attrs
 from kemu.emulator.text.custom_assignors import is_custom, load_assignor
 from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest
 from kemu.emulator.text.units import words
+from kemu.protocol import catch_up
 from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import (
@@ -49,6 +50,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "emulated.bytecode": kip_429.BYTECODES,
     "emulated.mixed.policy": kip_429.MIXED_POLICIES,
     "emulated.incompatible.rejoin": kip_429.INCOMPATIBLE_REJOINS,
+    "emulated.parallel.rebalance.calls": catch_up.CALLS,
     "processing.guarantee": ("at_least_once", "exactly_once", "exactly_once_beta", "exactly_once_v2"),
     "emulated.learner.pick": PICKS,
     "stream.rebalancing.mode": REBALANCING_MODES,
