@@ -70,7 +70,7 @@ class SweepWatch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.abandon()
+        self._end_other()
 
     @property
     def sampled(self) -> int:
@@ -88,11 +88,14 @@ class SweepWatch:
 
     def abandon(self) -> None:
         """Repeat no run: the sweep was interrupted."""
+        self._end_other()
+        self._sample.clear()
+        self._other = None
+
+    def _end_other(self) -> None:
         if self._other is not None:
             self._other.kill()
             self._other.communicate()
-            self._other = None
-        self._sample.clear()
 
     def differing(self) -> list[Differs]:
         """Wait for the other process; return the runs whose digests differ, each with its first difference.
