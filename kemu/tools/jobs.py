@@ -108,10 +108,12 @@ class Workers:
         self._dispatch()
         return job
 
-    def drop(self, job: Job[Any]) -> None:
-        """Remove a job from the queue, unless it has started."""
-        if job in self._waiting:
-            self._waiting.remove(job)
+    def drop(self, job: Job[Any]) -> bool:
+        """Remove a job from the queue; return False if it has started."""
+        if job not in self._waiting:
+            return False
+        self._waiting.remove(job)
+        return True
 
     def wait(self) -> Job[Any]:
         """Wait until one more job is done, and return it.

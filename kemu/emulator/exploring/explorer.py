@@ -4,13 +4,15 @@ Seeds take turns. A run's coverage guides the search: strategies learn how much 
 with the schedule at the end of its plan.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import attrs
 from attrs import frozen
 
 from kemu.emulator.exploring.coverage import Coverage
-from kemu.emulator.exploring.schedules import STRATEGIES, OrderStrategy, Ran, SentMessages, StrategyOptions
+from kemu.emulator.exploring.schedules import STRATEGIES, OrderStrategy, Ran, SentMessage, SentMessages, StrategyOptions
 from kemu.emulator.exploring.trial import Signature, Trials, Tried
 from kemu.emulator.findings import STAYS_BLOCKED, Violation
 from kemu.emulator.plan.entries import Plan
@@ -54,6 +56,41 @@ class Explored:
     """Number of runs with new coverage, except plain ones."""
 
 
+@frozen
+class Scheduled:
+    """A run to make: seed, schedule, and the scenario with the schedule at the end of its plan."""
+
+    seed: int
+    schedule: Plan
+    scenario: Scenario
+
+
+@frozen
+class TriedSchedule:
+    """A run under a schedule: its violations, its coverage (points, transitions, probes), and its messages."""
+
+    tried: Tried
+    covered: frozenset[object]
+    sent: tuple[SentMessage, ...]
+
+
+class ScheduleRuns(Protocol):
+    """Makes the runs of an exploration, perhaps in other processes."""
+
+    def run(self, one: Scheduled, ahead: Callable[[int], list[Scheduled]]) -> TriedSchedule:
+        """Make a run. ``ahead`` returns up to so many runs that probably follow."""
+        ...
+
+
+def try_schedule(trials: Trials, one: Scheduled) -> TriedSchedule:
+    """Make a run in this process."""
+    coverage, sent = Coverage(), SentMessages()
+    listening = coverage.of_run()
+    tried = trials.run(one.scenario, one.seed, recorder=listening, sent=sent)
+    listening.finish()
+    return TriedSchedule(tried, frozenset({*coverage.points, *coverage.moves, *coverage.probes}), tuple(sent.seen))
+
+
 class Explorer:
     """Explores one scenario.
 
@@ -64,6 +101,7 @@ class Explorer:
         trials: runs the scenario.
         keep: the wanted "CHECKER" or "CHECKER:KIND"; "": any but those in ``STAYS_BLOCKED``.
         tell: called after each run.
+        schedule_runs: makes the runs instead of ``trials``; the same runs are made, and in the same order.
 
     Raises:
         ScenarioError: the strategy does not exist.
@@ -79,6 +117,7 @@ class Explorer:
         options: StrategyOptions | None = None,
         keep: str = "",
         tell: Callable[[ExploredRun], None] | None = None,
+        schedule_runs: ScheduleRuns | None = None,
     ) -> None:
         if strategy not in STRATEGIES:
             text = f'unknown strategy "{strategy}"{nearest(strategy, STRATEGIES)}: {", ".join(STRATEGIES)}'
@@ -89,24 +128,32 @@ class Explorer:
         self._trials = trials
         self._keep = keep
         self._tell = tell
+        self._schedule_runs = schedule_runs
         self._reached: set[object] = set()
         self._by_plain = self._kept = self._runs = 0
 
     def explore(self, runs: int = DEFAULT_EXPLORATION) -> Explored:
         """Run at most this many times, until a run breaks a rule."""
-        waiting = list(self._strategies)
+        waiting = deque(self._strategies)
         while waiting and self._runs < runs:
-            seed, strategy = waiting.pop(0)
+            seed, strategy = waiting.popleft()
             schedule = strategy.next()
             if schedule is None:
                 continue
+            one = self._scheduled(seed, schedule)
+            following = [*waiting, (seed, strategy)] if schedule else [*waiting]  # a plain run shapes what follows
+            tried = self._try(one, lambda most: self._ahead(following, min(most, runs - self._runs - 1)))  # noqa: B023
             waiting.append((seed, strategy))
-            ran = self._run(seed, schedule, strategy)
+            ran = self._took(one, strategy, tried)
             if self._tell is not None:
                 self._tell(ran)
             if ran.found is not None:
                 return self._explored(ran, exhausted=False)
         return self._explored(None, exhausted=not waiting)
+
+    def explored_so_far(self) -> Explored:
+        """The result of an exploration that was interrupted."""
+        return self._explored(None, exhausted=False)
 
     def _explored(self, found: ExploredRun | None, *, exhausted: bool) -> Explored:
         return Explored(
@@ -118,21 +165,41 @@ class Explorer:
             kept=self._kept,
         )
 
-    def _run(self, seed: int, schedule: Plan, strategy: OrderStrategy) -> ExploredRun:
+    def _scheduled(self, seed: int, schedule: Plan) -> Scheduled:
+        return Scheduled(
+            seed, schedule, attrs.evolve(self._scenario, seed=seed, plan=(*self._scenario.plan, *schedule))
+        )
+
+    def _try(self, one: Scheduled, ahead: Callable[[int], list[Scheduled]]) -> TriedSchedule:
+        if self._schedule_runs is None:
+            return try_schedule(self._trials, one)
+        return self._schedule_runs.run(one, ahead)
+
+    def _ahead(self, following: list[tuple[int, OrderStrategy]], most: int) -> list[Scheduled]:
+        """The next runs if the present run and these bring nothing new."""
+        copies = deque((seed, strategy.copy()) for seed, strategy in following)
+        found: list[Scheduled] = []
+        while copies and len(found) < most:
+            seed, strategy = copies.popleft()
+            schedule = strategy.next()
+            if schedule is None:
+                continue
+            found.append(self._scheduled(seed, schedule))
+            if schedule:
+                copies.append((seed, strategy))
+        return found
+
+    def _took(self, one: Scheduled, strategy: OrderStrategy, made: TriedSchedule) -> ExploredRun:
+        """Take the result of a run."""
         self._runs += 1
-        scenario = attrs.evolve(self._scenario, seed=seed, plan=(*self._scenario.plan, *schedule))
-        coverage, sent = Coverage(), SentMessages()
-        listening = coverage.of_run()
-        tried = self._trials.run(scenario, seed, recorder=listening, sent=sent)
-        listening.finish()
-        covered = {*coverage.points, *coverage.moves, *coverage.probes}
-        new = len(covered - self._reached)
-        self._reached |= covered
+        seed, schedule, scenario, tried = one.seed, one.schedule, one.scenario, made.tried
+        new = len(made.covered - self._reached)
+        self._reached |= made.covered
         if schedule:
             self._kept += new > 0
         else:
             self._by_plain = len(self._reached)
-        strategy.learn(Ran(schedule=schedule, sent=sent.seen, new=new))
+        strategy.learn(Ran(schedule=schedule, sent=made.sent, new=new))
         found = self._wanted(tried)
         return ExploredRun(
             number=self._runs,

@@ -10,6 +10,7 @@ Delays: Emmi et al., "Delay-bounded scheduling", 2011 (most ordering bugs need o
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 import attrs
@@ -81,6 +82,10 @@ class OrderStrategy(Protocol):
         """Take the result of a run."""
         ...
 
+    def copy(self) -> "OrderStrategy":
+        """Another strategy in the same state."""
+        ...
+
 
 @frozen(kw_only=True)
 class StrategyOptions:
@@ -113,6 +118,11 @@ class _Plain:
     def learn(self, ran: Ran) -> None:
         return None
 
+    def copy(self) -> "_Plain":
+        found = copy(self)
+        found._left = [*self._left]
+        return found
+
 
 class _Numbered:
     """The seed's own order, then one plan line with the orders 1, 2, ...
@@ -132,6 +142,9 @@ class _Numbered:
     def learn(self, ran: Ran) -> None:
         if ran.schedule == SEED_ORDER:
             self._sent = max(1, len(ran.sent))
+
+    def copy(self) -> "_Numbered":
+        return copy(self)
 
 
 def _ties(options: StrategyOptions) -> _Numbered:
@@ -201,6 +214,13 @@ class _Delays:
             self._systematic[len(ran.schedule) + 1].append(iter(grown))
         if ran.new and ran.schedule:
             self._promising.append(iter([*self._respanned(ran.schedule), *grown]))
+
+    def copy(self) -> "_Delays":
+        found = copy(self)
+        found._systematic = [deque(map(copy, size)) for size in self._systematic]
+        found._promising = deque(map(copy, self._promising))
+        found._had = {*self._had}
+        return found
 
     def _grown(self, ran: Ran) -> list[Plan]:
         """The schedule with one more delay, of a message that is sent after those it delays already."""

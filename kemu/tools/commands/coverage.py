@@ -87,6 +87,8 @@ def coverage(
                 watch.saw(SweptRun(drawn, seed, profile or drawn.profile or DEFAULT_PROFILE, said), run.digest)
                 if run.verdict != "holds" and not first:
                     first = f"{name}, seed {seed}: {run.verdict}: {run.reason}"
+        if interrupt.happened and not verdicts:
+            interrupt.exit(0, len(tasks), "runs", form)
         head: dict[str, Any] = {"scenarios": list(scenarios), "seeds": list(chosen), "random_faults": faults}
         if form == "json":
             click.echo(

@@ -3,30 +3,44 @@
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kemu.emulator.exploring.explorer import DEFAULT_EXPLORATION, Explored, ExploredRun, Explorer
+from kemu.emulator.exploring.explorer import (
+    DEFAULT_EXPLORATION,
+    Explored,
+    ExploredRun,
+    Explorer,
+    Scheduled,
+    TriedSchedule,
+    try_schedule,
+)
 from kemu.emulator.exploring.pasteable import violation_line
 from kemu.emulator.exploring.schedules import STRATEGIES, StrategyOptions, as_do
 from kemu.emulator.exploring.trial import BROKEN, Trials
-from kemu.emulator.plan.entries import plan_to_dicts
+from kemu.emulator.plan.entries import Plan, plan_to_dicts
 from kemu.emulator.scenario.plan_reading import message_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.text.toml_text import toml_text
 from kemu.emulator.text.units import duration_us
-from kemu.tools.commands.run_options import RunOptions, request_of, seed_range
+from kemu.tools.commands.run_options import RunOptions, jobs_option, request_of, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun
 from kemu.tools.exits import OF_VERDICT
+from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
 from kemu.tools.report.layout import print_lines
 from kemu.tools.request import Request
 
+if TYPE_CHECKING:
+    from kemu.tools.jobs import Job, Workers
+
 _PLAIN = StrategyOptions()
+KEPT_AHEAD = 4
+"""Number of unused results for each worker process that are kept."""
 
 
 def _span(ctx: click.Context, param: click.Parameter, value: str) -> int:
@@ -99,6 +113,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--keep", metavar="CHECKER[:KIND]", default="", help="Look for this violation (default: any).")
+@jobs_option
 @click.option("--draws", "tell_draws", is_flag=True, help="Print every schedule, not only those with new coverage.")
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the violating run as a scenario (TOML)."
@@ -120,6 +135,7 @@ def explore(
     settings: tuple[str, ...],
     actions: tuple[str, ...],
     keep: str,
+    jobs: int | None,
     tell_draws: bool,
     out: Path | None,
     form: str,
@@ -157,13 +173,16 @@ def explore(
         grain_us=grain, within_us=within, depth=depth, bound=bound, spans_us=spans_us, messages=messages
     )
     printed = "none" if form == "json" else "all" if tell_draws else "news"
-    explored, explored_runs = _explore(request, strategy, chosen, given, runs, keep, printed)
+    interrupt = Interrupt()
+    explored, explored_runs = _explore(request, strategy, chosen, given, runs, keep, printed, jobs, interrupt)
     if out is not None and explored.found is not None:
         _write(out, explored.found)
     if form == "json":
-        click.echo(json.dumps(_as_dict(request, strategy, explored, explored_runs), indent=2))
+        partial = interrupt.as_dict(explored.runs, runs)
+        click.echo(json.dumps({**_as_dict(request, strategy, explored, explored_runs), **partial}, indent=2))
     else:
         print_lines(_as_text(request, explored, out))
+    interrupt.exit(explored.runs, runs, "runs", form)
     sys.exit(_exit_code(explored))
 
 
@@ -175,8 +194,15 @@ def _explore(
     runs: int,
     keep: str,
     printed: str,
+    jobs: int | None,
+    interrupt: Interrupt,
 ) -> tuple[Explored, list[ExploredRun]]:
-    """Explore, and print runs at once; ``printed``: "all", "news" (new coverage) or "none"."""
+    """Explore, and print runs at once; ``printed``: "all", "news" (new coverage) or "none".
+
+    An interrupt ends the exploration with the runs so far.
+    """
+    from kemu.tools.jobs import Workers, jobs_for
+
     explored_runs: list[ExploredRun] = []
     with watched_sweep() as watch, progress("runs", runs) as advance:
 
@@ -189,8 +215,60 @@ def _explore(
                 print_lines([_line(ran)])
 
         trials = Trials(profile=request.profile)
-        explorer = Explorer(request.scenario, strategy, seeds, trials, options=options, keep=keep, tell=tell)
-        return explorer.explore(runs), explored_runs
+        with interrupt, Workers(jobs_for(jobs, runs)) as workers:
+            explorer = Explorer(
+                request.scenario,
+                strategy,
+                seeds,
+                trials,
+                options=options,
+                keep=keep,
+                tell=tell,
+                schedule_runs=None if workers.jobs == 1 else _RunsAhead(workers, request.profile),
+            )
+            return explorer.explore(runs), explored_runs
+        watch.abandon()
+        return explorer.explored_so_far(), explored_runs
+
+
+def try_in_worker(profile: str, one: Scheduled) -> TriedSchedule:
+    """Make a run: the work of a worker process."""
+    return try_schedule(Trials(profile=profile), one)
+
+
+class _RunsAhead:
+    """Makes runs in worker processes, and the runs that probably follow meanwhile.
+
+    A run depends on its seed and its schedule alone. A run that does not follow after all is kept for later: most
+    strategies come to the same schedule soon.
+    """
+
+    def __init__(self, workers: "Workers", profile: str) -> None:
+        self._workers = workers
+        self._profile = profile
+        self._jobs: dict[tuple[int, Plan], Job[TriedSchedule]] = {}
+
+    def run(self, one: Scheduled, ahead: Callable[[int], list[Scheduled]]) -> TriedSchedule:
+        """Make a run; the other processes make the runs ahead."""
+        wanted = {(each.seed, each.schedule): each for each in (one, *ahead(self._workers.jobs))}
+        for key, job in [*self._jobs.items()]:
+            if key not in wanted and self._workers.drop(job):
+                del self._jobs[key]
+        for key, each in wanted.items():
+            if key not in self._jobs:
+                name = f"a run with seed {each.seed}"
+                self._jobs[key] = self._workers.start(name, try_in_worker, self._profile, each)
+        job = self._jobs.pop((one.seed, one.schedule))
+        while not job.done:
+            self._workers.wait()
+        self._forget()
+        return job.take()
+
+    def _forget(self) -> None:
+        """Keep only the newest results that no run has needed."""
+        done = [key for key, job in self._jobs.items() if job.done]
+        for key in done[: -KEPT_AHEAD * self._workers.jobs]:
+            del self._jobs[key]
 
 
 def command_of(request: Request, ran: ExploredRun, command: str = "run") -> str:

@@ -70,9 +70,7 @@ class SweepWatch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._other is not None:
-            self._other.kill()
-            self._other.communicate()
+        self._end_other()
 
     @property
     def sampled(self) -> int:
@@ -87,6 +85,17 @@ class SweepWatch:
                 self._other = _other_process()
             _write(self._other, asked)
         self.seen += 1
+
+    def abandon(self) -> None:
+        """Repeat no run: the sweep was interrupted."""
+        self._end_other()
+        self._sample.clear()
+        self._other = None
+
+    def _end_other(self) -> None:
+        if self._other is not None:
+            self._other.kill()
+            self._other.communicate()
 
     def differing(self) -> list[Differs]:
         """Wait for the other process; return the runs whose digests differ, each with its first difference.
