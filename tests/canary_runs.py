@@ -41,7 +41,7 @@ BESIDE = "--beside="
 MORE_SEEDS = 5
 """Additional seeds beside an irrelevant line, because that line changes the order of simultaneous events."""
 CPU_S = 60
-"""CPU time after which a forked child is killed."""
+"""CPU time after which a forked child is killed, in seconds, or a tenth of that for each of its runs, if more."""
 SHOWN_CHARACTERS = 2_000
 
 
@@ -147,7 +147,8 @@ def _child(writing: int, mutation: Mutation | None, wanted: Mutation, functions:
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(nothing, number)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+        most_s = max(CPU_S, CPU_S * len(wanted.runs) // 10)
+        resource.setrlimit(resource.RLIMIT_CPU, (most_s, most_s))
         if mutation is not None:
             replace(_as_mutant(mutation), functions)
         if wanted.caught_by in SPEAKERS:

@@ -268,8 +268,8 @@ _ROWS = (
         " hand.over). machine.busy multiplies the delay.",
         source="169 such delays of kafka-clients 3.4.1 in three runs of seven plans, after first generations. Each"
         " lasts from the generation's first answer to the SyncGroup at the broker, relative to the mean of the run's"
-        " leaders. 1.1 ms are subtracted, by which the leaders' delays exceed hand.over. 41 % of followers were later"
-        " than their leaders.",
+        " leaders. The leaders' delays exceed hand.over by 1.1 ms, which are subtracted. In all, 41 % of followers were"
+        " later than their leaders.",
     ),
     DrawRow(
         name=DrawName.MACHINE_BUSY,
@@ -316,7 +316,7 @@ _ROWS = (
         life="40%",
         calm="poll.work is not drawn",
         what="largest average share of its time that a member works, when every member has its share of the load."
-        " record.work and poll.work are scaled down to this share, unless the scenario sets them.",
+        " The draws record.work and poll.work are scaled down to this share, unless the scenario sets them.",
         source="chosen: a group sized with some reserve runs at 30 to 50 percent",
     ),
     DrawRow(

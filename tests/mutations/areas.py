@@ -383,7 +383,7 @@ CONTROL = [
         "kemu/actors/controller/controller.py",
         "controller_data(self.broker_id, self.now_us // US_PER_MS), CreateMode.EPHEMERAL)",
         "controller_data(self.broker_id, self.now_us // US_PER_MS))",
-        "duties",
+        "answers",
         ("controller_away.toml:1",),
     ),
     Mutation(  # the controller keeps versions of before its writes

@@ -95,7 +95,7 @@ MUTATIONS = [
         "        if one.offset_epoch >= 0 and one.leader_epoch >= 0 and self._epoch_version is not None:",
         "        if one.offset_epoch >= 0 and one.leader_epoch < 0 and self._epoch_version is not None:",
         "no-lost-record",  # a member goes on behind what was cut, and skips the new leader's records
-        ("unclean-election:5",),
+        ("all-brokers-lose-power:1",),
     ),
     # --- data path and world ---
     Mutation(

@@ -69,7 +69,7 @@ def test_a_campaign_that_lost_chunks_is_incomplete_until_it_is_resumed(
     for chunk in half.chunks[1::2]:
         shutil.rmtree(out / "chunks" / chunk.folder)
     (out / "chunks" / ".000001.left-by-a-killed-executor").mkdir()
-    with pytest.raises(CampaignError, match=r"\d+ of 12 runs are missing; go on with --resume"):
+    with pytest.raises(CampaignError, match=r"\d+ of 12 runs are missing; continue with --resume"):
         half.lines()
 
     told: list[tuple[int, int]] = []
