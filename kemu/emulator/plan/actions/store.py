@@ -176,8 +176,8 @@ def _expiry(draw: Draw) -> "ExpiredSession":
 class ExpiredSession:
     """The store ends a broker's session now; the broker learns of it with its next message to the store.
 
-    ``linger_us``: time for which the broker's registration, and /controller if the broker has it, remain in the store. So the broker's
-    new session finds the node of its former one (KAFKA-7165).
+    ``linger_us``: time for which the broker's registration, and /controller if the broker has it, remain in the store.
+    So the broker's new session finds the node of its former one (KAFKA-7165).
     """
 
     host: BrokerHost
