@@ -42,7 +42,7 @@ class ControllerTimer(StrEnum):
 
 
 class Moment(Enum):
-    """Points of a running task at which other parts run their procedures; each point names the procedures' arguments."""
+    """Points of a running task at which other parts run their procedures; each names the procedures' arguments."""
 
     TOOK_OVER = "a new controller has read the cluster, and both state machines are up"
     """()"""
