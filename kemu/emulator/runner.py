@@ -372,7 +372,7 @@ def run(
         applications: by host, factory of the application of each life, instead of the usual poll loop.
         assignors: instead of the profile's.
         checkers: used instead of all that apply.
-        panel: a panel that observers read, too; it sees each fact before them. None creates one.
+        panel: a panel that observers read, too; it sees each fact before them. None: the run creates a panel.
         recorder: gets all records of the trace.
         control: path of the control socket of a live run (``emulator.injection.orders``).
 

@@ -478,7 +478,9 @@ class Reassignment:
         yield from self._try_step(at, step)
 
     def _try_step(self, at: TopicPartition, step: ReassignmentStep) -> Work[None]:
-        """Commit the step if all its replicas are in sync; otherwise send its requests. May be repeated at any time."""
+        """Commit the step if all its replicas are in sync; otherwise send its requests. The call may be repeated at any
+        time.
+        """
         machine = self._machine
         isr = self._isrs[at] = yield from self._work.read_isr(at)
         why = self._waits_for(at, step, isr)

@@ -187,7 +187,9 @@ class _Reading:
 
 
 class History:
-    """The anomalies of a run; see the module docstring. Show it every fact after the panel, then call ``finish``."""
+    """The anomalies of a run; see the module docstring. Show this object every fact after the panel, then call
+    ``finish``.
+    """
 
     def __init__(self, panel: Panel) -> None:
         self.found: list[Occurrence] = []

@@ -107,7 +107,8 @@ class Figure:
 
 
 DECLARED: dict[str, Figure] = {}
-"""By name, in the order of declaration. ``metrics.FIGURES`` is complete: its module imports all declarations."""
+"""Figures by name, in the order of declaration. ``metrics.FIGURES`` is complete: its module imports all
+declarations."""
 
 Source = TypeVar("Source")
 

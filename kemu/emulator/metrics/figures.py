@@ -1,4 +1,4 @@
-"""A run's figures as typed values; ``plain`` gives them as JSON data. The modules that count them define them.
+"""A run's figures as typed values; ``plain`` gives them as JSON data. The modules that count these figures define them.
 
 All times are microseconds of the world's clock.
 """
@@ -93,9 +93,9 @@ class FreshnessFigures:
     gap_max_us: int
     """Longest time from a member's arrival until all waiting records were processed."""
     reordered: int
-    """Records processed for the first time after one with a higher offset."""
+    """Records processed for the first time after a record with a higher offset."""
     reorder_max: int
-    """The largest difference of the two offsets."""
+    """The largest difference between the offsets of two such records."""
 
 
 @frozen
@@ -259,7 +259,7 @@ class EpisodeFigures:
     rebalances: Mapping[str, int]
     """Generations by reason."""
     empty: int
-    """Number of these generations that changed no role."""
+    """Number of generations that changed no role."""
     moved: int
     min_moves: int
     back_and_forth: int
@@ -378,9 +378,9 @@ class Figures:
     service: Mapping[str, ServiceFigures]
     """By group."""
     delay: DelayFigures
-    """Over the records of all groups."""
+    """Delays over the records of all groups."""
     freshness: FreshnessFigures
-    """Over all groups: sums, largest values, and mean ages."""
+    """Freshness over all groups: sums, largest values, and mean ages."""
     reprocessed: int
     """Repeated processings of records by a group."""
     lost: int

@@ -7,8 +7,8 @@ All figures are per partition.
 * *Fresh after*: the time from a member's arrival, while records wait, until a record appended since then was processed,
   or no record waits.
 * *Gap*: the time from the same arrival until all records that waited then were processed.
-* *Reordered*: records processed for the first time after a record with a higher offset. Only a second consumer does so
-  (KIP-333). The distance is the difference of the two offsets.
+* *Reordered*: records processed for the first time after a record with a higher offset. Only a second consumer reorders
+  records (KIP-333). The distance is the difference of the two offsets.
 """
 
 from collections.abc import Iterable, Sequence

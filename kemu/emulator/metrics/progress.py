@@ -5,8 +5,8 @@
 * *Reprocessed*: repeated processings of a record by a group.
 * *Lost*: records below the group's final committed offset that are neither processed nor skipped; and acknowledged
   records that the log no longer has.
-* *Skipped*: unprocessed records of the log that a seek, a legitimate reset or an operator's commit skipped. Records
-  from before the group's start belong to them.
+* *Skipped*: unprocessed records of the log that a seek, a legitimate reset or an operator's commit skipped. Skipped
+  records include records from before the group's start.
 * *Zombie records*: records that a member processed after another one had received the partition in a later generation.
 * *Lag* of a partition: the log end offset minus the group's committed offset, or minus the group's first position while
   no offset is committed. A group with two commit logs (KIP-333) has the committed offset that ``committed()`` computes.

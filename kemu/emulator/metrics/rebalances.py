@@ -28,7 +28,7 @@ from kemu.protocol.notes.groups import (
 
 PREPARING, STABLE = GroupState.PREPARING.value, GroupState.STABLE.value
 CALM = (STABLE, GroupState.EMPTY.value)
-"""Dead is not calm: during a rebalance it means that the coordinator unloaded the group."""
+"""Dead is not calm: during a rebalance Dead means that the coordinator unloaded the group."""
 
 
 class Rebalance:

@@ -11,7 +11,7 @@ The ``cause`` of an interruption:
 * the owner gave the partition up ("revoked", "lost"), failed for good ("failed") or closed ("closed");
 * the owner is "paused", or its host is "down";
 * another member received the partition while an isolated owner keeps it ("taken over");
-* the owner keeps the partition and is busy with callbacks about others ("callbacks");
+* the owner keeps the partition and is busy with callbacks about other partitions ("callbacks");
 * the leading broker is down or paused, and no other broker leads ("leaderless").
 
 A slow application or network does not interrupt service; it shows in delays and lag.
@@ -117,7 +117,7 @@ class Serving:
         self._panel = panel
         self._waiting = waiting
         self.intervals: list[DowntimeFigures] = []
-        """In the order in which service returned."""
+        """Intervals in the order in which service returned."""
         self._partitions: dict[Service, _Served] = {}
         self._of: dict[TopicPartition, list[Service]] = {}
         self._positions_told = False

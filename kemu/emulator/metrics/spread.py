@@ -9,8 +9,8 @@ _BITS = 11
 class WeightedSpread:
     """Whole numbers from 0, each with its number of occurrences.
 
-    Values below 2048 are exact; of others the first eleven binary digits are kept, as in HdrHistogram. So there are at
-    most about ten thousand different values. The largest value is exact.
+    Values below 2048 are exact; of larger values the first eleven binary digits are kept, as in HdrHistogram. So there
+    are at most about ten thousand different values. The largest value is exact.
     """
 
     __slots__ = ("_counts", "largest", "total")
@@ -32,7 +32,7 @@ class WeightedSpread:
             self.largest = value
 
     def merge(self, others: "Iterable[WeightedSpread]") -> "WeightedSpread":
-        """Add all values of the others."""
+        """Add all values of another distribution."""
         for other in others:
             for value, times in other._counts.items():
                 self._counts[value] = self._counts.get(value, 0) + times

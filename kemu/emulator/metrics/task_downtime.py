@@ -1,15 +1,15 @@
 """The time in which no instance can process a task of a Streams application (a part of the metrics).
 
-A task is *up* while an active copy of it is RUNNING on an instance that is not paused. It is *down* from the end of the
-last such copy to the start of the next. The ``cause`` of the end:
-* "paused": its owner gave it up for a join, and the same copy resumes afterwards (KIP-429's tasks with learners; every
-  task under the eager protocol);
-* "given up": its owner gave it up, and another copy takes over;
+A task is *up* while an active copy of it is RUNNING on an instance that is not paused. The task is *down* from the end
+of the last such copy to the start of the next. The ``cause`` of the end:
+* "paused": the owner gave the task up for a join, and the same copy resumes afterwards (KIP-429's tasks with learners;
+  every task under the eager protocol);
+* "given up": the owner gave the task up, and another copy takes over;
 * "down": the host of its instance went down, from the crash itself and not from its detection;
 * "closed": the instance closed itself;
 * "stands still": the host is paused.
 
-The parts of an interval add up to it. If the same copy resumes, all of the interval is *pause*. Otherwise:
+The parts of an interval add up to its length. If the same copy resumes, all of the interval is *pause*. Otherwise:
 * *detect*: until the group prepared for a rebalance;
 * *barrier*: from there until the new owner had its answer to SyncGroup;
 * *restore*: from there until the task runs.
@@ -69,7 +69,7 @@ class TaskDowntime:
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self.intervals: dict[GroupId, list[TaskDowntimeFigures]] = {}
-        """By application, in the order in which tasks ran again."""
+        """Intervals by application, in the order in which tasks ran again."""
         self._tasks: dict[tuple[GroupId, str], _Task] = {}
         self._last: dict[tuple[GroupId, str], str] = {}
         """The instance that last processed each task."""

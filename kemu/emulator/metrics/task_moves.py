@@ -19,7 +19,7 @@ failed did not move.
 
 *Minimum*: the tasks beyond their quota, over the instances that were there from the start to the end of the episode.
 Quotas are as even as weights allow, rounded in favour of the instance with more tasks; 0 for an instance that leaves.
-An assignor that tolerates imbalance may move fewer. *Back and forth*: a task went from x to y and back to x.
+An assignor that tolerates imbalance may move fewer tasks. *Back and forth*: a task went from x to y and back to x.
 
 Rebalances are counted per generation, under their coordinator's reason. *Empty*: a generation without any change of
 roles.
@@ -61,7 +61,7 @@ from kemu.protocol.notes.streams import (
 )
 
 BURST_US = 1_000_000
-"""Events closer to each other belong to one episode."""
+"""Events closer to each other than this time belong to one episode."""
 PREPARING, STABLE = GroupState.PREPARING.value, GroupState.STABLE.value
 
 
@@ -192,7 +192,7 @@ class TaskMoves:
                 self._close(name, mine)
 
     def episodes(self, application: GroupId) -> tuple[EpisodeFigures, ...]:
-        """In order of time."""
+        """Episodes in order of time."""
         mine = self._of.get(application)
         return tuple(_told(episode) for episode in mine.episodes) if mine is not None else ()
 

@@ -1,8 +1,8 @@
 """The cost of balancing a Streams application besides downtime, and its imbalance (a part of the metrics).
 
 *Learning*: the time of learners and warm-ups, summed; a task that one instance learns for a second is one task-second.
-This work is done twice. A warm-up counts from the decision that creates it to the next decision. *Idle*: the part of it
-in which a learner is ready and not the owner yet.
+This work is done twice. A warm-up counts from the decision that creates it to the next decision. *Idle*: the part of
+learning in which a learner is ready and not the owner yet.
 
 *Imbalance*: the distance between the load of the worst instance and its share, in tasks with state, integrated over
 time. The imbalance counts from the first moment at which all these tasks have owners. Shares are by weight, of the

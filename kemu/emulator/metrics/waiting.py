@@ -121,7 +121,7 @@ class Waiting:
     def __init__(self, panel: Panel) -> None:
         self._panel = panel
         self.delays: dict[GroupId, WeightedSpread] = {}
-        """By group, in microseconds, one value per record."""
+        """Delays by group, in microseconds, one value per record."""
         self._logs: dict[TopicPartition, _Log] = {}
         self._queues: dict[tuple[GroupId, TopicPartition], Queue] = {}
         self.on: Mapping[type, Callable[[Seen, Any], None]] = {
@@ -145,7 +145,7 @@ class Waiting:
         return queue
 
     def freshness(self, at_us: int) -> dict[GroupId, FreshnessFigures]:
-        """By group, until this time."""
+        """Freshness by group, until this time."""
         parts: dict[GroupId, list[tuple[Freshness, int]]] = {}
         for (group, _), queue in sorted(self._queues.items(), key=lambda item: item[0]):
             if queue.since_us >= 0:
@@ -178,7 +178,9 @@ class Waiting:
         log.times.append(seen.at_us)
 
     def _another_log(self, seen: Seen, fact: PartitionHosted | BecameLeader) -> None:
-        """Records at lost offsets are new. The append times of the new leader's own records are unknown."""
+        """Later records at lost offsets are new records. The append times of the new leader's own records are
+        unknown.
+        """
         at = (fact.topic, fact.partition)
         log, logs = self._log(at), self._panel.logs
         if logs.truncated_at is not None:

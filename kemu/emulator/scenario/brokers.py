@@ -60,9 +60,9 @@ class BrokersSpec:
 
     ``racks`` are assigned to brokers in turn. Without ``replication`` each partition lives on one broker.
     ``bandwidth_bytes_per_s`` limits the network card of each broker, in each direction: appends and fetched batches,
-    at the record size of their topics, share it. ``disk_bytes_per_s`` limits writes likewise. None means no limit.
-    ``log_dirs`` is the number of directories in ``log.dirs``; each is on a disk of its own that can fail (with
-    ``replication``). ``overrides`` has settings of single brokers.
+    at the record size of their topics, share it. ``disk_bytes_per_s`` limits the writes of each broker to its disk.
+    None means no limit. ``log_dirs`` is the number of directories in ``log.dirs``; each is on a disk of its own that
+    can fail (with ``replication``). ``overrides`` has settings of single brokers.
 
     Raises:
         ScenarioError: lists every mistake in the values.

@@ -61,7 +61,8 @@ class Expectation:
 
 
 OF_KAFKAS_OWN = tuple(Expectation(checker=checker, kind=kind, may=True) for checker, kind in STAYS_BLOCKED)
-"""Violations that Kafka itself would show in some runs under random faults. Sweeps expect and report them."""
+"""Violations that Kafka itself would show in some runs under random faults. Sweeps expect and report such
+violations."""
 
 
 def stood_still(violations: Iterable[Violation]) -> tuple[Violation, ...]:

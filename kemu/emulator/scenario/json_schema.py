@@ -1,7 +1,7 @@
 """The JSON Schema (draft 2020-12) of a scenario file, from the declarations of its keys and of the plan's actions.
 
-Editors complete and check keys with it. The schema leaves to the reader of scenarios: checks across several keys (an
-unknown host, a group without its topic, an action that needs replication, conflicting settings), the length of
+Editors complete and check keys with the schema. The schema leaves to the reader of scenarios: checks across several
+keys (an unknown host, a group without its topic, an action that needs replication, conflicting settings), the length of
 durations, and the names of user's assignors.
 """
 
@@ -97,7 +97,7 @@ def _action(kind: str, of_all: Iterable[str]) -> Schema:
             **dict.fromkeys(of_all, True),
             **{key.key: _field(key) for key in keys},
         },
-        # Only --do adds a missing group to an action; a file must name it.
+        # Only --do adds a missing group to an action; a file must name the group.
         "required": [key.key for key in keys if key.required],
         "additionalProperties": False,
     }

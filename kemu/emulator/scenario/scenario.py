@@ -45,7 +45,7 @@ from kemu.protocol.names import OFFSETS_TOPIC, broker_host, consumer_host, produ
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 JOIN_US = 10_000_000
-"""Shortest time from the last restart of a plan to the end of the run; a member joins within it, as a rule."""
+"""Shortest time from the last restart of a plan to the end of the run; a member usually joins within this time."""
 MINUTE_US = 60_000_000
 TAKES_TIME = (
     DrawName.MEMBER_START,

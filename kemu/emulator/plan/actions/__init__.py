@@ -26,7 +26,7 @@ _DRAWN = (
     "fail-log-dir",
 )  # fmt: skip
 """The order in which random plans draw these actions: another order would change the plan of every seed. Actions that
-are not named here come after them, in the order of declaration."""
+are not named here come after these actions, in the order of declaration."""
 
 for _kind in sorted(ACTIONS, key=lambda kind: _DRAWN.index(kind) if kind in _DRAWN else len(_DRAWN)):
     ACTIONS[_kind] = ACTIONS.pop(_kind)

@@ -278,7 +278,7 @@ class PartitionsReassignment:
     step.
 
     ``through``: an admin client asks the "controller" (since 2.4), or the former tool leaves a list in the "store",
-    which must be complete before the next one. "" is the way of the brokers' release.
+    which must be complete before the next one. "": the way that the brokers' release supports.
     """
 
     topic: AnyTopicName

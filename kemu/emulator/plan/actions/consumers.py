@@ -104,7 +104,8 @@ class PollingStop:
     """Stop a member's calls of poll() for this time, while its heartbeats continue: slow work, a deadlock.
 
     The stop begins with the member's next poll. After ``max.poll.interval.ms`` the member leaves its group, and rejoins
-    with its next poll. During a shorter stop a rebalance waits for it, at most for its rebalance timeout.
+    with its next poll. During a shorter stop a rebalance waits for the member, at most for the member's rebalance
+    timeout.
     """
 
     host: MemberHost
@@ -155,7 +156,7 @@ def _check_partitions(table: Table, known: Known, partitions: tuple[str, ...]) -
 
 @action("pause-partitions", "a member fetches nothing from some partitions for a while", drawn=NEVER, workload=True)
 class PartitionsPause:
-    """``consumer.pause()`` of those of these partitions ("t-0") that the member has, then ``resume()``.
+    """``consumer.pause()`` of these partitions ("t-0"), as far as the member owns them, then ``resume()``.
 
     The member polls on and stays in its group. A partition that the member loses and gets again meanwhile is not
     paused.
@@ -185,7 +186,7 @@ class PartitionsPause:
 
 @action("resume-partitions", "a member fetches again from partitions it paused", drawn=NEVER, workload=True)
 class PartitionsResumption:
-    """``consumer.resume()`` of those of these partitions ("t-0") that the member has."""
+    """``consumer.resume()`` of these partitions ("t-0"), as far as the member owns them."""
 
     host: MemberHost
     partitions: tuple[str, ...]
@@ -205,7 +206,8 @@ class PartitionsResumption:
 class PositionChange:
     """``consumer.seek()``: the member continues from this offset, if it has the partition.
 
-    Records between are reprocessed or skipped. An offset outside the log is reset (``auto.offset.reset``).
+    Records between the two offsets are reprocessed or skipped. An offset outside the log is reset
+    (``auto.offset.reset``).
     """
 
     host: MemberHost

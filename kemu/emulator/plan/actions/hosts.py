@@ -41,8 +41,8 @@ class Crash:
     """A host crashes. ``power``: silently, unflushed disk writes are lost; ``process``: its connections are reset at
     once.
 
-    Neither sends LeaveGroup or a commit. After ``for_us`` the host starts again from its disk. "zk" stands for all
-    servers of the metadata store at once; its disks hold everything that it has answered.
+    A crashed member sends neither LeaveGroup nor a commit. After ``for_us`` the host starts again from its disk. "zk"
+    stands for all servers of the metadata store at once; its disks hold everything that it has answered.
     """
 
     host: AnyHost

@@ -177,7 +177,7 @@ class Hold:
     """Hold packets from ``sender`` to ``receiver`` ("" = any), and deliver them in order at the end.
 
     With ``api`` the hold begins at the first packet of that API; later packets of the connection wait behind it.
-    ``deliver`` releases some of them earlier.
+    ``deliver`` releases some held packets earlier.
     """
 
     sender: AnyHost = ANYONE

@@ -12,8 +12,9 @@ from kemu.emulator.text.tables import Table
 class ScaleDown:
     """Ask instances to leave: other instances learn their tasks, then they close (KIP-429, page version 99).
 
-    Either ``hosts``, or ``to``: the percentage of the running instances that stay, rounded up. The instances with the
-    fewest tasks leave first, of equal ones the later named; the leader's instance leaves last. To grow: add-members.
+    State either ``hosts``, or ``to``: the percentage of the running instances that stay, rounded up. The instances with
+    the fewest tasks leave first, of equal ones the later named; the leader's instance leaves last. To add instances,
+    use add-members.
     """
 
     group: GroupName

@@ -1,10 +1,10 @@
 """The structure of all fairest assignments: the sizes each member may have, and the topics it may take from.
 
-**Theory.** Consider the possible size vectors, where each partition with subscribers goes to one of them. The size
-vectors are the integral points of a base polyhedron: members of a set S hold at most as many partitions as have a
-subscriber in S, a submodular bound. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota,
-*Decreasing minimization on M-convex sets*, 2018): sorted downwards, the sum of its k largest sizes is the smallest
-possible for every k at once. For sizes sorted upwards, KIP-54's score, the sum of all ``|a - b|``, is
+**Theory.** Consider the possible size vectors, where each partition with subscribers goes to one of them. The vectors
+are the integral points of a base polyhedron: members of a set S hold at most as many partitions as have a subscriber in
+S, a submodular bound. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota, *Decreasing
+minimization on M-convex sets*, 2018): sorted downwards, the sum of its k largest sizes is the smallest possible for
+every k at once. For sizes sorted upwards, KIP-54's score, the sum of all ``|a - b|``, is
 
     sum over i of (2 i - n - 1) * size_i   =   constant + 2 * sum over k of (sum of the k largest sizes)
 
