@@ -42,11 +42,7 @@ class ControllerTimer(StrEnum):
 
 
 class Moment(Enum):
-<<<<<<< HEAD
     """Points of a running task at which other parts run procedures; each point names the arguments."""
-=======
-    """Points of a running task at which other parts run their procedures; each names the procedures' arguments."""
->>>>>>> qa
 
     TOOK_OVER = "a new controller has read the cluster, and both state machines are up"
     """()"""

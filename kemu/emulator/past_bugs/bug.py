@@ -57,17 +57,10 @@ class PastBug:
     """A past bug of Kafka.
 
     ``issue``: the JIRA issue of Kafka; ``rule``: name of the past rule; ``fixed_in``: first release without it.
-    <<<<<<< HEAD
-    ``summary``: one line; ``story``: the failure and its cause; ``was``, ``today``: the two rules in words.
+        ``summary``: one line; ``story``: the failure and its cause; ``was``, ``today``: the two rules in words.
     ``caught_by`` and ``kind``: the checker that detects it, and the kind of its violation. ``scenarios/ISSUE.toml`` has
     its scenario, with a seed that shows the bug.
-    =======
-    ``summary``: one line;
-    ``story``: the failure and its cause; ``was``, ``today``: the two rules in words. ``caught_by`` and ``kind``: the
-    checker that detects it, and the kind of its violation. ``scenarios/ISSUE.toml`` has its scenario, with a seed that
-    shows it.
-    >>>>>>> qa
-    """
+        """
 
     issue: str
     rule: str
