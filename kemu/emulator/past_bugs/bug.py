@@ -60,7 +60,7 @@ class PastBug:
         ``summary``: one line; ``story``: the failure and its cause; ``was``, ``today``: the two rules in words.
     ``caught_by`` and ``kind``: the checker that detects it, and the kind of its violation. ``scenarios/ISSUE.toml`` has
     its scenario, with a seed that shows the bug.
-        """
+    """
 
     issue: str
     rule: str
