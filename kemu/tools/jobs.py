@@ -51,7 +51,7 @@ class WorkerDied(click.ClickException):
     exit_code = BROKEN
 
 
-class Job(Generic[T]):
+class PoolJob(Generic[T]):
     """One call: waiting, running in a worker, or done."""
 
     def __init__(self, name: str, work: Work[T], arguments: tuple[Any, ...]) -> None:
@@ -83,9 +83,9 @@ class Workers:
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
-        self._waiting: deque[Job[Any]] = deque()
+        self._waiting: deque[PoolJob[Any]] = deque()
         self._processes: dict[Connection, SpawnProcess] = {}
-        self._running: dict[Connection, Job[Any]] = {}
+        self._running: dict[Connection, PoolJob[Any]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -98,9 +98,9 @@ class Workers:
             connection.close()
         self._processes.clear()
 
-    def start(self, name: str, work: Work[T], *arguments: Any) -> Job[T]:
+    def start(self, name: str, work: Work[T], *arguments: Any) -> PoolJob[T]:
         """Queue a job; ``name`` is for the error if its worker dies. A call that cannot be sent ends the workers."""
-        job = Job(name, work, arguments)
+        job = PoolJob(name, work, arguments)
         if self.jobs > 1 and not self._processes and not _can_be_sent(job):
             click.echo(f"{name} cannot be sent to another process: all runs use one process", err=True)
             self.jobs = 1
@@ -108,14 +108,14 @@ class Workers:
         self._dispatch()
         return job
 
-    def drop(self, job: Job[Any]) -> bool:
+    def drop(self, job: PoolJob[Any]) -> bool:
         """Remove a job from the queue; return False if it has started."""
         if job not in self._waiting:
             return False
         self._waiting.remove(job)
         return True
 
-    def wait(self) -> Job[Any]:
+    def wait(self) -> PoolJob[Any]:
         """Wait until one more job is done, and return it.
 
         Raises:
@@ -159,7 +159,7 @@ class Workers:
         return here
 
 
-def _can_be_sent(job: Job[Any]) -> bool:
+def _can_be_sent(job: PoolJob[Any]) -> bool:
     try:
         pickle.dumps(job.call)
     except (pickle.PicklingError, TypeError, AttributeError):
@@ -167,7 +167,7 @@ def _can_be_sent(job: Job[Any]) -> bool:
     return True
 
 
-def _death(job: Job[Any], process: SpawnProcess) -> str:
+def _death(job: PoolJob[Any], process: SpawnProcess) -> str:
     """The text of the error when a worker dies."""
     process.join()
     code = process.exitcode or 0
@@ -239,7 +239,7 @@ def in_order(
 
         def results() -> Iterator[T]:
             left = iter(tasks)
-            started: deque[Job[T]] = deque()
+            started: deque[PoolJob[T]] = deque()
             at_once = workers.jobs * AHEAD
             while True:
                 while len(started) < at_once and (task := next(left, None)) is not None:

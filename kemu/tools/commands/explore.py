@@ -36,7 +36,7 @@ from kemu.tools.report.layout import print_lines
 from kemu.tools.request import Request
 
 if TYPE_CHECKING:
-    from kemu.tools.jobs import Job, Workers
+    from kemu.tools.jobs import PoolJob, Workers
 
 _PLAIN = StrategyOptions()
 KEPT_AHEAD = 4
@@ -246,7 +246,7 @@ class _RunsAhead:
     def __init__(self, workers: "Workers", profile: str) -> None:
         self._workers = workers
         self._profile = profile
-        self._jobs: dict[tuple[int, Plan], Job[TriedSchedule]] = {}
+        self._jobs: dict[tuple[int, Plan], PoolJob[TriedSchedule]] = {}
 
     def run(self, one: Scheduled, ahead: Callable[[int], list[Scheduled]]) -> TriedSchedule:
         """Make a run; the other processes make the runs ahead."""
