@@ -278,6 +278,10 @@ def with_streams(scenario: Scenario, chance: Stream, moments_us: Sequence[int]) 
     for _ in range(chance.between(1, MOST_CLIENT_OPERATIONS)):
         at_us = near(chance, moments_us, scenario)
         found += [(at_us + later_us, action) for later_us, action in _of_instances(site)]
+    if not chance.below(4):  # instances join, and the host of a role crashes while they restore
+        at_us, role = near(chance, moments_us, scenario), one_of(chance, ("coordinator", "leader"))
+        crash = Crash(host=f"{role} of {STREAMS_GROUP}", mode="process", for_us=site.span(SECOND, 12 * SECOND))
+        found += [(at_us, AddMembers(group=STREAMS_GROUP)), (at_us + site.span(0, 8 * SECOND), crash)]
     return scenario, _within(scenario, found)
 
 
