@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+import click
 from click.testing import CliRunner
 
 from kemu.emulator.checkers import CHECKERS
@@ -68,6 +69,10 @@ def _anchor(name: str) -> str:
 
 def commands() -> str:
     """Every command's help."""
+    for name in COMMANDS:
+        command = kemu.get_command(click.Context(kemu), name)
+        assert command is not None
+        command._help_option = None  # click keeps the option of a command's first context, which may lack -h
     parts = [part for name in COMMANDS for part in (f"## {name}", _printed([name, "--help"]))]
     listed = table(("command", "purpose"), ((_anchor(name), row.summary) for name, row in COMMANDS.items()))
     return _page("Commands", "`kemu COMMAND --help` prints the same text.", listed, *parts)

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from click.testing import CliRunner, Result
@@ -166,6 +167,7 @@ def test_ctrl_c_ends_all_processes_at_once(jobs: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),  # ignored in a background job
     )
     assert sweep.stdout is not None
     first = sweep.stdout.readline()

@@ -36,6 +36,7 @@ from kemu.emulator.text.units import (
 )
 from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS, HOW, SETS, distribution
+from kemu.protocol.dynamic_configs import ALIASES
 
 Wrong: TypeAlias = Iterator[tuple[Path, str]]
 """Mistakes: (path below the key, text)."""
@@ -581,7 +582,9 @@ def _reference(cls: type) -> Schema:
 def _settings_schema(cls: type) -> Schema:
     """Return the schema of Kafka's keys, quoted ("a.b" = 1) or bare (a.b = 1, which TOML reads as nested tables)."""
     whole: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
-    for key, field in fields_of(cls).items():
+    fields = fields_of(cls)
+    others = [(name, fields[key]) for name, key in ALIASES.items() if key in fields]
+    for key, field in (*fields.items(), *others):
         if key in SET_BY_SCENARIO:
             continue
         leaf = {**_setting_schema(key, field), "description": source_of(field)}
