@@ -80,7 +80,7 @@ class Assignor(Protocol):
 
     @property
     def protocols(self) -> tuple[RebalanceProtocol, ...]:
-        """The rebalance protocols it may be used with."""
+        """The rebalance protocols that the assignor supports."""
         ...
 
     def user_data(self, memory: Memory | None) -> bytes | None:

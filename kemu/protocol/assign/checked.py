@@ -109,7 +109,7 @@ class CheckedMemberAssignor:
         return GroupAssignment(self._assignor.complete(topics, members, returned.partitions), returned.user_data)
 
     def on_assignment(self, partitions: tuple[TopicPartition, ...], user_data: bytes | None, generation: int) -> None:
-        """Passed on unchanged."""
+        """Pass the assignment on unchanged to the custom instance."""
         self.custom.on_assignment(partitions, user_data, generation)
 
 

@@ -37,7 +37,7 @@ class CooperativeStickyAssignor:
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
     rules: StickyRules = BALANCED
     tells_generation: bool = True
-    """Whether user data carries the generation, and others' is read: the workaround of Kafka 2.8.1, before KIP-792."""
+    """Whether members write the generation into user data and leaders read it: Kafka 2.8.1's way before KIP-792."""
 
     def user_data(self, memory: Memory | None) -> bytes | None:
         """The generation of the last assignment, for leaders that do not know subscription v2 (KIP-792)."""
