@@ -146,7 +146,7 @@ class MemberReconfigured:
 
 @value
 class BrokerReconfigured:
-    """From its next life on a broker has this release, and uses this one's protocol between brokers."""
+    """From its next life on a broker has this release, and uses the named release's protocol between brokers."""
 
     host: str
     profile: str
@@ -184,7 +184,7 @@ class HostDown:
 
 @value
 class HostClosed:
-    """A host ended that was asked to close, so long after the request (``HostDown`` comes first)."""
+    """A host that was asked to close ended, with the time since the request (``HostDown`` comes first)."""
 
     host: str
     life: int
@@ -193,14 +193,14 @@ class HostClosed:
 
 @value
 class HostPaused:
-    """A host is paused; its mail and timers wait."""
+    """A host is paused; its messages and timers wait."""
 
     host: str
 
 
 @value
 class HostResumed:
-    """A paused host resumes with the mail and timers that waited."""
+    """A paused host resumes with the messages and timers that waited."""
 
     host: str
 

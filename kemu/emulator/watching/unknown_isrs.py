@@ -43,7 +43,7 @@ class UnknownIsr:
         self.controller_replaced_us: int | None = None
         """Time at which another controller was elected, which read the store, in us; None: not yet."""
         self.leader_waits = False
-        """Whether the leader was answered INVALID_UPDATE_VERSION."""
+        """Whether the leader received INVALID_UPDATE_VERSION."""
 
 
 class UnknownIsrs:
