@@ -141,7 +141,9 @@ class KeptLogs(Duties):
                 self._lost.setdefault((host, at), lost if sends else _WITHOUT_ORDER)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        """A deletion may not reach the disk before power is cut. A log that the next start does not find is deleted."""
+        """A deletion may not be on the disk when a power cut happens. A log that the next start does not find is
+        deleted.
+        """
         for key, life in self._deleted.items():
             if key[0] == fact.host:
                 self._deleted[key] = _PERHAPS if fact.how == "power" and life == fact.life else _GONE

@@ -83,7 +83,7 @@ class _Reassignment:
         self.blocked = False
         """Whether no broker that could get a replica is alive."""
         self.waits = ""
-        """Why the step is not over, as its controller last reported."""
+        """The reason that the controller last reported for an unfinished step."""
         self.unreported_since_us: int | None = None
         """Time since which no controller reports why the reassignment waits, in us; None: reported, or not running."""
         self.is_known = True

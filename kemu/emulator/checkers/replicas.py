@@ -1,4 +1,4 @@
-"""Every leader has the committed records, and every reader finds the same ones.
+"""Every leader has the committed records, and every reader finds the same committed records.
 
 Committed records are one chain of runs: all records that were below a leader's high watermark. Each copy is compared
 with this chain.

@@ -69,7 +69,7 @@ class _Thread:
 
     def __init__(self) -> None:
         self.advanced_us = 0
-        """Time at which the thread last applied records for an active task, or a task of its changed, in us."""
+        """Time at which the thread last applied records for an active task, or one of its tasks changed, in us."""
         self.applied_us = 0
         self.busy_us = 0
         """Total time of applying records without a pause, in us."""
@@ -104,7 +104,7 @@ class TaskDuties:
         """Time at which a broker last started or stopped, or a partition got another leader, in us."""
         self.uncommitted: dict[tuple[GroupId, TopicPartition], _Uncommitted] = {}
         self.refused_us: dict[ActorName, int] = {}
-        """Thread -> time at which a commit of it last failed, in us."""
+        """Thread -> time of its last failed commit, in us."""
         self._threads: dict[ActorName, _Thread] = {}
         self._progress_us: dict[int, tuple[int, int]] = {}
         """Number of a copy -> (time of its last progress, or without missing records; ``busy_us`` of its thread at

@@ -1,7 +1,8 @@
 """ISRs in the store that the controller wrote and does not know (part of the panel).
 
 A controller that receives AlterIsr writes the state node. If the connection loses the answer, the controller writes
-again and is refused, because its own first write changed the version. Kafka's controller does not read the node then.
+again and is refused, because its own first write changed the version. After that refusal Kafka's controller does not
+read the node.
 The controller keeps its old state, sends that state to brokers, and answers INVALID_UPDATE_VERSION. The leader then
 waits, with both outcomes possible, until it leads in another epoch.
 
