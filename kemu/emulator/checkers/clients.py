@@ -1,4 +1,4 @@
-"""Clients retry after the back-off, look up coordinators, report outcomes.
+"""Clients retry after the back-off, look up coordinators, and report the outcomes of batches.
 
 - too-soon: a failed batch, admin request or second-consumer commit is
   retried after ``retry.backoff.ms`` (KIP-580: doubled up to a maximum). A

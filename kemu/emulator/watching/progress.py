@@ -11,8 +11,9 @@ different record.
 
 A member learns that its log lost records only if the next leader's log ends, in the leader epoch that the member read,
 before the member's position (KIP-320). A record is *read past* if its epoch is not later than the epoch of the lost
-record that the group processed at that offset. So is a record below an offset committed without a leader epoch, as
-Streams commits up to 3.9 (``StreamTask.committableOffsetsAndMetadata``). Such records are expected losses.
+record that the group processed at that offset. A record below an offset committed without a leader epoch
+is also *read past*; Streams commits without an epoch up to 3.9 (``StreamTask.committableOffsetsAndMetadata``).
+Such records are expected losses.
 
 Source: Kafka 3.4 ``LeaderEpochFileCache.endOffsetFor``, ``SubscriptionState.maybeCompleteValidation``.
 """
