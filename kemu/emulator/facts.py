@@ -1,7 +1,7 @@
 """The facts that the world reports, besides the machines' notes: hosts, faults, and the phases of a run.
 
-Checkers, metrics and transcripts see nothing of a run, live or recorded, but these facts, the notes of
-``protocol.notes``, and the messages on the wire (``sent``, ``received``).
+Of a run, live or recorded, checkers, metrics and transcripts see only these facts, the notes of ``protocol.notes``,
+and the messages on the wire (``sent``, ``received``).
 """
 
 from collections.abc import Callable, Iterable
@@ -62,13 +62,13 @@ def _kind(way: str, message: type) -> type:
 
 
 def is_of_the_wire(kind: type) -> bool:
-    """Whether facts of this kind are on the wire. Only observers that ask for the kind are shown them."""
+    """Whether facts of this kind are on the wire. Only observers that ask for the kind get such facts."""
     return issubclass(kind, (OnTheWire, Hangup, LinkDown))
 
 
 def of_part(actor: ActorName, said: Any) -> tuple[ActorName, Any]:
-    """The part of an actor that has the connection of a ``Send``, ``Hangup`` or ``LinkDown``, and the fact as that
-    part sees it: with the peer's own name.
+    """The part of an actor that has the connection of a ``Send``, ``Hangup`` or ``LinkDown``, and the fact with the
+    peer's own name, as that part sees the fact.
     """
     path, peer = path_and_peer(said[0])
     return (part_on(actor, path), said._replace(**{said._fields[0]: peer})) if path else (actor, said)
@@ -121,7 +121,7 @@ class RunStarted:
 
 @value
 class MemberHostAdded:
-    """A group gets a member that was not there at the start, on this host."""
+    """A group gets a member on this host. The member did not exist at the start of the run."""
 
     host: str
     group: str
@@ -129,7 +129,7 @@ class MemberHostAdded:
 
 @value
 class BrokerHostAdded:
-    """The cluster gets a broker that was not there at the start, on this host, with an empty disk."""
+    """The cluster gets a broker on this host, with an empty disk. The broker did not exist at the start of the run."""
 
     host: str
 
@@ -146,7 +146,7 @@ class MemberReconfigured:
 
 @value
 class BrokerReconfigured:
-    """From its next life on a broker has this release, and uses this one's protocol between brokers."""
+    """From its next life on a broker has this release, and uses the named release's protocol between brokers."""
 
     host: str
     profile: str
@@ -184,7 +184,7 @@ class HostDown:
 
 @value
 class HostClosed:
-    """A host ended that was asked to close, so long after the request (``HostDown`` comes first)."""
+    """A host that was asked to close ended, with the time since the request (``HostDown`` comes first)."""
 
     host: str
     life: int
@@ -193,14 +193,14 @@ class HostClosed:
 
 @value
 class HostPaused:
-    """A host is paused; its mail and timers wait."""
+    """A host is paused; its messages and timers wait."""
 
     host: str
 
 
 @value
 class HostResumed:
-    """A paused host resumes with the mail and timers that waited."""
+    """A paused host resumes with the messages and timers that waited."""
 
     host: str
 

@@ -28,7 +28,7 @@ class Judgement:
     time), "livelock" (virtual time did not advance) or "broken" (a machine, a checker or the user's code raised).
     ``violations``: by time, with the expected ones and one for each unmet expectation. ``unmended``: conditions that
     Kafka itself never ends. ``reason``: why the run does not hold, in one line; "" if it holds. ``did_not_work``: why
-    its figures mean nothing; "" if they do (see ``_did_not_work``).
+    the run's figures mean nothing; "" if the figures are meaningful (see ``_did_not_work``).
     """
 
     verdict: str
@@ -48,7 +48,7 @@ class Judging:
     """The panel, the checkers and the metrics of one run: show them every fact in order, then call ``finish``.
 
     Args:
-        checkers: new ones, which read the panel.
+        checkers: new checkers, which read the panel.
         expect: expected violations; an expectation that is not met is a violation (``scenario.expectations``).
         panel: a panel with other readers; None: a new one.
     """
@@ -93,7 +93,7 @@ class Judging:
         return not self.panel.unrecoverable and all(checker.satisfied for checker in self.checkers)
 
     def _is_demanded(self, violation: Violation) -> bool:
-        """Whether a violation counts. A core that cannot recover is not asked for it."""
+        """Whether a violation counts. If the core cannot recover, required events do not count."""
         healed_us = self.panel.core_healed_us
         hopeless = self.panel.unrecoverable and healed_us is not None and violation.at_us >= healed_us
         return not (hopeless and violation.liveness)
@@ -188,7 +188,7 @@ def judge(
         facts: by time; ``Seen.seq`` rises. ``Seen.life`` counts the starts of the actor's host. A ``RunStarted`` comes
             first, and a ``HostStarted`` for each host that runs.
         ended_us: end of the run.
-        checkers: new ones (``checkers_for`` creates a scenario's); None: all, with their defaults.
+        checkers: new checkers (``checkers_for`` creates a scenario's); None: all, with their defaults.
         expect: expected violations (``scenario.expectations``).
         broke: the error that broke the run; "" if none.
     """

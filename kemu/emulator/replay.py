@@ -59,7 +59,7 @@ class Replayed:
     """Number of compared steps."""
     difference: Difference | None
     torn: str = ""
-    """Place at which the trace ends too early, if it does."""
+    """Place at which an incomplete trace ends; "" for a complete trace."""
     state: dict[str, Any] | None = None
     """Fields of the requested actor at the requested time."""
 
@@ -120,7 +120,9 @@ def _same_code(
     listeners: Mapping[str, Listener] | None = None,
     applications: Mapping[str, ApplicationFactory] | None = None,
 ) -> None:
-    """Refuse a trace whose listeners, applications or random choices are missing: a trace does not hold them."""
+    """Refuse a trace whose listeners, applications or random choices are missing, because a trace does not contain
+    these.
+    """
     header = trace.header
     if header.steered:
         raise TraceError(
@@ -251,7 +253,7 @@ class _Player:
         self._before.append(step)
 
     def _broken(self, record: Broken) -> None:
-        """Check that the machine raises where the recorded one raised."""
+        """Check that the machine raises where the recorded machine raised."""
         machine = self._machine(record.actor, record.life, record.local_us)
         if machine is None:
             return

@@ -68,7 +68,7 @@ LONGER_US = 3_600_000_000
 
 @frozen
 class FaultFired:
-    """An entry of the plan: its index, its kind ("crash"), its description, and how often it took effect.
+    """An entry of the plan: its index, its kind ("crash"), its description, and the number of times it took effect.
 
     ``parts`` is the number of parts of an action (a rolling restart has one per member), of which ``done`` took effect.
     """
@@ -180,7 +180,8 @@ class Run:
         """Prepare a run; see ``run`` for the other arguments.
 
         Args:
-            choices: used instead of draws from the seed. The trace says so; it can neither be replayed nor run again.
+            choices: used instead of draws from the seed. The trace says so; such a trace can neither be replayed nor
+                run again.
             recorder: gets all records of the trace.
             driven: whether code outside of the plan will act on the run. The trace says so and cannot be run again.
         """
@@ -288,7 +289,7 @@ class Run:
         self._look()
 
     def _heal_core(self, away: AwaySpec) -> None:
-        """Heal all hosts except those that stay away; also heal hosts that the others cannot do without."""
+        """Heal all hosts except hosts that stay away; also heal hosts without which the others cannot recover."""
         world, now = self.world, standings(self.scenario, self.judging.panel)
         decision = decided(now, away.hosts, recalled=away.recalled)
         self.injector.heal_core(decision.away, away.how)
@@ -325,7 +326,7 @@ class Run:
     def _look(self) -> None:
         """End the run if the load has run and all groups have recovered, or if the time for recovery is over.
 
-        The scenario gives the time for recovery. The time begins again when a host starts after the end of the faults.
+        The scenario gives the time for recovery. The time restarts when a host starts after the end of the faults.
         """
         now_us = self.world.now_us
         if now_us >= self.scenario.runs_us and self.well:
@@ -361,7 +362,7 @@ def run(
     """Run a scenario once.
 
     Args:
-        scenario: what to run.
+        scenario: the scenario to run.
         seed: seed of all random draws; the same seed gives the same trace, byte for byte.
         profile: a name of ``PROFILES``; None takes the scenario's, else the default.
         loop: "trio" (every actor a task) or "bare" (a loop); the traces are equal.
@@ -370,9 +371,10 @@ def run(
         observers: further observers of facts.
         listeners: rebalance listeners by host, instead of the configured ones.
         applications: by host, factory of the application of each life, instead of the usual poll loop.
-        assignors: instead of the profile's.
+        assignors: assignors to use instead of the profile's.
         checkers: used instead of all that apply.
-        panel: a panel that observers read, too; it sees each fact before them. None: the run creates a panel.
+        panel: a panel that observers read, too; the panel sees each fact before the observers. None: the run creates
+            a panel.
         recorder: gets all records of the trace.
         control: path of the control socket of a live run (``emulator.injection.orders``).
 

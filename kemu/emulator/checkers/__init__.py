@@ -1,8 +1,7 @@
 """Checkers: the rules that every run must keep. Each file holds one rule with its theory; the table ``CHECKERS`` is in
 this module.
 
-Where the invariants of replication are checked ("always" invariants hold at
-each moment, others once all is quiet):
+Checker of each invariant of replication:
 
 - One leader per leader epoch; only controllers raise the epoch of a
   partition, by one: ``leadership``.
@@ -13,7 +12,7 @@ each moment, others once all is quiet):
 - Every later leader has the committed and acknowledged (acks=all) records:
   ``replicas``, ``no-lost-record``.
 - Logs are equal up to their high watermarks: ``replicas``.
-- A leader's high watermark does not go back within its epoch: ``replicas``.
+- A leader's high watermark does not decrease within its epoch: ``replicas``.
 - All readers of a partition find the same committed record at an offset: ``replicas``.
 - A leader waits for at least the ISR in the store: ``leadership``.
 - No broker obeys an older controller, broker epoch or leader epoch:
@@ -24,12 +23,11 @@ each moment, others once all is quiet):
   ``group-progress``.
 - No request and no announcement stays in the store: ``duties``.
 - Appended records are committed, and requests are answered: ``duties``.
-- Replicas join and leave the ISR rightly; acks=all means
-  ``min.insync.replicas``: ``isr``.
+- Replicas join and leave the ISR by Kafka's rules; acks=all means ``min.insync.replicas``: ``isr``.
 - A closing broker transfers its leaderships: ``isr``.
 - A restarted replica has no higher watermark than was ever committed:
   ``isr``.
-- A batch of an idempotent producer is in a log once (KIP-98):
+- A log has each batch of an idempotent producer at most once (KIP-98):
   ``idempotence``.
 - Reassignments change only what their steps say, within the limits, and
   end: ``reassignment``.
@@ -112,7 +110,7 @@ def make_checkers(
     """One new checker of each kind, in the order of the table.
 
     Args:
-        bound_us: time after the last fault within which groups come to rest and process records again.
+        bound_us: time after the last fault within which groups become stable and resume processing records.
         topics: subscribed topics by group; otherwise they are read from the assignments.
     """
     bounded: Mapping[str, Checker] = {
@@ -193,7 +191,7 @@ def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]
 def _by_member(scenario: "Scenario", setting: Callable[[ConsumerConfig], T]) -> dict[str, T]:
     """A setting by group, and by host where a member's own setting differs.
 
-    Streams applications are left out: such applications configure their consumers themselves.
+    The result has no Streams applications, because these configure their consumers themselves.
     """
     found: dict[str, T] = {}
     for name, group in scenario.groups.items():

@@ -1,8 +1,9 @@
-"""The allowances: behaviours that break a rule as stated, and that checkers accept because Kafka behaves so, too.
+"""The allowances: behaviours that break a rule as stated, and that checkers accept because Kafka has the same
+behaviours.
 
 Each allowance names its rules, its condition, and its source in Kafka. An allowance is scoped to an actor, a partition,
 an offset range or an interval, and ends with its cause. Two tests accompany each allowance, or one test with both
-cases: a correct run needs the allowance, and a similar fault is still caught.
+cases: a correct run that needs the allowance, and a similar fault that a checker still reports.
 
 The code of an allowance is a function, a class or a module of its own, so that its size can be measured
 (``tests/emulator/checkers/test_allowances.py``).
@@ -22,7 +23,7 @@ class Allowance:
         source: a class and release, KIP or issue.
         code: ``module:Class.method``, ``module:function`` or ``module``.
         needed_by: test of a correct run that needs the allowance (``path::test``).
-        bounded_by: test of a similar fault that is still caught.
+        bounded_by: test of a similar fault that a checker still reports.
     """
 
     name: str

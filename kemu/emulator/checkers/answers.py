@@ -1,11 +1,11 @@
-"""Errors in answers are true, and also answers without an error.
+"""Judges whether the error code in an answer, or its absence, matches the state of the cluster.
 
 An answer is true if:
 
 - UNKNOWN_TOPIC_OR_PARTITION of a broker: its metadata does not have the
   partition.
 - NOT_LEADER_OR_FOLLOWER: the broker does not lead the partition.
-- KAFKA_STORAGE_ERROR: a fault hit a log or a disk before.
+- KAFKA_STORAGE_ERROR: an earlier fault hit a log or a disk.
 - AlterIsr: the reply has each row of the request, with the requested ISR
   and epoch or with an error alone. The errors match the store's state.
 - CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, reassignments:
@@ -103,7 +103,7 @@ class Answers(Checker):
         self._registrations: dict[str, int] = {}
         """Broker -> the zxid of its registration."""
         self._denied: list[tuple[Seen, TopicPartition, tuple[int, bool]]] = []
-        """Partitions for which a broker answered NOT_LEADER_OR_FOLLOWER, and its role then."""
+        """Partitions for which a broker answered NOT_LEADER_OR_FOLLOWER, and the broker's role at that time."""
         self._hit_disks = False
         self._injected = -1
         """The last step with an injected answer."""
@@ -198,7 +198,7 @@ class Answers(Checker):
             self._registrations[host] = -1 if fact.what == "deleted" else fact.zxid
 
     def _knows(self, seen: Seen, question: Question, *about: TopicPartition | str) -> bool:
-        """Whether the controller must have known the present state of these entities when it got the request."""
+        """Whether the controller must have known the present state of these entities when the request arrived."""
         since_us = self.panel.disturbances.undisturbed_since_us((STORE, host_of(seen.actor)))
         changed_us = [self._changed_us.get(each, 0) for each in about]
         return since_us is not None and question.at_us - max([since_us, *changed_us]) > KNOWN_US

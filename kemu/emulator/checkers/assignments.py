@@ -8,15 +8,14 @@
   over all topics (others), if all members subscribe to the same topics.
   Sticky, if members subscribe to different topics: no member could take a partition of a member with two more.
 - not-ranged (range without racks): a member's partitions of a topic are
-  consecutive. Topics with equal counts and the same subscribers are divided
-  alike.
+  consecutive. Topics with equal counts and the same subscribers have the same division.
 - not-sticky (sticky, cooperative; equal subscriptions): a member keeps the
   partitions that only it claims, up to its share.
 - off-rack (range, sticky, cooperative; KIP-881): no two members hold
   partitions that match each other's rack instead of their own.
 
-A cooperative leader withholds partitions that move; then only the upper
-bound of a share counts. Other assignors promise nothing here.
+A cooperative leader withholds partitions that move; in such a generation only the upper bound of a share
+is judged. Other assignors have no promises in this list.
 
 Source: KIP-54, KIP-429, KIP-881; ``RangeAssignor``, ``RoundRobinAssignor``,
 ``AbstractStickyAssignor``.

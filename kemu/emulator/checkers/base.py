@@ -29,7 +29,7 @@ class Checker:
 
     name = ""
     panel: Panel
-    """The shared state that the checker reads. The panel has taken the fact that the checker is shown."""
+    """The shared state that the checker reads. The panel handles each fact before the checker does."""
 
     def __init__(self) -> None:
         self.violations: list[Violation] = []
@@ -59,7 +59,7 @@ class Checker:
             self.on[kind] = takes if own is None else _both(takes, own)
 
     def rest(self) -> None:
-        """Switch the checker off: nothing that it judges can happen in this run."""
+        """Switch the checker off: no event that the checker judges can happen in this run."""
         self.on, self.every, self.looks_us = {}, None, NEVER_US
 
     def look(self, seen: Seen) -> None:
@@ -67,7 +67,7 @@ class Checker:
         raise NotImplementedError
 
     def look_at(self, us: int) -> None:
-        """Look at this time instead of the time set before."""
+        """Set the time of the next look, instead of the time set before."""
         self.looks_us = us
         if self.clock is not None:
             self.clock.looks_us = min(self.clock.looks_us, us)

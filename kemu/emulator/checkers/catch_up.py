@@ -8,8 +8,7 @@ processes ranges, oldest first.
   partition.
 - not-jumped: a new owner begins at the end of the log, with that end
   committed.
-- commit-not-rising: commits of the second log rise, except for a repeated
-  request.
+- commit-not-rising: commits of the second log increase, except for a repeated request.
 - committed-unprocessed: records below a commit of the second log were processed or rightly skipped.
 - outside-range: the second consumer stays within ranges of owned
   partitions.
@@ -61,13 +60,13 @@ class _Ownership:
 
     def __init__(self, due: int) -> None:
         self.due = due
-        """The end of the log at the assignment, as far as later leaders have it."""
+        """The end of the log at the assignment, lowered if later leaders have fewer records."""
         self.first = Ranges()
         self.second = Ranges()
         self.has_begun = False
         """Whether the first position is set."""
         self.was_reset = False
-        """Whether the position was set again: a seek, a reset, or a truncation."""
+        """Whether a seek, a reset or a truncation changed the position later."""
         self.committed = -1
         """The highest offset that the second consumer committed, even if the groups' log lost the commit since."""
         self.uncommitted_us: int | None = None
@@ -80,7 +79,7 @@ class CatchUpChecker(Checker):
     """Judges groups with ``enable.parallel.rebalance``; see the module docstring.
 
     Args:
-        bound_us: how long ranges may stay open without progress after the faults.
+        bound_us: longest time for which ranges may stay open without progress after the faults.
         commit_us: group with auto-commit -> ``auto.commit.interval.ms`` and the work of two polls, in us.
     """
 
@@ -184,7 +183,7 @@ class CatchUpChecker(Checker):
         self._commit_us.pop(self.panel.memberships.group_of.get(fact.host, ""), None)
 
     def _commit_answered(self, seen: Seen, fact: CommitAnswered) -> None:
-        """A failed commit is retried an interval later. The retry may fail as long as the log cannot be written."""
+        """A failed commit is retried an interval later. The retry may fail while the broker cannot write to the log."""
         for (actor, life, _), owned in self._ownerships.items():
             if fact.error is not ErrorCode.NONE and (actor, life) == (seen.actor, seen.life):
                 owned.uncommitted_us = None if owned.uncommitted_us is None else seen.at_us
@@ -206,8 +205,8 @@ class CatchUpChecker(Checker):
     # --- the second commit log ---------------------------------------------------------------------------------
 
     def _is_repeated(self, fact: RangeCommitted | RangeOpened) -> bool:
-        """Whether the same member, in the same generation, wrote the last record of this kind. Remember this record of
-        the group's log.
+        """Whether the same member, in the same generation, wrote the last record of this kind. Store the new record as
+        the last one.
         """
         key = type(fact), (fact.group, (fact.topic, fact.partition))
         writer = (fact.member_id, fact.generation)
@@ -286,7 +285,7 @@ class CatchUpChecker(Checker):
                     yield (group, at), ", ".join(f"{each.start} to {each.end - 1}" for each in open_ranges)
 
     def _is_processed(self, group: GroupId, at: TopicPartition, each: OffsetRange) -> bool:
-        """Whether a range is processed: its owner reported so, or the first consumer processed it after a truncation.
+        """Whether a range is processed: by the owner's report, or by the first consumer after a truncation.
 
         If the groups' log lost the report, the next owner processes the range again.
         """

@@ -1,12 +1,11 @@
-"""Clients retry after the back-off, look up coordinators, report outcomes.
+"""Clients retry after the back-off, look up coordinators, and report the outcomes of batches.
 
 - too-soon: a failed batch, admin request or second-consumer commit is
   retried after ``retry.backoff.ms`` (KIP-580: doubled up to a maximum). A
   producer reconnects after ``reconnect.backoff.ms`` and sends records at
   their interval.
 - too-late: these requests are sent soon after that time, if the host runs and needs no new leader or coordinator.
-- vanished: a producer reports a batch that was refused for good as failed,
-  and retries others unchanged.
+- vanished: a producer reports a batch with a final error as failed, and retries other batches unchanged.
 - undecided: each batch is acknowledged or reported as failed within
   ``delivery.timeout.ms``.
 - not-looked-up: after NOT_COORDINATOR a client looks up the coordinator
@@ -162,7 +161,7 @@ class _Rhythm:
         """Number of consecutive steps at a wrong time."""
 
     def is_wrong(self, interval_us: int) -> bool:
-        """Whether the step came too early, or so late and with so many records that one was due before."""
+        """Whether the step came too early, or so late and with so many records that one record was due before."""
         if self.gap_us < 0:
             return False
         late = self.gap_us > interval_us * LATEST and self.count * interval_us > 2 * self.gap_us
@@ -185,7 +184,7 @@ class _Rejoin(NamedTuple):
     busy_us: int
     by_us: int
     commits: int = 0
-    """Number of commits that the member has sent since."""
+    """Number of commits that the member has sent since it learned of the rebalance."""
 
 
 class Clients(Checker):
@@ -353,7 +352,9 @@ class Clients(Checker):
             attempt.given_up[at] = None
 
     def _look_at_batches(self, seen: Seen) -> None:
-        """Judge batches whose ``delivery.timeout.ms`` is over. Only a stopped host keeps a producer from an outcome."""
+        """Judge batches whose ``delivery.timeout.ms`` is over. Only a producer on a stopped host may lack an
+        outcome.
+        """
         limit_us = self._settings.producer.delivery_timeout_ms * _MS + SLACK_US
         for actor, batches in self._batches.items():
             runs_us = self.panel.disturbances.runs_since_us(host_of(actor))
@@ -431,7 +432,7 @@ class Clients(Checker):
         self._quiet = _Quiet(seen, self._failures)
 
     def _asks_metadata(self, seen: Seen, fact: Send) -> None:
-        """The admin's commands may wait for this metadata."""
+        """Note a Metadata request, whose answer the admin's commands may need."""
         if seen[2] != ADMIN:
             return
         self._looking, self._active_us = True, seen.at_us
@@ -638,7 +639,8 @@ class Clients(Checker):
 
 
 def _is_final(error: ErrorCode) -> bool:
-    """Whether a batch with this error is given up (``Sender.canRetry``). An OUT_OF_ORDER_SEQUENCE_NUMBER begins a new
-    epoch.
+    """Whether a producer stops retrying a batch after this error (``Sender.canRetry``).
+
+    An OUT_OF_ORDER_SEQUENCE_NUMBER begins a new epoch.
     """
     return not error.retriable and error is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

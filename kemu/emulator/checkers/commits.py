@@ -1,9 +1,8 @@
-"""Commits follow the work, positions the commits; needed offsets stay.
+"""Commits match processed records, positions match commits, and needed offsets are not removed.
 
 - ahead-of-work: a member commits at most its processed records, or its
   start position.
-- went-back: committed offsets rise, except after a reset, a seek, a removal
-  or a late commit.
+- went-back: committed offsets increase, except after a reset, a seek, a removal or a late commit.
 - not-kept: a coordinator reported each commit that succeeded.
 - given-up-uncommitted: an undisturbed eager member with
   ``enable.auto.commit`` commits its work before it rejoins or closes. A
@@ -105,9 +104,10 @@ class _Work:
         self.reached_since = -1
         """The highest offset since the last position was set."""
         self.worked = False
-        """Whether the member has processed records since then."""
+        """Whether the member has processed records since the last position was set."""
         self.may_go_back_to: int | None = None
-        """The position that was set without a committed offset, or the commit since then; None: neither."""
+        """The position that was set without a committed offset, or a later commit; None: neither.
+        """
         self.stored = -1
         """The highest offset that the member committed, or tried to commit."""
         self.must_start_at = NOTHING
@@ -341,7 +341,9 @@ class CommitsChecker(Checker):
         self._starts[at] = max(self._starts.get(at, 0), fact.start_offset)
 
     def _may_jump(self, group: GroupId, at: TopicPartition, offset: int) -> bool:
-        """Whether the last token of the second commit log ends here: earlier records are the second consumer's."""
+        """Whether the last token of the second commit log ends at this offset: the second consumer processes earlier
+        records.
+        """
         return self.panel.ranges.of(group, at).last_end == offset
 
     # --- commits -----------------------------------------------------------------------------------------------
@@ -452,7 +454,7 @@ class CommitsChecker(Checker):
     # --- logs that lost records -------------------------------------------------------------------------------------
 
     def _may_start_before(self, at: TopicPartition, group: GroupId, committed: int = NOTHING) -> None:
-        """Members may find this committed offset, or an earlier one."""
+        """Note that members may find this committed offset, or an earlier offset."""
         for (name, _, _), work in self._work.get(at, {}).items():
             if name == group:
                 work.must_start_at = min(work.must_start_at, committed)
@@ -466,7 +468,7 @@ class CommitsChecker(Checker):
                     work.must_start_at = NOTHING
 
     def _led(self, seen: Seen, fact: BecameLeader) -> None:
-        """A groups' log may have lost commits."""
+        """Note that a log of groups may have lost commits."""
         self._led_us[fact.topic, fact.partition] = seen.at_us
         for (group, at), left in self.panel.commits.changed:
             self._committed_us.pop((group, at), None)

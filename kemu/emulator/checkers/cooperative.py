@@ -1,4 +1,4 @@
-"""A partition moves in two steps, and rebalances come to an end (KIP-429).
+"""A partition moves in two steps, and a series of rebalances ends (KIP-429).
 
 A member joins with the partitions it owns. No other member gets them in
 that generation. The member revokes the partitions that its assignment lacks

@@ -132,7 +132,7 @@ def _own_id(fields: "Fields", seen: Seen, message: Any) -> object:
 
 
 def _own_registration(fields: "Fields", seen: Seen, message: Any) -> object:
-    """A broker that was isolated learns late of its next registration."""
+    """The broker's registration. A broker that was isolated learns late of its next registration."""
     known = fields.registrations.get(host_of(seen.actor), {})
     return message.broker_epoch if message.broker_epoch in known or not known else next(reversed(known))
 

@@ -371,8 +371,8 @@ class GroupDuties(Checker):
                 self._is_over(seen, "member-kept", (name, member_id), since_us, bound_us, text)
 
     def _silent_us(self, entry: MemberEntry, coordinator: str, times: GroupTimes) -> int | None:
-        """Time since which no heartbeat of the process reaches the coordinator, in us; None: one may, or nothing is
-        known.
+        """Time since which no heartbeat of the process reaches the coordinator, in us; None: a heartbeat may reach
+        it, or no time is known.
         """
         if not entry.actor:
             return None

@@ -98,7 +98,7 @@ class Isr(Checker):
         self._under_replicated[at] = [each for each in self._under_replicated.get(at, ()) if each[1] <= fact.end_offset]
 
     def _follows(self, seen: Seen, fact: BecameFollower) -> None:
-        """A follower that lost records no longer has every record."""
+        """Note that a follower that lost records no longer has every record."""
         leadership = self._leaderships.get((broker_host(fact.leader), (fact.topic, fact.partition)))
         if leadership is not None and fact.end_offset < leadership.end:
             leadership.is_replicated = False

@@ -3,11 +3,11 @@
 - replica-kept: a broker deletes the log of a replica that it lost (bound: a
   controller's order), and no disk restores a deleted log.
 
-The order to delete a log (StopReplica) goes to live brokers. The order is
-lost with its controller or with the broker's registration: no controller
-waits for the answer, and nothing in the store reminds the next controller.
-A log whose order is lost stays. A log also stays if its deletion was not on the disk when power was cut, or if a disk
-restored the log.
+The order to delete a log (StopReplica) goes to live brokers. The order is lost if the controller
+stops or the broker's registration ends. No controller waits for the answer, and the store
+has no record of the order for the next controller.
+A log whose order is lost is not deleted. A log also stays if its deletion was not on the disk when power was cut,
+or if a disk restored the log.
 
 Source: Kafka 3.4 ``ControllerChannelManager.removeBroker``,
 ``KafkaController.onPartitionReassignment``.
@@ -46,7 +46,7 @@ class _Lost(NamedTuple):
 
 
 _WITHOUT_ORDER = _Lost(0, -1, -1)
-"""No controller is to send the order to delete the log."""
+"""No controller will send the order to delete the log."""
 
 
 class KeptLogs(Duties):
@@ -121,7 +121,7 @@ class KeptLogs(Duties):
             self._lost[key] = _WITHOUT_ORDER
 
     def _brokers_changed(self, seen: Seen, fact: BrokersChanged) -> None:
-        """These brokers got no orders from the controller before."""
+        """The controller sent no orders to these brokers before."""
         news = [broker_host(broker) for broker in (*fact.new, *fact.bounced)]
         self._lost.update([(key, _WITHOUT_ORDER) for key in self._lost if key[0] in news])
 
@@ -141,7 +141,9 @@ class KeptLogs(Duties):
                 self._lost.setdefault((host, at), lost if sends else _WITHOUT_ORDER)
 
     def _down(self, seen: Seen, fact: HostDown) -> None:
-        """A deletion may not reach the disk before power is cut. A log that the next start does not find is deleted."""
+        """A deletion may not be on the disk when a power cut happens. A log that the next start does not find is
+        deleted.
+        """
         for key, life in self._deleted.items():
             if key[0] == fact.host:
                 self._deleted[key] = _PERHAPS if fact.how == "power" and life == fact.life else _GONE

@@ -43,7 +43,7 @@ from kemu.protocol.notes.replication import (
 OF_CONTROLLERS = (f"{TOPICS}/", f"{DELETE_TOPICS}/", f"{ISR_CHANGES}/", PREFERRED_ELECTION)
 """Paths that only the newest controller writes, besides leaders and admins.
 
-Configs are not among them: any broker that gets the request writes them, whatever the controller epoch
+Paths of configs are not listed: any broker that gets the request writes configs, whatever the controller epoch
 (``ZkAdminManager.alterConfigs``, ``KafkaZkClient.setOrCreateEntityConfigs`` 3.4).
 """
 
@@ -62,7 +62,7 @@ class _Part(NamedTuple):
     epoch: int
     life: int
     left_over: bool = False
-    """Whether the topic was deleted and its log was not."""
+    """Whether the topic was deleted but its log was not."""
 
 
 class LeadershipChecker(Checker):
@@ -81,7 +81,8 @@ class LeadershipChecker(Checker):
         self._obeyed: dict[str, tuple[int, int]] = {}
         """Broker -> (controller epoch, broker epoch) of the last control request it obeyed."""
         self._asked_for: dict[tuple[TopicPartition, int], tuple[int, ...]] = {}
-        """(partition, leader epoch) -> the ISR that its leader last requested. A deposed leader may request one, too.
+        """(partition, leader epoch) -> the ISR that its leader last requested. A deposed leader may also request an
+        ISR.
         """
         self._assigned_by: dict[TopicPartition, ActorName] = {}
         """Partition -> the client that wrote its replicas."""

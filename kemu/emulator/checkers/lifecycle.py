@@ -1,4 +1,4 @@
-"""One member alone: silent when stopped, callbacks match, work in order.
+"""Rules about one member alone: no facts while stopped, matching callbacks, records in order.
 
 - works-when-down: a stopped or paused host reports nothing.
 - works-when-closed: a closed consumer reports nothing.
@@ -69,7 +69,7 @@ class _Work:
         self.polled_us = -1
         """A time after which the member polled, in us; -1: no poll is known."""
         self.left = ""
-        """Time between its last poll and its leave, in words; "": it did not leave, or was late."""
+        """Time between the member's last poll and its leave, in words; "": the member did not leave, or polled late."""
 
 
 class Lifecycle(Checker):
@@ -95,7 +95,7 @@ class Lifecycle(Checker):
         """Actor -> (life, step) in which its consumer closed."""
         self._failed: dict[ActorName, tuple[int, int]] = {}
         self._may_report: dict[ActorName, int] = {}
-        """Actor -> its life, if the life may report anything: the common case, decided by one look-up."""
+        """Actor -> its life, if the life may report facts. One look-up decides the common case."""
         self.on = {
             HostStarted: self._started,
             HostDown: self._stopped,
@@ -167,7 +167,7 @@ class Lifecycle(Checker):
             self._resets(seen, fact)
 
     def _thread_replaced(self, seen: Seen, fact: ThreadReplaced) -> None:
-        """The new thread of this name is not the failed one."""
+        """Start anew for the thread that replaced a failed thread of the same name."""
         self._failed.pop(part_on(fact.instance, fact.thread), None)
 
     def _member_failed(self, seen: Seen, fact: MemberFailed) -> None:

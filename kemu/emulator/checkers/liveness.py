@@ -1,4 +1,4 @@
-"""After the faults every group comes to rest; no member fails for good.
+"""After the faults every group becomes stable, and no member fails for good.
 
 - not-at-rest: from ``Healed`` on, at some moment the group is Stable, and
   running members own each partition of their topics once.
@@ -7,7 +7,7 @@
 - forgotten-instance, forgotten-rebalance, unheard-isr, untold-coordinator: not-at-rest or member-failed, for a reason
   of Kafka's own (``findings.STAYS_BLOCKED``).
 
-Every disturbance starts the bound again. A group has
+Every disturbance restarts the bound. A group has
 ``metadata.max.age.ms`` more if its leader may not know a partition yet. "At
 some moment", because members slower than ``max.poll.interval.ms`` rebalance
 for ever. After ``CoreHealed`` only the members of the core count.
@@ -75,13 +75,13 @@ DISTURBING = (
     *(Healed, CoreHealed, FaultApplied, HostStarted, HostDown, HostPaused, HostResumed, TopicGrown),
     *(MemberBecame, MemberFailed),
 )
-"""Types of facts that may start the bound again."""
+"""Types of facts that may restart the bound."""
 Subscription = tuple[str, ...] | TopicPattern
 _NOTHING: Subscription = ()
 
 
 def disturbs(fact: object) -> bool:
-    """Whether a fact of a type in ``DISTURBING`` starts the bound again."""
+    """Whether a fact of a type in ``DISTURBING`` restarts the bound."""
     return not isinstance(fact, MemberBecame) or fact.new in ("CLOSED", "FAILED")
 
 
@@ -154,7 +154,7 @@ class Liveness(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether every group came to rest since the last disturbance; False before ``Healed``."""
+        """Whether every group was at rest at some moment since the last disturbance; False before ``Healed``."""
         return self._disturbed_us is not None and not self._unsettled()
 
     @property
@@ -327,7 +327,9 @@ class Liveness(Checker):
         self.violation(seen, kind, (name,), f"{text}; {why}" if why else text, liveness=True)
 
     def _kafka_reason(self, name: GroupId) -> tuple[str, str]:
-        """(kind, reason) of a group that is not at rest; the reason is "" unless Kafka itself leaves the group so."""
+        """(kind, reason) of a group that is not at rest; the reason is "" unless Kafka itself leaves the group in
+        this state.
+        """
         if why := self._removed_coordinator(name):
             return UNTOLD_COORDINATOR, why
         if why := self._unknown_isr(name):
@@ -365,7 +367,9 @@ class Liveness(Checker):
         return ""
 
     def _unknown_isr(self, name: GroupId) -> str:
-        """Explain a rebalance that cannot be written before the group's log has another leader epoch; "" if it can."""
+        """Explain a rebalance that cannot be written before the group's log has another leader epoch; "" for other
+        causes.
+        """
         at, watched = self.panel.log_of(name), self.panel.groups[name]
         if at is None or watched.state not in ("PreparingRebalance", "CompletingRebalance"):
             return ""

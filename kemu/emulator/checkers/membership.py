@@ -353,7 +353,7 @@ class MembershipRules(Checker):
             self._completed_last.pop(fact.group, None)
 
     def _judge_phase(self, seen: Seen, group: ShadowGroup, step: _Step) -> None:
-        """Judge the end of a join phase: no member is awaited, or its time is over, and it is not late.
+        """Judge that a join phase ends when no member is awaited or its time is over, and not later.
 
         Source: ``GroupCoordinator``, ``DelayedJoin``, ``InitialDelayedJoin`` (KIP-134), ``addPendingMember``
         (KIP-394).
@@ -424,7 +424,7 @@ class MembershipRules(Checker):
                     self._durable[name] = group.remembered[-1][0] if group.remembered else 0
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        """The last generation of each group may be lost; later ones are not."""
+        """The last generation of each group may be lost; later generations are not."""
         if fact.log.startswith(OFFSETS_TOPIC):
             self._durable.clear()
 

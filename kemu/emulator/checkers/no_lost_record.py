@@ -1,4 +1,4 @@
-"""Committed records were processed; acknowledged records are in the log.
+"""Members processed the committed records, and the log has the acknowledged records.
 
 - committed-unprocessed: each record below a committed offset was processed
   or rightly skipped.
@@ -12,8 +12,8 @@
 ``watching.progress`` tells processed, skipped and read-past records apart.
 Read-past records and records lost with a disk are expected losses. Where
 brokers replicate, ``replicas`` judges the logs. A run continues while
-members may still learn of lost records. If the core cannot recover, they
-may never learn of them and are not judged.
+members may still learn of lost records. If the core cannot recover, members
+may never learn of lost records, and such members are not judged.
 
 Source: Kafka 3.4.1 ``KafkaConsumer.updateAssignmentMetadataIfNeeded``.
 """
@@ -155,7 +155,7 @@ class NoLostRecord(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether members know of lost records. A member that waits for a stopped leader still commits."""
+        """Whether members have learned of all lost records. A member that waits for a stopped leader still commits."""
         return not any(
             progress.was_truncated and self.panel.running_members(group) and self._known_unprocessed(at, progress).total
             for group, at, progress in self.panel.progress
@@ -194,5 +194,5 @@ class NoLostRecord(Checker):
                 self.violation(seen, "committed-unprocessed", (group, name), f"{text} {first} to {last - 1}")
 
     def _may_never_learn(self, group: GroupId, progress: GroupProgress) -> bool:
-        """Whether the group's members may never learn what the log lost."""
+        """Whether the group's members may never learn which records the log lost."""
         return bool(self.panel.unrecoverable and progress.was_truncated and self.panel.running_members(group))

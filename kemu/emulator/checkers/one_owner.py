@@ -7,8 +7,8 @@ another member.
 
 Allowed:
 
-- A generation number may be used twice: a coordinator that takes over in mid-rebalance does not know the generation
-  that its predecessor began.
+- Two generations may have the same number: a coordinator that becomes leader during a rebalance does not know the
+  generation that its predecessor began.
 - A static member that restarts takes the same partitions in the same
   generation under another member id. The coordinator removed its former id,
   or loaded a log without it (KAFKA-10284).

@@ -5,14 +5,14 @@
 - Ping (store): each third of the session timeout.
 - OffsetCommit: not before ``auto.commit.interval.ms`` (Streams:
   ``commit.interval.ms``).
-- Follower's Fetch: one in flight to a leader; the next follows at once.
+- Follower's Fetch: one in flight to a leader; the next is sent at once after the answer.
 - JoinGroup, SyncGroup, OffsetFetch, Metadata: one in flight per client.
 - AlterIsr: one in flight per broker; the next 50 ms after an error, 100 ms after a lost answer.
 - ControlledShutdown: after ``controlled.shutdown.retry.backoff.ms``.
 - Controller's orders: one in flight per broker; the next 100 ms after a lost order.
 
 Kinds: too-many (also 30 equal StoreOps or AlterIsr within a second),
-too-soon (four in a row: emulated time may skip hours once), overdue,
+too-soon (four consecutive requests: emulated time may skip hours once), overdue,
 too-late (an unchanged retry).
 
 Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``, ``Fetcher``,
@@ -150,8 +150,8 @@ def _pings(settings: Settings, actor: ActorName) -> Gap:
 
 
 def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
-    """The interval of a member that commits by interval alone. ``group-progress`` and ``tasks`` judge when it must
-    commit.
+    """The interval of a member that commits by interval alone. ``group-progress`` and ``tasks`` judge the latest
+    time of a commit.
     """
     config, streams_us = settings.consumer(actor), settings.streams_commit_us(actor)
     if streams_us >= SHORTEST_US:
@@ -164,7 +164,9 @@ def _interval_commits(settings: Settings, actor: ActorName) -> Gap | None:
 
 
 def _second_commits(settings: Settings, actor: ActorName) -> Gap | None:
-    """The interval of a second consumer that commits by interval alone. ``catch-up`` judges when it must commit."""
+    """The interval of a second consumer that commits by interval alone. ``catch-up`` judges the latest time of a
+    commit.
+    """
     config = settings.consumer(actor)
     if config is None or not config.enable_auto_commit or config.emulated_commit_after_poll:
         return None
@@ -177,8 +179,8 @@ def _follower_fetches(settings: Settings, actor: ActorName) -> Gap:
 
 
 def _fetch_backoff_us(settings: Settings, actor: ActorName) -> int:
-    """Back-off after a lost fetch. Up to 3.0 the thread waits, and then each partition (``AbstractFetcherThread``
-    3.0.2, KAFKA-8529).
+    """Back-off after a lost fetch. Up to 3.0 first the thread waits, then each partition waits
+    (``AbstractFetcherThread`` 3.0.2, KAFKA-8529).
     """
     waits_twice = settings.broker_profile(actor).waits_twice_for_lost_fetches
     return settings.replicas.replica_fetch_backoff_ms * _US * (1 + waits_twice)
@@ -189,7 +191,7 @@ def _shutdown_backoff_us(settings: Settings, actor: ActorName) -> int:
 
 
 def _alter_backoff_us(reply: AlterIsrReply) -> int:
-    """After NOT_CONTROLLER a broker finds the controller first."""
+    """Back-off after an answer. After NOT_CONTROLLER a broker finds the controller first."""
     return ALTER_LOST_US if reply.error_code is ErrorCode.NOT_CONTROLLER else ALTER_BACKOFF_US
 
 
@@ -345,8 +347,9 @@ class Pace(Checker):
         self._line_of: dict[type, dict[tuple[ActorName, ActorName], _Line | None]] = {kind: {} for kind in ROWS}
         """Request -> (sender, receiver) -> its line."""
         self._broke = (-1, "", "")
-        """(step, client, peer) of the last broken connection. Requests of the same step to that peer are given up,
-        too."""
+        """(step, client, peer) of the last broken connection. The client also abandons requests of the same step to
+        that peer.
+        """
         self._storms: dict[ActorName, tuple[int, dict[object, int]]] = {}
         """Sender -> (start of the counted second, number of each request in it)."""
         self._looks_us = 0
@@ -396,7 +399,7 @@ class Pace(Checker):
 
         def asks(seen: Seen, fact: Send) -> None:
             to, _, request_id, _, request = fact
-            if follows and request.replica_id < 0:  # consumers have too many fetches to watch each
+            if follows and request.replica_id < 0:  # consumers send too many fetches to watch each fetch
                 return
             if produces and not request.acks:  # never answered
                 return
@@ -495,7 +498,7 @@ class Pace(Checker):
             line.due_us, line.sent_us, line.lost_us, line.early = _NEVER_US, -1, -1, 0
 
     def _commit_answered(self, seen: Seen, fact: Received) -> None:
-        """An error may end a membership."""
+        """End the rhythm after an error, which may end the membership."""
         if any(outcome.error is not ErrorCode.NONE for outcome in fact.message.outcomes):
             self._end(Heartbeat, seen.actor)
 

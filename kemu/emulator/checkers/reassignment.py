@@ -83,7 +83,7 @@ class _Reassignment:
         self.blocked = False
         """Whether no broker that could get a replica is alive."""
         self.waits = ""
-        """Why the step is not over, as its controller last reported."""
+        """The reason that the controller last reported for an unfinished step."""
         self.unreported_since_us: int | None = None
         """Time since which no controller reports why the reassignment waits, in us; None: reported, or not running."""
         self.is_known = True
@@ -201,8 +201,8 @@ class ReassignmentChecker(Checker):
         self._reassignment(fact.topic, fact.partition).unreported_since_us = None
 
     def _controls(self, seen: Seen, fact: BecameController) -> None:
-        """A new controller reports everything again. The new controller does not know anything that never reached the
-        store.
+        """Start anew for a new controller, which reports all reassignments. The new controller knows only the store's
+        content.
         """
         self._controller, self._is_starting, self._unused_since_us = seen.actor, True, None
         for move in self._reassignments.values():
@@ -215,7 +215,7 @@ class ReassignmentChecker(Checker):
             self._restart_reports(seen.at_us)
 
     def _store_serves(self, seen: Seen, fact: StoreTookOver) -> None:
-        """Without a store the controller could begin nothing, and waited for nothing but the store."""
+        """Restart the clocks of reports. Without a store the controller could begin no reassignment."""
         self._restart_reports(seen.at_us)
 
     def _restart_reports(self, at_us: int) -> None:
@@ -302,7 +302,7 @@ class ReassignmentChecker(Checker):
             self.violation(seen, "refused", (name,), text)
 
     def _list_written(self, seen: Seen, now: dict[TopicPartition, tuple[int, ...]], *, by_admin: bool) -> None:
-        """Judge that the controller removes no request from the list that it could begin."""
+        """Judge that the controller removes from the list no request that it could begin."""
         removed_requests = {} if by_admin else {at: each for at, each in self._listed.items() if at not in now}
         for at, target in removed_requests.items():
             move, name = self._reassignments.get(at), f"{at[0]}-{at[1]}"
@@ -518,7 +518,7 @@ class ReassignmentChecker(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether no reassignment is running that could end."""
+        """Whether no reassignment that could end is running."""
         return not self._unfinished()
 
     def finish(self, at_us: int) -> None:

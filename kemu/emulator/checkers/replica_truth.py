@@ -40,7 +40,9 @@ class PartitionTruth:
         """Host -> its role."""
         self.committed = EpochLog()
         self.deleted_below = 0
-        """Leaders deleted records up to here. A copy may lack these records, or have them again after a power cut."""
+        """Offset below which leaders deleted all records. A copy may lack these records, or may have them after a
+        power cut.
+        """
         self.committed_epoch = -1
         """The newest leader epoch with a reported high watermark."""
         self.unclean_epoch = -1
@@ -62,7 +64,7 @@ class PartitionTruth:
         return member
 
     def not_deleted(self, runs: Iterable[Run]) -> list[Run]:
-        """The missing records that no leader deleted."""
+        """The records of these runs that no leader deleted."""
         least = self.deleted_below
         return [(max(first, least), last, term) for first, last, term in runs if last > least]
 
@@ -86,7 +88,9 @@ class PartitionTruth:
         return lacking(minus(rest, self.lost), self.former) if rest else rest
 
     def may_be_acknowledged(self, first: int, end: int) -> bool:
-        """Whether a producer may have an acknowledgement for these offsets: they are or were committed."""
+        """Whether a producer may have an acknowledgement for these offsets, because the records are or were
+        committed.
+        """
         at = max(first, self.committed.end, min(self.former.end, end))
         for begin, last, _ in sorted(self.lost):
             at = last if begin <= at < last else at
@@ -111,7 +115,9 @@ class PartitionTruth:
         self.by_leader_only.append((first, last, term))
 
     def lost_by_leader_only(self, log: EpochLog) -> list[Run]:
-        """Acknowledged records that are neither committed nor in this log. These records are forgotten."""
+        """Acknowledged records that are neither committed nor in this log. The method also removes these records from
+        ``by_leader_only``.
+        """
         open_ones = [(max(first, self.committed.end), last, term) for first, last, term in self.by_leader_only]
         open_ones = [run for run in open_ones if run[0] < run[1]]
         broken = lacking(open_ones, log)

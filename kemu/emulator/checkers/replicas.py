@@ -1,7 +1,7 @@
-"""Committed records stay, in every leader and for every reader.
+"""Every leader has the committed records, and every reader finds the same committed records.
 
-Committed records are one chain of runs: everything that a leader's high
-watermark passed. Each copy is compared with this chain.
+Committed records are one chain of runs: all records that were below a leader's high watermark. Each copy is compared
+with this chain.
 
 - isr-without-committed: a member of the store's ISR has every committed
   record.
@@ -12,7 +12,7 @@ watermark passed. Each copy is compared with this chain.
 - logs-differ, cut-too-much, start-behind: a follower appends after its
   leader's records, truncates none of them, and deletes the records that its
   leader deleted.
-- watermark-back: a high watermark does not go back within its epoch.
+- watermark-back: a high watermark does not decrease within its epoch.
 - read-uncommitted, another-record: readers find only committed records, and always the same record at an offset.
 - failed-log-dir: a replica in a failed log directory has no role (KIP-112).
 - append-gap: a log continues at its end.
@@ -139,7 +139,7 @@ class Replicas(Checker):
         return not self.panel.former.has(seen.actor, at)
 
     def _appended(self, seen: Seen, fact: RecordsAppended) -> None:
-        if (fact.topic, fact.partition) in self._partitions:  # else no other broker replicates the log
+        if (fact.topic, fact.partition) in self._partitions:  # otherwise no other broker replicates the log
             self._takes_part(seen, fact)
 
     def _followed(self, seen: Seen, fact: BecameFollower) -> None:
@@ -293,7 +293,7 @@ class Replicas(Checker):
         truth = PartitionTruth() if is_former else self._truth(at)
         is_deposed = state is not None and fact.leader_epoch < state.leader_epoch
         if is_deposed and truth.deposed_from(fact.leader_epoch) <= log.end:
-            # A leader deposed by an election with losses: records that only it has are lost already.
+            # A leader deposed by an election with losses: records that only this leader has are lost already.
             shown = [(first, min(last, watermark), term) for first, last, term in log.runs_from(0)]
             truth.lose([run for run in shown if run[0] < run[1] and truth.unknown(run)])
             return

@@ -13,7 +13,7 @@ hits them or their links, and nothing about the condition changes.
 A run may end early when no duty is open. Conditions that Kafka itself never
 ends are named at the end of the run. log-of-another-topic and
 epoch-of-another-topic leave a partition without a leader
-(``findings.STAYS_BLOCKED``). Other conditions leave the rest working (``findings.STAYS_DEGRADED``).
+(``findings.STAYS_BLOCKED``). Other conditions only reduce redundancy (``findings.STAYS_DEGRADED``).
 
 Source: Kafka 3.4 ``KafkaController``, ``ReplicaManager``, ``Partition``.
 """
@@ -49,9 +49,9 @@ LOOK_US = 1_000_000
 SOON_US = 2_000_000
 """Longest time for records in flight when a run ends, in us."""
 UNDER_WAY = ("fetch-stalled", "unanswered", "watermark-waits")
-"""Conditions that come and go with each record."""
+"""Conditions that may begin and end with each record."""
 LATER = ("never-shrunk", "not-balanced", "step-kept")
-"""Conditions that prolong no run."""
+"""Conditions that do not prolong a run."""
 OF_RECORDS = frozenset(
     (
         *(RecordsAppended, RecordsReplicated, HighWatermarkAdvanced, RecordsAcknowledged, Processed),
@@ -198,9 +198,7 @@ class ReplicationDuties(Checker):
             self.stays_degraded(seen.at_us, name, UNHEARD_ISR, text)
 
     def _out_of_isr(self, at: TopicPartition, state: PartitionState) -> Iterator[tuple[int, str]]:
-        """Running replicas outside the ISR, and a leader that is away for good; with the reason why that may last, or
-        "".
-        """
+        """Running replicas outside the ISR, and a leader that is away for good; each with Kafka's reason, or ""."""
         panel = self.panel
         assignment = panel.assigned.get(at)
         replicas = (

@@ -1,4 +1,4 @@
-"""Each request gets one answer in time, or its client hangs up.
+"""Each request gets one answer in time, or its client closes the connection.
 
 - answered-unasked: a server answers only open requests of that connection.
 - out-of-order: a broker answers the requests of a connection in order.
@@ -219,7 +219,7 @@ class Requests(Checker):
             self.violation(seen, "gave-up-early", (seen.actor, peer), text)
 
     def _broke(self, seen: Seen, fact: LinkDown) -> None:
-        """A broken connection: its client waits no longer, and its server's answers are lost."""
+        """Close the requests of a broken connection: the client no longer waits, and the server's answers are lost."""
         self._forget(seen.actor, fact.peer)
         for key, waiting in self._open.items():
             if key[:2] == (seen.actor, fact.peer):

@@ -9,8 +9,8 @@ Progress restarts the clock.
   restore.
 - uncommitted: a running thread of a Stable group commits within
   ``commit.interval.ms`` plus the duration of its work.
-- no-follow-up, early-follow-up: a leader that assigned warm-ups starts a
-  rebalance after ``probing.rebalance.interval.ms`` (KIP-441), not before.
+- no-follow-up, early-follow-up: a leader that assigned warm-ups starts a rebalance after
+  ``probing.rebalance.interval.ms`` (KIP-441), not earlier.
 - not-at-rest: after the faults all tasks run, no copy learns or warms up,
   and loads are balanced.
 
@@ -69,7 +69,7 @@ class _Thread:
 
     def __init__(self) -> None:
         self.advanced_us = 0
-        """Time at which the thread last applied records for an active task, or a task of its changed, in us."""
+        """Time at which the thread last applied records for an active task, or one of its tasks changed, in us."""
         self.applied_us = 0
         self.busy_us = 0
         """Total time of applying records without a pause, in us."""
@@ -104,10 +104,11 @@ class TaskDuties:
         """Time at which a broker last started or stopped, or a partition got another leader, in us."""
         self.uncommitted: dict[tuple[GroupId, TopicPartition], _Uncommitted] = {}
         self.refused_us: dict[ActorName, int] = {}
-        """Thread -> time at which a commit of it last failed, in us."""
+        """Thread -> time of its last failed commit, in us."""
         self._threads: dict[ActorName, _Thread] = {}
         self._progress_us: dict[int, tuple[int, int]] = {}
-        """Number of a copy -> (time of its last progress, or without missing records; ``busy_us`` of its thread then),
+        """Number of a copy -> (time of its last progress, or without missing records; ``busy_us`` of its thread at
+        that time),
         in us."""
         self._decided_us: dict[GroupId, int] = {}
         """Application whose leader assigned warm-ups -> time in us, until the group prepares a rebalance."""
@@ -347,7 +348,7 @@ class TaskDuties:
         self._disturbed(seen, fact)
 
     def _disturbed(self, seen: Seen, fact: object) -> None:
-        """After any disturbance an application must come to rest again."""
+        """Restart the bound: after any disturbance an application must reach rest within it."""
         if self._healed_us is None:
             return
         self._healed_us = seen.at_us
@@ -357,7 +358,7 @@ class TaskDuties:
             self._look(seen, name)
 
     def _look(self, seen: Seen, name: GroupId) -> None:
-        """Look whether an application is at rest now."""
+        """Note whether an application is at rest now."""
         if self._healed_us is None or not self._why_not_at_rest.get(name, "it"):
             return
         self._seq = seen.seq
@@ -384,7 +385,9 @@ class TaskDuties:
         return why
 
     def _rest_us(self, application: WatchedApplication) -> int:
-        """Longest time to rest, in us: warm-ups wait for the leader's probing, and only some run at a time."""
+        """Longest time until rest, in us: warm-ups wait for the leader's probing rebalance, and their number is
+        limited.
+        """
         started = [each.started for each in application.instances.values()]
         looks_us = max((each.probing_us for each in started), default=0)
         tasks = 0 if application.decided is None else len(application.decided.stateful)

@@ -1,7 +1,7 @@
 """Each Streams task has one owner, runs with its state, and commits.
 
 - not-one-owner: a leader assigns each task to one instance, or revokes it.
-- moved-while-running: a running stateful task stays for one rebalance.
+- moved-while-running: a stateful task does not move to another instance while its owner still runs it.
 - state-passed-over: a task goes to a caught-up learner or a caught-up instance (``acceptable.recovery.lag``, KIP-441).
 - copies-misplaced: one role per instance; standbys and warm-ups as
   configured.
@@ -65,8 +65,8 @@ class Tasks(Checker):
     """Judges tasks; see the module docstring.
 
     Args:
-        bound_us: time after the faults for applications to come to rest.
-        exactly_once: applications whose open state is discarded.
+        bound_us: longest time between the end of the faults and the rest of applications.
+        exactly_once: applications that discard open state.
         commit_us: ``commit.interval.ms`` by application; others are not judged.
     """
 
@@ -88,7 +88,7 @@ class Tasks(Checker):
         self._checkpointed: dict[tuple[GroupId, str, str], int] = {}
         """(application, instance, task) -> the checkpoint of the last copy there when it was killed."""
         self._unwritten: dict[str, None] = {}
-        """Instances with a failed write to a changelog, whose records may or may not be there."""
+        """Instances with a failed write to a changelog; the changelog may or may not have those records."""
         self.on = {
             HostDown: self._down,
             HostStarted: self._started,
@@ -128,7 +128,7 @@ class Tasks(Checker):
         return self._duties.judges_at_us
 
     def finish(self, at_us: int) -> None:
-        """Judge overdue duties, and applications that did not come to rest."""
+        """Judge overdue duties, and applications that are not at rest."""
         self._duties.finish(at_us)
 
     # --- a leader's decision ---------------------------------------------------------------------------------------
@@ -163,7 +163,9 @@ class Tasks(Checker):
                 yield "not-one-owner", task, f"{task} is neither assigned nor revoked"
 
     def _passed_over(self, seen: Seen, made: _Decision) -> Broken:
-        """Judge state. With lags (KIP-441) a task goes to a caught-up instance, else to one with some of its state."""
+        """Judge state. With lags (KIP-441) a task goes to a caught-up instance, else to an instance with some of its
+        state.
+        """
         fact, name = made.fact, made.fact.application
         application = self.panel.applications.of(name)
         leader = application.instances.get(fact.instance)
@@ -281,7 +283,7 @@ class Tasks(Checker):
         self.violation(seen, kind, (copy.application, copy.task), f"{copy.task} of {copy.application} {text}")
 
     def _lost(self, seen: Seen, fact: PartitionsLost) -> None:
-        """The callback is over: other threads own the tasks now."""
+        """Handle the end of the callback: other threads own the tasks now."""
         application = self.panel.applications.all.get(fact.group)
         for copy in () if application is None else application.copies.values():
             if copy.works and copy.actor == seen.actor:

@@ -2,10 +2,9 @@
 
 - rejoin-without-cause: a member sends at most three JoinGroups in a minute without a cause.
 
-A JoinGroup has a cause if something changed since the last one: an answer
-had an error, or the connection, the member's topics, its owned partitions,
-or a topic changed. For members with a ``client.rack`` a change of
-live brokers in a broker's metadata is a cause, too (KIP-881: the leader
+A JoinGroup has a cause if an answer since the last JoinGroup had an error. Other causes are
+changes of the connection, the member's topics, its owned partitions, or a topic. For members with a
+``client.rack`` a change of live brokers in a broker's metadata is a cause, too (KIP-881: the leader
 compares the racks of replicas). Streams groups start rebalances themselves
 (KIP-441) and are exempt. ``pace`` judges heartbeats.
 

@@ -2,7 +2,8 @@
 
 - A *copy* is a task on a thread of an instance, from its creation until it is closed or its host is down.
 - A *warm-up* is a standby beyond ``num.standby.replicas``: the newest standbys of a task are its warm-ups.
-- *Applied*: the records of the changelog that a copy read from its checkpoint on without a gap, and those it wrote.
+- *Applied*: the records of the changelog that a copy read from its checkpoint on without a gap, and the records that
+  the copy wrote.
 - *Due*: the records that an active copy must have applied before it runs. These records are all those that readers
   could see when its restore began, without those that later leaders of the changelog lack.
 - A *disk* keeps a task's state between two copies.
@@ -119,7 +120,7 @@ class WatchedInstance:
         self.leaving = False
         """Whether the instance was asked to transfer its tasks and leave."""
         self.released = False
-        """Whether the instance was told that it has no task left."""
+        """Whether the instance learned that all its tasks have moved."""
         self.joined: dict[str, dict[str, tuple[int, int, int]]] = {}
         """Thread -> task -> the positions that the disk had when the thread last joined: least, most, and most if open
         state is lost."""
@@ -193,7 +194,7 @@ class WatchedApplications:
         self.changed: WatchedCopy | None = None
         """The copy of the last ``TaskBecame``."""
         self.role_before = ""
-        """The role of that copy before; "" if it was created."""
+        """The earlier role of that copy; "" for a new copy."""
         self.state_before = ""
         self.disk_found: tuple[int, int, bool] | None = None
         """The disk on which that copy begins: least and highest position, and whether its state was open; None: it
@@ -362,7 +363,7 @@ class WatchedApplications:
 
     def _changelog_led(self, seen: Seen, fact: BecameLeader) -> None:
         at = fact.topic, fact.partition
-        for copy in self._copies_of(at):  # readers may see less now
+        for copy in self._copies_of(at):  # readers may see fewer records now
             copy.due = min(copy.due, self._readable.end(at))
 
     def _acknowledged(self, seen: Seen, fact: RecordsAcknowledged) -> None:

@@ -44,11 +44,13 @@ class Copy:
         self.led = -1
         """The last leader epoch in which the broker led."""
         self.following = ""
-        """Host of the leader that it followed last."""
+        """Host of the leader that the broker followed last."""
         self.lost: list[tuple[Run, str]] = []
         """Records lost from the broker's disk and not replicated again, with the reason in LOSS_REASONS."""
         self.gap: int | None = None
-        """The end of this log where the broker reports another end, or appends elsewhere; None: they agree."""
+        """The end of this log where the broker reports another end, or appends at another offset; None: no
+        difference.
+        """
 
     def stop_leading(self) -> None:
         """End the leadership. The log of the leadership stays as it is, for later comparison."""
@@ -210,7 +212,7 @@ class Copies:
         self._found(fact.host, found)
 
     def _found(self, host: str, found: dict[TopicPartition, EpochLog]) -> None:
-        """A disk has these logs and no others."""
+        """Set the logs of a disk to exactly these logs."""
         for at in [at for at, copies in self._copies.items() if host in copies and at not in found]:
             found[at] = EpochLog()
         for at, log in found.items():

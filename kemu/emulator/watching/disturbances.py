@@ -1,4 +1,5 @@
-"""The hosts and links that a fault hits now, and how long the others have worked undisturbed (part of the panel).
+"""The hosts and links that a fault hits now, and the time for which the others have worked undisturbed (part of the
+panel).
 
 - A host that is down or paused is hit as a whole, and also each link of a host that is away for good.
 - ``FaultApplied.links`` names all other hosts and links. A fault without duration (a connection reset) hits only at its

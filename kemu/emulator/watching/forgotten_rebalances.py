@@ -73,7 +73,9 @@ class ForgottenRebalances:
         }
 
     def of(self, group: GroupId, generation: int) -> Mapping[TopicPartition, ActorName]:
-        """Partitions that no rebalance will assign in this generation -> the member that asks for none."""
+        """Partitions that no rebalance will assign in this generation -> the member that does not request a
+        rebalance.
+        """
         known = self._groups.get(group)
         return {} if known is None or known.number != generation else known.forgotten
 

@@ -1,7 +1,8 @@
 """Brokers that still host a partition of a deleted topic (part of the panel).
 
-A StopReplica may be lost with its controller. StopReplica is not sent at all if the controller no longer takes the
-broker for a replica. Nobody repeats the request: the broker remains leader or follower of a log that the cluster has
+A StopReplica may be lost with its controller. StopReplica is not sent at all if the controller no longer considers
+the broker a replica. No controller repeats the request, so the broker remains leader or follower of a log that the
+cluster has
 deleted. If a topic of that name is created again, clients with old metadata may write to that log and read from it. The
 broker refuses a LeaderAndIsr of the new topic with another topic id (INCONSISTENT_TOPIC_ID, KIP-516). The broker obeys
 a LeaderAndIsr without a topic id if its leader epoch is higher.

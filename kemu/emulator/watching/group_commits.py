@@ -1,7 +1,8 @@
 """The committed offsets of groups, as in the logs of their coordinators (part of the panel).
 
 Where brokers replicate, an election may truncate a group's log. The group's lost commits no longer count, and the
-commits before them do. A later leader may have them again. Commits of a deposed coordinator (``Panel.is_current``) do
+commits before them do. A later leader may have the lost commits. Commits of a deposed coordinator
+(``Panel.is_current``) do
 not count.
 """
 
@@ -96,6 +97,6 @@ class GroupCommits:
                 self.changed.append((key, self.committed[key]))
 
     def _lost_tail(self, seen: Seen, fact: DiskTailLost) -> None:
-        """Without replication, no fact tells which commits were lost: forget all."""
+        """Forget all commits: without replication, no fact tells which commits were lost."""
         if fact.log.startswith(OFFSETS_TOPIC):
             self.committed.clear()

@@ -40,7 +40,7 @@ class WatchedLog:
         """Life of the leader's process."""
 
     def is_led_by(self, actor: ActorName) -> bool:
-        """Whether this broker's appends change this log."""
+        """Whether appends by this broker change this log."""
         return self.leader == actor or not self.leader
 
     def still_has(self, first: int, last: int, term: Term) -> int:

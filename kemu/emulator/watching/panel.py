@@ -142,7 +142,7 @@ class WatchedGroup:
         if lost:
             self.remembered = [each for each in self.remembered if each[0] not in lost]
             self.forgotten.update(dict.fromkeys(lost))
-            self.proven = bool(self.remembered)  # A group without any record left is not reported as loaded.
+            self.proven = bool(self.remembered)  # A group without a remaining record is not reported as loaded.
 
 
 class WatchedHost:
@@ -157,7 +157,7 @@ class WatchedHost:
 
 
 class Panel:
-    """The state described in this module. Show it every fact it wants, in order, before its readers."""
+    """The state described in this module. The owner shows the panel each fact, in order, before the panel's readers."""
 
     def __init__(self) -> None:
         self.now: Seen | None = None
@@ -218,7 +218,7 @@ class Panel:
         """Partitions whose leader was elected, stopped, paused or resumed."""
         self._paused: set[str] = set()
         self._spoke: dict[ActorName, None] = {}
-        """Members that have reported anything."""
+        """Members that have reported at least one fact."""
         self._departed: dict[ActorName, None] = {}
         self._on = self._handlers()
 
@@ -329,9 +329,9 @@ class Panel:
     def is_current(self, seen: Seen) -> bool:
         """Whether a fact about a group comes from the group's coordinator.
 
-        A broker that was paused while its partition moved may process old mail before it learns of the move. A broker
-        that is isolated from its successor continues to work. The facts of such a zombie do not describe the group, so
-        rules about the group ignore them.
+        A broker that was paused while its partition moved may process old messages before it learns of the move.
+        A broker that is isolated from its successor continues to work. The facts of such
+        a zombie do not describe the group, so rules about the group ignore these facts.
         """
         group = self.groups.get(seen.fact.group)
         if group is None or group.coordinator == seen.actor:
@@ -502,7 +502,7 @@ class Panel:
         group.coordinator, group.state, group.loaded, group.proven = seen.actor, fact.state, True, True
         log = self.log_of(fact.group)
         if log is not None and fact.generation and all(fact.generation != each[0] for each in group.remembered):
-            # The record was written for a coordinator that never learned of it, and may be lost again.
+            # The coordinator never learned that this record was written, and the log may lose the record later.
             group.remember(fact.generation, 0, self.logs.of(log).records.end)
 
     def _unloaded(self, seen: Seen, fact: GroupUnloaded) -> None:

@@ -11,8 +11,9 @@ different record.
 
 A member learns that its log lost records only if the next leader's log ends, in the leader epoch that the member read,
 before the member's position (KIP-320). A record is *read past* if its epoch is not later than the epoch of the lost
-record that the group processed at that offset. So is a record below an offset committed without a leader epoch, as
-Streams commits up to 3.9 (``StreamTask.committableOffsetsAndMetadata``). Such records are expected losses.
+record that the group processed at that offset. A record below an offset committed without a leader epoch
+is also *read past*; Streams commits without an epoch up to 3.9 (``StreamTask.committableOffsetsAndMetadata``).
+Such records are expected losses.
 
 Source: Kafka 3.4 ``LeaderEpochFileCache.endOffsetFor``, ``SubscriptionState.maybeCompleteValidation``.
 """
@@ -403,7 +404,7 @@ class WatchedProgress:
         for at in fact.added:
             held = HeldPosition(seen.life, NOTHING, seen.at_us)
             records = [progress.done for progress in self.all.get(at, {}).values()]
-            if not self._logs.of(at).leader and at in self._acknowledged:  # one copy: what is written can be read
+            if not self._logs.of(at).leader and at in self._acknowledged:  # one copy: readers see every written record
                 records.append(self._acknowledged[at])
             led_by, offset = self._led_by.get(at, ("", 0))
             if led_by:
@@ -423,7 +424,7 @@ class WatchedProgress:
                 progress.undetected.add(first, min(last, fact.offset), term)
         if fact.why in (COMMITTED, JUMPED):
             tokens = self._ranges.of(fact.group, at).tokens if fact.why == JUMPED else ()
-            if not progress.began and (tokens or progress.highest is None):  # committed before this run began
+            if not progress.began and (tokens or progress.highest is None):  # an earlier commit than this run
                 progress.skip(0, tokens[-1].start if tokens else fact.offset, BEGAN, log)
         elif fact.why == SEEK:
             progress.skip(progress.committed_in_log, fact.offset, SOUGHT, log)
@@ -455,7 +456,9 @@ class WatchedProgress:
         return ""
 
     def _kept_in_log(self, progress: GroupProgress, seen: Seen, at: TopicPartition) -> str:
-        """Why the position that a member holds is one that the log has and had since; "" if it is not."""
+        """Why a member's position is one that the log has always had since the member holds it; "" for other
+        positions.
+        """
         held = progress.held.get(seen.actor)
         if held is None or held.life != seen.life or held.offset == NOTHING:
             return ""

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 class Ranges:
     """A set of whole numbers, kept as sorted, disjoint, non-touching ranges ``[first, last)``.
 
-    Adding where the last range ends costs a comparison; anywhere else a bisection and a list insertion.
+    An addition at the end of the last range costs one comparison; at other places, a bisection and a list insertion.
     """
 
     __slots__ = ("_firsts", "_lasts")
@@ -21,11 +21,11 @@ class Ranges:
 
     @property
     def total(self) -> int:
-        """How many numbers are in the set."""
+        """Number of offsets in the set."""
         return sum(self._lasts) - sum(self._firsts)
 
     def add(self, first: int, last: int) -> int:
-        """Add ``first .. last - 1``; return how many of these numbers were in the set already."""
+        """Add ``first .. last - 1``; return the number of offsets that were in the set already."""
         if first >= last:
             return 0
         firsts, lasts = self._firsts, self._lasts
@@ -47,7 +47,7 @@ class Ranges:
         return known
 
     def truncate(self, end: int) -> int:
-        """Remove all numbers from ``end`` on; return how many were removed."""
+        """Remove all offsets from ``end`` on; return the number of removed offsets."""
         keep = bisect_left(self._firsts, end)
         taken = sum(self._lasts[keep:]) - sum(self._firsts[keep:])
         del self._firsts[keep:], self._lasts[keep:]

@@ -106,8 +106,8 @@ class WatchedRanges:
         self._write(seen, fact, secondary=fact.offset)
 
     def _loaded(self, seen: Seen, fact: RangesLoaded) -> None:
-        """Add records that no coordinator reported because its leadership ended before; they are in the log all the
-        same.
+        """Add records that no coordinator reported because its leadership ended before; these records are
+        nevertheless in the log.
         """
         kept = self.kept(fact.group, (fact.topic, fact.partition))
         loaded = [OffsetRange(*each) for each in fact.tokens]

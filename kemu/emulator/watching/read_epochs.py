@@ -1,4 +1,4 @@
-"""The terms in which consumers read records: these identify the records that they processed."""
+"""The terms in which consumers read records. Terms identify the records that consumers processed."""
 
 from kemu.emulator.watching.epoch_log import NO_TERM, Run, Term
 from kemu.protocol.names import ActorName, TopicPartition

@@ -166,7 +166,9 @@ class ShadowGroup:
         """Step in which the last join phase began."""
 
     def prepared_at(self, seen: Seen, error: ErrorCode) -> bool:
-        """Whether a join phase began in this step. Members that waited for an assignment are then told to rejoin."""
+        """Whether a join phase began in this step. In that step the coordinator tells members that waited for an
+        assignment to rejoin.
+        """
         return error is _E.REBALANCE_IN_PROGRESS and self.prepared_seq == seen.seq
 
     def timeout_us(self) -> int:
@@ -202,7 +204,9 @@ class ShadowGroup:
                 request.permitted = request.permitted - _FINE | outcome
 
     def wrong_ids(self, member_id: MemberId, instance: str | None) -> Codes:
-        """The error for ids that name no member; empty if they do. Kafka checks the instance id first (KIP-345)."""
+        """The error for ids that name no member; empty for ids of a member. Kafka checks the instance id first
+        (KIP-345).
+        """
         if instance is not None:
             owner = self.static.get(instance)
             if owner is not None and owner != member_id:
@@ -230,7 +234,7 @@ class ShadowGroups:
         }
 
     def group(self, coordinator: ActorName, name: GroupId) -> ShadowGroup | None:
-        """The coordinator's copy of a group; None: it has none."""
+        """The coordinator's copy of a group; None: no copy."""
         return self._groups.get((coordinator, name))
 
     # --- requests ----------------------------------------------------------------------------------------------

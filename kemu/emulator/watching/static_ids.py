@@ -25,7 +25,7 @@ class _AssignedId:
     def __init__(self, seq: int, changes: int, record: tuple[int, Term] | None, *, is_current: bool) -> None:
         self.seq = seq
         self.changes = changes
-        """Number of coordinator changes of the group before."""
+        """Number of earlier coordinator changes of the group."""
         self.record = record
         """End of the group's log, and term of its next record; None: brokers do not replicate."""
         self.is_current = is_current

@@ -1,7 +1,8 @@
 """ISRs in the store that the controller wrote and does not know (part of the panel).
 
 A controller that receives AlterIsr writes the state node. If the connection loses the answer, the controller writes
-again and is refused, because its own first write changed the version. Kafka's controller does not read the node then.
+again and is refused, because its own first write changed the version. After that refusal Kafka's controller does not
+read the node.
 The controller keeps its old state, sends that state to brokers, and answers INVALID_UPDATE_VERSION. The leader then
 waits, with both outcomes possible, until it leads in another epoch.
 
@@ -43,7 +44,7 @@ class UnknownIsr:
         self.controller_replaced_us: int | None = None
         """Time at which another controller was elected, which read the store, in us; None: not yet."""
         self.leader_waits = False
-        """Whether the leader was answered INVALID_UPDATE_VERSION."""
+        """Whether the leader received INVALID_UPDATE_VERSION."""
 
 
 class UnknownIsrs:

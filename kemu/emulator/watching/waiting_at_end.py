@@ -1,6 +1,8 @@
-"""Groups, members, partitions and reassignments that still wait at the end of a run: since when, and for what.
+"""Groups, members, partitions and reassignments that still wait at the end of a run, with the start and the reason of
+each wait.
 
-A run may hold and still end with some of them: a bound was not over, or Kafka's own timeouts are longer than the run.
+A run without violations may end with waiting entities: a bound was not over, or Kafka's timeouts are longer than
+the run.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +23,7 @@ _DOES = {JOINING: "joins", SYNCING: "waits for its assignment"}
 
 @frozen
 class StillWaiting:
-    """One thing that waits: its name ("member c1 of g", "orders-0"), its start, and the step it waits for."""
+    """One waiting entity: its name ("member c1 of g", "orders-0"), its start, and the step it waits for."""
 
     what: str
     since_us: int
@@ -29,7 +31,7 @@ class StillWaiting:
 
 
 class WaitingAtEnd:
-    """Everything that waits.
+    """All waiting entities.
 
     Args:
         panel: the panel, which takes each fact before.
@@ -58,7 +60,7 @@ class WaitingAtEnd:
                 self._moved_us.pop(at, None)
 
     def found(self) -> tuple[StillWaiting, ...]:
-        """Everything that waits now."""
+        """All entities that wait now."""
         groups = [each for name in self._panel.groups for each in self._of_group(name)]
         return (*groups, *self._leaderless(), *self._reassigned())
 
