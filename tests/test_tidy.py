@@ -86,4 +86,4 @@ def test_only_what_belongs_there_stands_at_the_root() -> None:
     """The top level is the project's table of contents."""
     there = {path.name for path in ROOT.iterdir() if not (path.name.startswith(".") and path.name.endswith("_cache"))}
 
-    assert there - ALLOWED_AT_ROOT - {".hypothesis", ".coverage"} == set()
+    assert there - ALLOWED_AT_ROOT - {".hypothesis", ".coverage", "__pycache__"} == set()
