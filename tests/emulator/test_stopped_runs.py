@@ -1,4 +1,4 @@
-"""What stops a run before its end has a verdict and an owner, in both loops: endless loops, and code that raises."""
+"""A run that stops early has a verdict and an owner in both loops: endless loops, and code that raises."""
 
 import threading
 import time

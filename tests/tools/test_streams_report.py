@@ -1,4 +1,4 @@
-"""What a run says of Streams tasks: in the report, in the table of seeds, and beside other variants."""
+"""Figures of Streams tasks: in the report, in the table of seeds, and in comparisons of variants."""
 
 import json
 import re

@@ -99,7 +99,7 @@ class LeaderEpochs:
         return EpochEndOffset(self._epochs[above - 1], self._starts[above])
 
     def divergence(self, last_epoch: int, offset: int, log_end_offset: int) -> EpochEndOffset | None:
-        """Where a log that ends at ``offset`` with a record of ``last_epoch`` diverges from this one.
+        """Compare this log with a log that ends at ``offset`` with a record of ``last_epoch``.
 
         Returns the newest epoch that both may have, and its end here; None without a divergence; undefined if
         ``last_epoch`` is newer than all known epochs.

@@ -169,7 +169,7 @@ class StreamThread:
         self._process_id = process_id
         self._process_us_per_record = process_us_per_record
         self._nonce = 0
-        self._tells_anew = uses_nonce
+        self._uses_nonce = uses_nonce
         self._busy_until_us = 0
         """End of the thread's present work, for its consumer or its reader."""
         self._calls: Calls
@@ -397,7 +397,7 @@ class StreamThread:
 
     def ask_for_rebalance(self, why: str) -> None:
         """Rejoin with changed metadata; the coordinator answers an unchanged join with the present generation."""
-        if self._tells_anew:
+        if self._uses_nonce:
             self._nonce = (self._nonce + 1) % _NONCES
         self.host.send(self.part, EnforceRebalance(reason=why))
 

@@ -49,7 +49,7 @@ class Operators(Protocol):
     def move_coordinator(self, group: str, to: str) -> Outcome:
         """Make another broker ("" = the next live one) the leader of a group's offsets partition.
 
-        Where brokers replicate, elections alone do: no plan asks for this there.
+        With replication only elections move leaders, and a plan with this action is refused.
         """
 
     def expect_takeover(self, group: str) -> None:

@@ -78,7 +78,7 @@ def _chosen(move: Move, now: Standing, add: list[int], drop: list[int], *, for_l
 
 
 class Reference:
-    """Who begins next: started partitions in the order of requests, then queued ones, moves of leaders first."""
+    """Order the next steps: started partitions by request, then queued ones, moves of leaders first."""
 
     def __init__(self, world: "World") -> None:
         self.world = world

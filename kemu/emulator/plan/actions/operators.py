@@ -320,7 +320,7 @@ class RemoveMembers:
 class MoveCoordinator:
     """Make another broker the leader of the group's offsets partition without a crash ("" = the next one).
 
-    Where brokers replicate, the controller moves leaders: see elect-preferred-leaders and close-host.
+    With replication the controller moves leaders: see elect-preferred-leaders and close-host.
     """
 
     group: GroupName
