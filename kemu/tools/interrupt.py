@@ -1,9 +1,12 @@
 """Partial results at an interrupt (Ctrl-C), and the command that continues or repeats."""
 
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
-from types import TracebackType
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType, TracebackType
 from typing import Any, Literal, Self
 
 import click
@@ -15,17 +18,43 @@ ARGUMENTS = "kemu.arguments"
 
 
 class Interrupt:
-    """A context that an interrupt (Ctrl-C) ends without an error; ``happened`` says so."""
+    """A context that an interrupt (Ctrl-C) ends without an error."""
 
     def __init__(self) -> None:
         self.happened = False
+        """Whether an interrupt ended the context."""
+        self._is_deferring = False
+        self._is_pending = False
+        self._replaces_handler = False
 
     def __enter__(self) -> Self:
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._replaces_handler = True
+            signal.signal(signal.SIGINT, self._handle)
         return self
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._is_deferring:
+            raise KeyboardInterrupt
+        self._is_pending = True
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Defer an interrupt until the end of the block, so that a result is both counted and printed, or neither."""
+        self._is_deferring = True
+        try:
+            yield
+        finally:
+            self._is_deferring = False
+        if self._is_pending:
+            raise KeyboardInterrupt
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> Literal[True] | None:
+        if self._replaces_handler:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         if kind is None or not issubclass(kind, KeyboardInterrupt):
             return None
         self.happened = True

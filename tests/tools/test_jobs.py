@@ -169,10 +169,11 @@ def test_ctrl_c_ends_all_processes_at_once(jobs: str) -> None:
         start_new_session=True,
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),  # ignored in a background job
     )
-    assert sweep.stdout is not None
-    first = sweep.stdout.readline()
-    os.killpg(sweep.pid, signal.SIGINT)
-    rest, errors = sweep.communicate(timeout=60)
+    assert sweep.stdout is not None and sweep.stderr is not None
+    with sweep:
+        first = sweep.stdout.readline()
+        os.killpg(sweep.pid, signal.SIGINT)
+        rest, errors = sweep.stdout.read(), sweep.stderr.read()  # communicate() would skip the lines that are buffered
 
     lines = [first, *rest.splitlines()]
     done = sum(1 for line in lines if re.match(r" +\d+  holds", line))

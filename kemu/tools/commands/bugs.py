@@ -228,15 +228,17 @@ def _find(chosen: Sequence[PastBug], seeds: str, plans: str, form: str, jobs: in
         in_order(jobs, first_find, tasks, _name_of, lambda first: advance("", first is None)) as made,
     ):
         for bug in chosen:
-            found = SeedsToFind(bug, len(parts[0]), tuple(next(made) for _ in parts))
-            rows.append({"issue": bug.issue, "plans": plans, "stretch": found.stretch, "seeds": list(found.seeds)})
-            rows[-1]["median"] = found.median
-            if form == "text":
-                each = ", ".join("-" if seed is None else str(seed) for seed in found.seeds)
-                middle = f"more than {found.stretch}" if found.median is None else str(found.median)
-                print_lines(
-                    [f"{bug.issue:12} median {middle:14} of {each} (stretches of {found.stretch} seeds, {plans})"]
-                )
+            firsts = tuple(next(made) for _ in parts)
+            with interrupt.deferred():
+                found = SeedsToFind(bug, len(parts[0]), firsts)
+                rows.append({"issue": bug.issue, "plans": plans, "stretch": found.stretch, "seeds": list(found.seeds)})
+                rows[-1]["median"] = found.median
+                if form == "text":
+                    each = ", ".join("-" if seed is None else str(seed) for seed in found.seeds)
+                    middle = f"more than {found.stretch}" if found.median is None else str(found.median)
+                    print_lines(
+                        [f"{bug.issue:12} median {middle:14} of {each} (stretches of {found.stretch} seeds, {plans})"]
+                    )
     if form == "json":
         click.echo(json.dumps(rows, indent=2))
     interrupt.exit(len(rows), len(chosen), "bugs", form)

@@ -132,10 +132,11 @@ def compare(
             ) as made,
         ):
             for (variant, mine, seed, _), run in zip(tasks, made, strict=True):
-                runs.append(run)
-                drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
-                command = _command(scenario, variant, seed, settings, actions, random_faults)
-                watch.saw(SweptRun(drawn, seed, variant.profile, command), run.digest)
+                with interrupt.deferred():
+                    runs.append(run)
+                    drawn = with_random_faults(mine, seed, random_faults) if random_faults else mine
+                    command = _command(scenario, variant, seed, settings, actions, random_faults)
+                    watch.saw(SweptRun(drawn, seed, variant.profile, command), run.digest)
         done = len(runs) // len(variants)
         if interrupt.happened and not done:
             interrupt.exit(0, len(chosen), "seeds", form)

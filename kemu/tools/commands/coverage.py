@@ -81,12 +81,13 @@ def coverage(
             ) as made,
         ):
             for (name, drawn, seed, _), run in zip(tasks, made, strict=True):
-                covered.add(run.coverage)
-                verdicts.append(run.verdict)
-                said = f"kemu coverage {name} --seeds {seed}:{seed}" + (f" --faults {faults}" if faults else "")
-                watch.saw(SweptRun(drawn, seed, profile or drawn.profile or DEFAULT_PROFILE, said), run.digest)
-                if run.verdict != "holds" and not first:
-                    first = f"{name}, seed {seed}: {run.verdict}: {run.reason}"
+                with interrupt.deferred():
+                    covered.add(run.coverage)
+                    verdicts.append(run.verdict)
+                    said = f"kemu coverage {name} --seeds {seed}:{seed}" + (f" --faults {faults}" if faults else "")
+                    watch.saw(SweptRun(drawn, seed, profile or drawn.profile or DEFAULT_PROFILE, said), run.digest)
+                    if run.verdict != "holds" and not first:
+                        first = f"{name}, seed {seed}: {run.verdict}: {run.reason}"
         if interrupt.happened and not verdicts:
             interrupt.exit(0, len(tasks), "runs", form)
         head: dict[str, Any] = {"scenarios": list(scenarios), "seeds": list(chosen), "random_faults": faults}

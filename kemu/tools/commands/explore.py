@@ -207,12 +207,13 @@ def _explore(
     with watched_sweep() as watch, progress("runs", runs) as advance:
 
         def tell(ran: ExploredRun) -> None:
-            explored_runs.append(ran)
-            command = command_of(request, ran)
-            watch.saw(SweptRun(ran.scenario, ran.seed, request.profile, command), ran.digest)
-            advance(strategy, ran.found is not None)
-            if printed == "all" or (printed == "news" and (ran.new or ran.found)):
-                print_lines([_line(ran)])
+            with interrupt.deferred():
+                explored_runs.append(ran)
+                command = command_of(request, ran)
+                watch.saw(SweptRun(ran.scenario, ran.seed, request.profile, command), ran.digest)
+                advance(strategy, ran.found is not None)
+                if printed == "all" or (printed == "news" and (ran.new or ran.found)):
+                    print_lines([_line(ran)])
 
         trials = Trials(profile=request.profile)
         with interrupt, Workers(jobs_for(jobs, runs)) as workers:

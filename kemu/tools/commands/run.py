@@ -176,9 +176,10 @@ def run_many(request: Request, form: str, accept: "Accept | None" = None, jobs: 
             in_order(jobs, run_seed, tasks, name_of, lambda result: advance("", result.verdict != "holds")) as made,
         ):
             for result in made:
-                results.append(result)
-                command = request.command_for(result.seed)
-                watch.saw(SweptRun(request.scenario, result.seed, request.profile, command), result.digest)
+                with interrupt.deferred():
+                    results.append(result)
+                    command = request.command_for(result.seed)
+                    watch.saw(SweptRun(request.scenario, result.seed, request.profile, command), result.digest)
         if interrupt.happened and not results:
             interrupt.exit_with_seeds(0, seeds, form)
         if accept is not None:

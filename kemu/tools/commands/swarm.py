@@ -284,11 +284,12 @@ def _run_many(
             in_order(jobs, run_drawn, tasks, _name_of, lambda one: advance("", one.verdict != "holds")) as made,
         ):
             for seed, one in zip(seeds, made, strict=True):
-                runs.append(one)
-                command = _command(options, seed)
-                watch.saw(SweptRun(one.case.scenario, seed, one.result.profile, command), one.result.digest)
-                if form == "text":
-                    print_lines(lines_of(one, tell_draws, command))
+                with interrupt.deferred():
+                    runs.append(one)
+                    command = _command(options, seed)
+                    watch.saw(SweptRun(one.case.scenario, seed, one.result.profile, command), one.result.digest)
+                    if form == "text":
+                        print_lines(lines_of(one, tell_draws, command))
         if form == "json":
             rows = [{"drawn": _drawn(one.case), **as_dict(one.result), **_own(one), **_history(one)} for one in runs]
             click.echo(json.dumps({"runs": rows, **interrupt.as_dict(len(rows), len(seeds))}, indent=2))

@@ -1,0 +1,53 @@
+"""An interrupt (Ctrl-C) ends a sweep between two results, never within one."""
+
+import os
+import signal
+
+import pytest
+
+from kemu.tools.interrupt import Interrupt
+
+
+@pytest.fixture(autouse=True)
+def interrupts_raise():
+    """As in a terminal, also if the tests run in the background, where the shell ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_result_that_is_counted_is_also_printed():
+    counted, printed = [], []
+    interrupt = Interrupt()
+    with interrupt:
+        for number in range(3):
+            with interrupt.deferred():
+                counted.append(number)
+                if number == 1:
+                    ctrl_c()
+                printed.append(number)
+
+    assert interrupt.happened
+    assert counted == printed == [0, 1]
+
+
+def test_an_interrupt_while_a_result_is_awaited_ends_the_sweep_at_once():
+    interrupt = Interrupt()
+    with interrupt:
+        ctrl_c()
+        pytest.fail("the context did not end")
+
+    assert interrupt.happened
+
+
+def test_without_an_interrupt_nothing_happened_and_errors_pass():
+    interrupt = Interrupt()
+    with pytest.raises(ZeroDivisionError), interrupt, interrupt.deferred():
+        raise ZeroDivisionError
+
+    assert not interrupt.happened
