@@ -6,7 +6,7 @@ packages ``kemu.protocol``, ``kemu.actors``, ``kemu.emulator`` and ``kemu.tools`
 release.
 """
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # as typing's, whose import takes longer than the rest of this file
 
 if TYPE_CHECKING:
     from kemu import strategies as strategies

@@ -40,7 +40,7 @@ def analyze(
 ) -> None:
     """Turn the campaigns and traces in DIR into tables, and print the comparison of cells.
 
-    A second call reads only new runs. Exit codes: 0, 2 bad input, 127 a table breaks a constraint.
+    A second call reads only new runs.
     """
     with clear_errors():
         from kemu.tools.pipeline.run import analyze as analyze_folder

@@ -73,8 +73,8 @@ def bugs(
 
     With --find, count the seeds until the bug is caught in each of five ranges of --seeds, and print the median.
 
-    Exit codes: 0 caught, and today's rule holds; 1 not caught (another --seed may miss the bug); 2 bad input.
-    127, 128 and 129 say that today's rule does not hold, as for "kemu run".
+    The exit code 1 says that the bug was not caught: another --seed may miss it. The codes of "kemu run" say that
+    today's rule does not hold.
     """
     if finding:
         if seed is not None or show or trace is not None:

@@ -62,9 +62,6 @@ def campaign(
     KEY of --grid and ACTION are as for "kemu run", and every run has the result of "kemu run". A campaign that was
     killed continues with --resume. With a master that is not local, --out must be a folder that driver and executors
     share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Then: "kemu analyze OUT".
-
-    Exit codes: 0 all held, 2 bad input, 3 executors gave other digests than this machine, 127 a run broke,
-    128 liveness, 129 correctness.
     """
     with clear_errors():
         from kemu.tools.pipeline.campaign import begin, differing, executors_see, resume, run_rest, sample_runs

@@ -46,8 +46,6 @@ def coverage(
     Each role has a table: the messages it received, their outcomes, and its state then (darker: more often). Then
     follow the transitions of groups, members, partitions and replicas that were never taken, and the probes (rare
     events) with their counts. A sweep that holds says nothing about events that it did not reach.
-
-    Exit codes: those of "kemu run" with --seeds.
     """
     from kemu.emulator.exploring.coverage import ROLES, Coverage
     from kemu.emulator.scenario.random_faults import with_random_faults

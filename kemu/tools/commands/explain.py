@@ -14,6 +14,7 @@ from kemu.emulator.trace.traces import read_runs
 from kemu.protocol.names import host_of
 from kemu.protocol.wire.codec import CodecError
 from kemu.tools.exits import BAD_INPUT
+from kemu.tools.output import is_read
 from kemu.tools.report.layout import fold, terminal_width
 from kemu.tools.report.transcript import LEGEND, Entry, entries_of
 
@@ -81,7 +82,7 @@ def explain(
 
     --step and --around print the neighbours of a step or of each violation, at most --context of them on each side.
 
-    Exit code 2: the file is no trace, or is damaged or torn; of a torn file, the whole records are printed first.
+    Of a torn file, the whole records are printed first.
     """
     if from_us is not None and to_us is not None and from_us > to_us:
         raise click.UsageError("--from is later than --to: no time lies between them")
@@ -99,6 +100,8 @@ def explain(
             if form == "text" and not shown:
                 click.echo(LEGEND)
             shown = True
+            if not is_read():
+                return
             if entry.data["kind"] == "torn":
                 torn = entry.lines[0]
             if form == "json":
@@ -108,8 +111,6 @@ def explain(
     except (TraceError, CodecError) as error:
         raise _BadTrace(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
         raise _BadTrace(f"{trace}: {error.strerror}") from None
     if torn:
         raise _BadTrace(f"{trace}: {torn}")

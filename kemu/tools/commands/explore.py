@@ -155,8 +155,6 @@ def explore(
 
     Every connection keeps its order, as with TCP. The list has the runs with new coverage: a message in a role and
     state with an outcome, a transition, or a probe ("kemu coverage").
-
-    Exit codes: 0 no violation; 127, 128, 129 a violation, as for "kemu run".
     """
     names = message_names()
     for name in messages:

@@ -44,8 +44,6 @@ def history(
     A file that does not end with .toml is a trace of one run or many. A preset, a past bug (KAFKA-1211) or a .toml
     file is run. The table counts each anomaly by its explanation, such as a rebalance or an expected loss.
     Unexplained anomalies are listed with partition, offsets, member and time.
-
-    Exit codes: 0 all anomalies are explained, 2 bad input, 127 the program broke, 129 an unexplained anomaly.
     """
     path = Path(source)
     refuse_missing_trace(source)

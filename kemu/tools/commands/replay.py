@@ -13,9 +13,7 @@ from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.traces import Step, Trace, read_trace
 from kemu.protocol.profiles import PROFILES
 from kemu.protocol.wire.codec import Malformed
-from kemu.tools.exits import BAD_INPUT, NONDETERMINISM
-
-DIFFERENT = 1
+from kemu.tools.exits import BAD_INPUT, NONDETERMINISM, NOT_FOUND_AGAIN
 
 
 @click.command()
@@ -31,10 +29,7 @@ DIFFERENT = 1
 def replay(
     trace: Path, rerun: bool, actor: str | None, until: str | None, profile: str | None, loop: str | None, form: str
 ) -> None:
-    """Feed the events of TRACE to new machines; stop at the first difference.
-
-    Exit codes: 0 no difference, 1 a machine answers differently, 2 bad input, 3 another digest with --rerun.
-    """
+    """Feed the events of TRACE to new machines; stop at the first difference."""
     try:
         until_us = duration_us(until) if until is not None else None
     except ValueError as error:
@@ -64,7 +59,7 @@ def _replay(trace: Trace, profile: str | None, actor: str | None, until_us: int 
     else:
         _print(outcome)
     if outcome.difference is not None:
-        sys.exit(DIFFERENT)
+        sys.exit(NOT_FOUND_AGAIN)
 
 
 def _print(outcome: Replayed) -> None:

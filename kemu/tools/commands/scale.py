@@ -52,8 +52,6 @@ def scale(
     Instances that leave transfer their tasks to learners, and close without tasks. SCENARIO runs with this action at
     a TIME, with the report of "kemu run". With --live PATH, the action is done at once in a run that was started by
     "kemu run SCENARIO --live --control PATH". An unknown NAME refuses the whole action.
-
-    Exit codes: those of "kemu run"; 2 also for a refused action.
     """
     scenario, names = ("", words) if live is not None else ((words or ("",))[0], words[1:])
     leaving = tuple(name for text in (*leave, *names) for name in text.split(",") if name)

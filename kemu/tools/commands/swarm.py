@@ -72,8 +72,6 @@ def swarm(
 
     With --history, an unexplained anomaly (lost write, poll skip, ...) is a failure, too; "kemu history" of the
     written scenario shows it.
-
-    Exit codes: those of "kemu run".
     """
     from kemu.protocol.profiles import PROFILES
 
