@@ -146,24 +146,27 @@ def explore(
     out: Path | None,
     form: str,
 ) -> None:
-    r"""Run SCENARIO under many orders of its messages, until a checker finds a violation.
+    """Run SCENARIO under many orders of its messages, until a checker finds a violation.
 
     A seed decides the whole run, including the order of messages. A schedule changes only the order of messages, by
     lines at the end of the plan. For a violation, the command prints a "kemu run" command that repeats the run and a
     "kemu shrink" command that reduces the run.
 
     \b
-    * ties: messages that arrive within one --grain arrive at one instant, in a random order.
-    * pct: links have priorities, and a link with a low priority delays messages, at most by --within. The priorities
-      change --depth minus 1 times in a run.
-    * delays: delay at most --bound messages by --by, rare messages first. Schedules with new coverage are varied first.
+    * ties: messages that arrive within one --grain arrive at one instant, in
+      a random order.
+    * pct: links have priorities, and a link with a low priority delays
+      messages, at most by --within. The priorities change --depth minus 1
+      times in a run.
+    * delays: delay at most --bound messages by --by, rare messages first.
+      Schedules with new coverage are varied first.
     * plain: run the unchanged orders of the seeds, for comparison.
 
     The messages of one connection keep their order, as with TCP. The command lists the runs with new coverage: a new
     combination of message, role, state and outcome, a new transition, or a new probe ("kemu coverage").
 
     Exit codes: 0 no violation; 127, 128, 129 a violation, as for "kemu run".
-    """
+    """  # noqa: D301 (click's own mark)
     names = message_names()
     for name in messages:
         if name not in names:
