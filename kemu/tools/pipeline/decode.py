@@ -46,8 +46,8 @@ from kemu.tools.pipeline.tables.schemas import COUNTED
 
 BLOCK_BITS = 26
 PLACE_BITS = 12
-"""Number of bits of ``n`` for each position below the block. The ``n`` of a fact has the block's offset, the record's
-position in the block, and the fact's position in the record, so ``n`` does not depend on the start of the span."""
+"""Number of bits for each position in ``n``. The ``n`` of a fact consists of the block's offset, the record's position
+in the block, and the fact's position in the record. So ``n`` does not depend on the start of the span."""
 _FAULT_FACTS = (FaultApplied.__name__, FaultEnded.__name__)
 
 Row = tuple[Any, ...]

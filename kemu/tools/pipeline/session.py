@@ -37,7 +37,7 @@ done
 exec "{java}" "$@"
 """
 
-_LOGGING = """# Spark's shell changes a root level other than "warn", with a message. The filter selects the printed lines.
+_LOGGING = """# Spark's shell replaces a root level other than "warn", with a message. The filter selects messages.
 rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
 appender.out.type = {kind}
