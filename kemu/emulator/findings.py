@@ -7,7 +7,7 @@ replica standing").
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 
 @frozen

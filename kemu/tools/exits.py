@@ -1,8 +1,7 @@
 """The declaration of exit codes of commands, and of verdicts of runs."""
 
 from collections.abc import Iterable, Mapping
-
-from attrs import frozen
+from typing import NamedTuple
 
 HOLDS = 0
 NOT_FOUND_AGAIN = 1
@@ -26,8 +25,7 @@ MEANING: Mapping[int, str] = {
 """Exit code -> meaning: help, ``kemu describe exits`` and docs/words.md print these texts."""
 
 
-@frozen
-class RunVerdict:
+class RunVerdict(NamedTuple):
     """The verdict of a run: the exit code of the command, and the meaning in one or two sentences."""
 
     exit_code: int

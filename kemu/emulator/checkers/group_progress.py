@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DISTURBING, disturbs
@@ -38,6 +38,7 @@ from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, Coordi
 from kemu.emulator.watching.panel import Holding
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import DrawName
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
     GroupRequestRead,

@@ -5,10 +5,10 @@ A row that breaks a constraint shows a defect of kemu or a damaged file. The ana
 
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
 from pyspark.sql import DataFrame
 
 from kemu.emulator.watching.interruptions import Cause
+from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.tables import DERIVED, schemas
 from kemu.tools.pipeline.tables.schemas import Schema
 
