@@ -47,27 +47,29 @@ class Kept:
 @pytest.mark.parametrize("decorator", [frozen, attrs.frozen])
 def test_a_class_behaves_as_one_of_attrs(decorator):
     """The same assertions hold for ``attrs.frozen``."""
-    Point, Named = declared(decorator)
-    point = Point(1, "7")
+    point_class, named_class = declared(decorator)
+    point = point_class(1, "7")
 
-    assert (point.x, point.y, Point.scale) == (1, 7, 3)
-    assert point == Point(1, 7) and point != Point(1, 8) and point != Named(x=1, y=7) and point != (1, 7)
-    assert hash(point) == hash(Point(1, 7))
+    assert (point.x, point.y, point_class.scale) == (1, 7, 3)
+    assert (
+        point == point_class(1, 7) and point != point_class(1, 8) and point != named_class(x=1, y=7) and point != (1, 7)
+    )
+    assert hash(point) == hash(point_class(1, 7))
     assert repr(point).endswith("Point(x=1, y=7)")
     assert attrs.asdict(point.doubled()) == {"x": 2, "y": 7}
     assert not hasattr(point, "__dict__")
     match point:
-        case Point(x, y):
+        case point_class(x, y):
             assert (x, y) == (1, 7)
-    named = Named(x=4)
+    named = named_class(x=4)
     assert str(named) == "p at 4"
-    assert [each.name for each in attrs.fields(Named)] == ["x", "y", "name", "tags"]
+    assert [each.name for each in attrs.fields(named_class)] == ["x", "y", "name", "tags"]
     assert repr(named).endswith("Named(x=4, y=2, name='p', tags=[])")
     for change in (lambda: setattr(point, "x", 2), lambda: delattr(point, "x"), lambda: setattr(point, "new", 2)):
         with pytest.raises(FrozenInstanceError):
             change()
     with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
-        Point(1, z=2)
+        point_class(1, z=2)
 
 
 def test_attrs_completes_a_class_at_its_first_use():

@@ -15,7 +15,7 @@ VERSION = {
     "kemu.tools.interrupt",
     "kemu.tools.progress",
 }
-"""What ``kemu --version`` may import of kemu."""
+"""The modules of kemu that ``kemu --version`` may import."""
 
 NOT_OF_A_RUN = (
     "kemu.api",
