@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 
 @frozen

@@ -5,8 +5,6 @@
 
 from collections.abc import Iterable
 
-from attrs import frozen
-
 from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker, Clock
 from kemu.emulator.checkers.liveness import Liveness
@@ -18,6 +16,7 @@ from kemu.emulator.metrics.metrics import Metrics
 from kemu.emulator.scenario.expectations import UNMET, Expected, expectations, split
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting, WaitingAtEnd
+from kemu.protocol.frozen import frozen
 
 
 @frozen

@@ -23,14 +23,13 @@ Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``, ``Fetcher``,
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
-from attrs import frozen
-
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.control import (
     AlterIsr,
     AlterIsrReply,

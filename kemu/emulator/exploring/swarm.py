@@ -18,7 +18,6 @@ from collections.abc import Container, Sequence
 from typing import Any, TypeVar
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.chance import Seeded, Stream
 from kemu.emulator.exploring.client_operations import drawn_client_operations, with_group_limit, with_streams
@@ -45,6 +44,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import ConsumerConfig, ProducerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 T = TypeVar("T")

@@ -10,11 +10,12 @@ The bare name of a checker stands for the kind of violation that the checker fin
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.findings import STAYS_BLOCKED, Violation, kinds_by_checker
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.tables import Problem, nearest
+from kemu.protocol.frozen import frozen
 
 NOUNS = ("group", "member", "partition", "topic", "broker", "producer", "host")
 """A subject may begin with one of these nouns: "group billing" is the same as "billing"."""

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from attrs import frozen
-
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig
 from kemu.protocol.draws import DrawName
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import GroupId
 
 if TYPE_CHECKING:
