@@ -11,7 +11,9 @@ disjoint ranges, strictly increasing commits in each log, and no undelivered rec
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from kemu.protocol.frozen import frozen
 
 PAGE = "page"
 CALLS = ("log", PAGE)

@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 
+from kemu.protocol.frozen import frozen
+
 AT_LEAST_ONCE = "at_least_once"
 EXACTLY_ONCE = "exactly_once"
 """The first value of Streams' ``processing.guarantee`` for exactly once. KIP-447 added ``exactly_once_beta`` and
@@ -34,7 +36,7 @@ def source_of(field: "attrs.Attribute[Any]") -> str:
     return str(field.metadata.get(_SOURCE, ""))
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ConsumerConfig:
     """The configuration of one member of a group."""
 
@@ -83,7 +85,7 @@ class ConsumerConfig:
     emulated_incompatible_rejoin: str = key("once", "emulated, KIP-429 page: once or at-once, when V0 and V1 meet")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BrokerConfig:
     """The configuration of one broker and its group coordinator."""
 
@@ -115,7 +117,7 @@ class BrokerConfig:
     coordinator_kind: str = key("java", "past bugs of: java (4.0), scala (3.2 on), scala-2.8, -2.6, -2.4")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ProducerConfig:
     """The configuration of a producer of a topic: its rate and its delivery guarantees."""
 
@@ -133,7 +135,7 @@ class ProducerConfig:
     emulated_batch_interval_ms: int = key(100, "emulated: interval between batches")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StreamsConfig:
     """The configuration of one Kafka Streams instance. ``ConsumerConfig`` has the settings of its threads' consumers.
 
@@ -179,7 +181,7 @@ class StreamsConfig:
         return self.processing_guarantee == EXACTLY_ONCE
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ControllerConfig:
     """The configuration of a broker's controller part: its session in the metadata store, and its work as
     controller.
@@ -204,7 +206,7 @@ class ControllerConfig:
     emulated_first_rebalance_ms: int = key(5_000, "Kafka: fixed delay before the first preferred-leader check")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ReplicaConfig:
     """The configuration of replication on one broker; the defaults are Kafka 2.8's."""
 

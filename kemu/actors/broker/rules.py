@@ -6,8 +6,7 @@ effect of each past bug.
 
 from enum import Enum
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.replication import IsrPath, Truncation
 
 

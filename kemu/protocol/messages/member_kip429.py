@@ -18,8 +18,7 @@ does.
 
 from enum import IntEnum
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.member import Subscription, encode_subscription
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.binary import Reader, Writer

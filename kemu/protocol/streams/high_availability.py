@@ -7,8 +7,7 @@ task. Then a caught-up client gets the task, and the ideal client warms up a cop
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.java_collections import IN_ORDER, LeastLoaded, PriorityQueue, Visits
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,

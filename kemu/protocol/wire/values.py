@@ -4,9 +4,7 @@ Such values use the messages' declarations and compiled rows; a class name inste
 values have no versions: a row has all fields, and optional fields have plain defaults.
 """
 
-from typing import Any, TypeVar, cast, dataclass_transform
-
-import attrs
+from typing import Any, TypeVar, dataclass_transform
 
 from kemu.protocol.wire.codec import Malformed, decode_struct
 from kemu.protocol.wire.compile import Encoder, compile_encoder, shown
@@ -25,7 +23,7 @@ def value(cls: type[T]) -> type[T]:
     """Declare a note or a command. No other note or command may have the same name."""
     made = struct(cls)
     assert made.__name__ not in VALUES, f"{made.__name__} is declared twice"
-    versioned = any(field.metadata for field in attrs.fields(cast(Any, made)))
+    versioned = any(getattr(each, "metadata", None) for each in vars(cls).values())
     assert not versioned, f"{made.__name__}: a value cannot have versions"
     VALUES[made.__name__] = made
     return made

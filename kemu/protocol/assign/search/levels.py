@@ -28,9 +28,8 @@ one supply (Groenevelt's decomposition, 1991).
 
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
-
 from kemu.protocol.assign.search.flow import Dealing, bits
+from kemu.protocol.frozen import frozen
 
 
 @frozen

@@ -6,10 +6,9 @@ Numbers are in the order of (topic, partition): comparing numbers compares parti
 from collections.abc import Iterable
 from itertools import repeat
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Topics
 from kemu.protocol.assign.search.order import known_topics
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 
 
