@@ -1,8 +1,8 @@
-"""The control socket of a live run: a process on the same machine sends a line and receives a line as the answer.
+"""The control socket of a live run: another process on the same machine sends one line per order and receives one line
+per answer.
 
 The socket is a Unix socket, so file permissions decide who may send. Each order is carried out between two turns
-(``Outside``).
-The caller of ``ControlSocket`` gives the lines their meaning.
+(``Outside``). The argument ``take`` of ``ControlSocket`` interprets the lines.
 """
 
 import socket
@@ -19,7 +19,8 @@ from kemu.emulator.engine.loop import Outside
 LONGEST_LINE = 65_536
 Answer: TypeAlias = Callable[[bytes], None]
 Take: TypeAlias = Callable[[bytes, Answer], None]
-"""Called with a line and a function that sends its answer, exactly once, now or later."""
+"""Called with a line and a function that sends the answer. The callee calls the function exactly once, at once or
+later."""
 
 
 class ControlSocket:
@@ -42,7 +43,7 @@ class ControlSocket:
             raise
 
     async def serve(self, outside: Outside) -> None:
-        """Accept orders until cancelled."""
+        """Accept connections until cancelled."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._socket))
         await trio.serve_listeners(partial(self._connected, outside), [listener])
 

@@ -111,7 +111,7 @@ def _described(site: Site) -> list[Later]:
 
 
 def _subscribed(site: Site) -> list[Later]:
-    """A member subscribes to other topics, by name or pattern, or to no topic. Half of the changes are reverted later."""
+    """Subscribe a member to other topics, by name or pattern, or to no topic. Revert half of the changes later."""
     group, topics = site.group(), tuple(site.scenario.topics)
     host = site.member_of(group)
     match site.chance.below(3):
@@ -169,7 +169,7 @@ def _elected(site: Site) -> list[Later]:
 
 
 def _configured(site: Site) -> list[Later]:
-    """Change a topic's min.insync.replicas, or allow unclean elections. In half of the cases, revert the change later."""
+    """Change a topic's min.insync.replicas, or allow unclean elections. Revert half of the changes later."""
     topic = site.topic()
     key, value = one_of(site.chance, (("min.insync.replicas", "1"), ("unclean.leader.election.enable", "true")))
     later_us = site.span(3 * SECOND, 12 * SECOND)

@@ -121,7 +121,7 @@ class Rebalances:
         return {name: group.first_stable_us for name, group in sorted(self._groups.items())}
 
     def record_of(self, name: str) -> tuple[int | None, int | None, int]:
-        """(bytes of the group's largest record, smallest margin to ``message.max.bytes``, number of refused records)."""
+        """(largest record in bytes, smallest margin to ``message.max.bytes``, number of refused records) of a group."""
         group = self._groups.get(name)
         return (None, None, 0) if group is None else (group.size, group.margin, group.too_large)
 

@@ -1,9 +1,9 @@
 """The lost service of a group, computed from the downtime of its partitions.
 
 *Service lost*: the share of a group's partitions that are down, among the partitions served so far; all partitions
-weigh the same. The integral of the lost share over time is in seconds: all partitions down for 1 s give 1 s; half of
-the partitions down for 2 s give 1 s, too. The part of a member is the downtime of partitions that the member served
-last. The members' parts add up to the group's downtime.
+weigh the same. The integral of the lost share over time is in seconds. All partitions down for 1 s give 1 s, as do half
+of the partitions for 2 s. The part of a member is the downtime of partitions that the member served last. The members'
+parts add up to the group's downtime.
 
 *Stopped*: the time in which no partition of the group is served ("stop the world").
 """
