@@ -62,7 +62,7 @@ CONSUMER = (
         story=(
             "A client ignores metadata with a lower leader epoch than the client has seen, because the answering"
             " broker lags behind (KIP-320). A recreated topic begins at epoch 0. A client that had seen higher epochs"
-            " of the deleted topic ignored the metadata of the new topic, until the new topic had as many elections."
+            " of the deleted topic ignored the new topic's metadata until the new topic had as many elections."
         ),
         was="only the leader epoch decides which metadata is newer",
         today=(
