@@ -12,7 +12,7 @@ from attrs import frozen
 
 @frozen
 class Violation:
-    """A broken rule: time, step, text, and the entities it is about (for grouping and shrinking)."""
+    """A broken rule: time, step, text, and the affected entities (for grouping and shrinking)."""
 
     checker: str
     at_us: int
@@ -22,7 +22,7 @@ class Violation:
     liveness: bool = False
     """False: a forbidden event happened. True: a required event did not happen in time."""
     kind: str = ""
-    """The broken part of the rule, in a word of the checker: scenarios name it in ``expect``."""
+    """The kind of the violation, a word that the checker defines; ``expect`` of a scenario names kinds."""
 
 
 MEMBER_FAILED = "member-failed"
@@ -225,18 +225,18 @@ DIVERGED = "diverged"
 
 LOSS_REASONS: Mapping[str, str] = MappingProxyType(
     {
-        UNCLEAN: "no in-sync replica was left, and the topic allows unclean elections: the new leader lacks them",
-        UNFLUSHED: "the last in-sync replica had not flushed them when its power was cut (log.flush.interval.*)",
+        UNCLEAN: "no in-sync replica was left, and an unclean election chose a leader without the records",
+        UNFLUSHED: "the last in-sync replica had not flushed the records at its power cut (log.flush.interval.*)",
         EMPTY_DISK: "the last in-sync replica restarted with an empty disk",
         LOST_TAIL: "the disk of the last in-sync replica lost the end of its log",
         READ_PAST: "the log lost the records that the group processed at these offsets, and no leader reported it:"
         " the next leader has no later epoch there (KIP-320)",
         DIVERGED: "a leader's disk lost the end of its log, and the leader wrote them in the same epoch, unnoticed by"
         " its followers; a follower with the earlier records leads now",
-        LEADER_ONLY: "only their leader had them (the producer asked for acks=0 or 1), and another broker leads now",
+        LEADER_ONLY: "only the former leader had the records (acks=0 or 1), and another broker leads now",
     }
 )
-"""Reason -> why Kafka allows the loss."""
+"""Reason of a loss -> explanation why Kafka allows the loss."""
 
 
 @frozen
@@ -274,7 +274,7 @@ STAYS_DEGRADED: Mapping[str, str] = MappingProxyType(
         UNHEARD_ISR: "the leader waits for another leader epoch: the controller does not know the ISR that it wrote",
     }
 )
-"""Reason -> why a condition lasts for good, with less redundancy than configured while the rest works."""
+"""Reason -> explanation why a condition lasts permanently. The condition only reduces redundancy."""
 
 STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
     {
@@ -308,17 +308,17 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
         ),
     }
 )
-"""(checker, kind) -> why a group or a partition stays blocked for good, as it would in Kafka.
+"""(checker, kind) -> explanation why a group or a partition stays blocked permanently, as in Kafka.
 
-A run with such a violation does not hold unless the scenario expects it. Sweeps over random faults expect it
-(``expectations.OF_KAFKAS_OWN``).
+A run with such a violation holds only if the scenario expects the violation. Sweeps over random faults expect these
+violations (``expectations.OF_KAFKAS_OWN``).
 """
 
 
 @frozen
 class Unmended:
-    """A condition that did not end after the faults, for a reason in ``STAYS_DEGRADED``, and the text with its
-    duration.
+    """A condition that did not end after the faults. ``why``: a reason in ``STAYS_DEGRADED``. ``text``: a description
+    with the duration.
     """
 
     at_us: int

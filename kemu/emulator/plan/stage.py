@@ -174,7 +174,7 @@ class ReplicatedOperators(Protocol):
     def reassign_in_store(
         self, topic: str, targets: tuple[tuple[int, tuple[int, ...]], ...], brokers: tuple[int, ...]
     ) -> Outcome:
-        """Write reassignments into the store: ``targets`` as (partition, replicas), or all partitions to ``brokers``."""
+        """Write reassignments into the store: ``targets`` as (partition, replicas), or all to ``brokers``."""
         ...
 
     def elect_preferred_leaders(self, topics: tuple[str, ...], *, in_store: bool) -> Outcome:

@@ -314,7 +314,7 @@ class KillCoordinator:
 
 @action("heal", "all lasting effects end", drawn=NEVER)
 class Heal:
-    """End all lasting effects now, such as splits, drifts and pauses. Start the brokers that are down."""
+    """End all lasting effects now, such as splits, drifts and pauses. A host whose downtime has an end starts now."""
 
     def words(self) -> str:
         return "heal"
