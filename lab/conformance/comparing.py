@@ -240,7 +240,9 @@ class Explanations:
                 f"differs by at most {HAND_OVER_S:g} s an interval, the time of thread switches on the loaded machine"
             )
         if reason == CHANCE:
-            return "outside the 5-95 % range, and inside the range of all runs; for equal systems, one in ten is so by chance"
+            return (
+                "outside the 5-95 % range, inside the range of all runs: for equal systems, one in ten is so by chance"
+            )
         return self.reasons[reason]
 
     def unknown(self) -> list[str]:
