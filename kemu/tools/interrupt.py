@@ -1,4 +1,4 @@
-"""Partial results at an interrupt (Ctrl-C), and the command that continues or repeats."""
+"""After an interrupt (Ctrl-C), print the results so far, and the command that does the remaining work."""
 
 import shlex
 import signal
@@ -11,32 +11,36 @@ from typing import Any, Literal, Self
 
 import click
 
-from kemu.emulator.text.tables import ScenarioError
 from kemu.tools.exits import BAD_INPUT
 from kemu.tools.output import is_read
 
 ARGUMENTS = "kemu.arguments"
-"""Key of click's ``Context.meta``: the arguments of the command line, from the command's name on."""
+"""Key of click's ``Context.meta`` for the arguments of the command line; the first argument is the subcommand."""
 
 
-_ENDING = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _last_signal = signal.SIGINT
 
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
     """Treat SIGTERM and SIGHUP as Ctrl-C inside the block; a signal that the caller ignores stays ignored."""
-    handled = [
-        each
-        for each in map(signal.Signals.__getitem__, _ENDING)
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(each) is signal.SIG_DFL
-    ]
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handled = [each for each in _ENDING if signal.getsignal(each) is signal.SIG_DFL]
+    blocks = signal.getsignal(signal.SIGINT) is signal.SIG_IGN and hasattr(signal, "pthread_sigmask")
 
     def handle(number: int, frame: FrameType | None) -> None:
         global _last_signal
         _last_signal = signal.Signals(number)
+        if blocks:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         signal.raise_signal(signal.SIGINT)  # the handler of SIGINT, such as Trio's, knows when to interrupt
 
+    if blocks:  # as in a background job: Ctrl-C is still ignored, and SIGTERM can use its handler
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for each in handled:
         signal.signal(each, handle)
     try:
@@ -44,6 +48,9 @@ def signals_interrupt() -> Iterator[None]:
     finally:
         for each in handled:
             signal.signal(each, signal.SIG_DFL)
+        if blocks:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def exit_code() -> int:
@@ -100,7 +107,7 @@ class Interrupt:
     ) -> Literal[True] | None:
         if isinstance(error, _NoReader):
             return True
-        if isinstance(error, Exception) and not _is_bad_input(error):
+        if isinstance(error, Exception) and not is_bad_input(error):
             self._error = error
         elif error is None or not is_interrupt(error):
             return None
@@ -108,11 +115,11 @@ class Interrupt:
         return True
 
     def as_dict(self, done: int, total: int) -> dict[str, Any]:
-        """Return the fields that mark a JSON answer as partial; none without an interrupt."""
+        """Return the fields that mark a JSON answer as partial; empty without an interrupt."""
         return {"interrupted": {"finished": done, "of": total}} if self.happened else {}
 
     def exit_with_seeds(self, done: int, seeds: Sequence[int], form: str) -> None:
-        """``exit`` after runs of these seeds in order; the command continues with the seeds that are left."""
+        """Call ``exit`` after the first ``done`` seeds; the printed command runs the remaining seeds."""
         left = seeds[done:]
         options = {"seeds": f"{left[0]}:{left[-1]}"} if done and left else {}
         self.exit(done, len(seeds), "runs", form, **options)
@@ -121,8 +128,9 @@ class Interrupt:
         """After an interrupt: say how much is done and print the command for the rest; exit with its code.
 
         Args:
-            what: the things counted, such as "runs". form: "text" prints to stdout, "json" to stderr.
-            rest: options of the command that does the rest; without them, the command repeats everything.
+            what: the unit of ``done`` and ``total``, such as "runs".
+            form: "text" prints to stdout, "json" to stderr.
+            rest: options with which the command does only the remaining work; without options, it repeats all work.
         """
         if not self.happened:
             return
@@ -135,12 +143,15 @@ class Interrupt:
         sys.exit(exit_code())
 
 
-def _is_bad_input(error: Exception) -> bool:
+def is_bad_input(error: BaseException) -> bool:
+    """Return whether an error has a message for the user about bad input."""
+    from kemu.emulator.text.tables import ScenarioError
+
     return isinstance(error, ScenarioError) or getattr(error, "exit_code", None) == BAD_INPUT
 
 
 def same_command(**options: str) -> str:
-    """Return the command line of the current command, with other values of some options."""
+    """Return the command line of this process, with each option given here added or replaced."""
     context = click.get_current_context()
     words = list(context.meta.get(ARGUMENTS) or [context.info_name or ""])
     for name, value in options.items():

@@ -152,6 +152,27 @@ def test_a_signal_prints_the_finished_results_and_ends_with_its_code(
     assert re.search(r"interrupted: \d+ of 100000 runs finished; continue with: kemu (run|swarm) steady-group", out)
 
 
+def test_a_background_job_ignores_ctrl_c_and_keeps_its_results_at_sigterm() -> None:
+    """A shell without job control starts background jobs with SIGINT ignored."""
+    sweep = subprocess.Popen(
+        [sys.executable, "-m", "kemu", "swarm", "steady-group", "--seeds", "1:100000", "--jobs", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
+    )
+    with sweep:
+        assert sweep.stdout is not None
+        sweep.stdout.readline()
+        sweep.send_signal(signal.SIGINT)
+        assert sweep.stdout.readline() != ""
+        sweep.send_signal(signal.SIGTERM)
+        out, errors = sweep.communicate(timeout=60)
+
+    assert sweep.returncode == exits.TERMINATED, errors
+    assert "runs finished; continue with:" in out
+
+
 @pytest.mark.parametrize("delay_s", [0.06, 0.1, 0.14, 0.18, 0.22, 0.3, 0.5])
 def test_ctrl_c_while_kemu_starts_is_one_line(delay_s: float) -> None:
     """Also during the imports, where Python would print a traceback."""
