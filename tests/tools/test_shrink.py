@@ -93,4 +93,4 @@ def test_the_scenario_itself_is_not_written_over(place: Path) -> None:
     result = shrink("mine.toml", "--out", "mine")
 
     assert result.exit_code == 2
-    assert "would write over mine.toml" in result.stderr
+    assert "--out mine.toml: it is an input of this command" in result.stderr
