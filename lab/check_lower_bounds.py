@@ -1,7 +1,7 @@
-"""``python -m lab.check lower-bounds``: test the lowest versions that are declared.
+"""``python -m lab.check lower-bounds``: test the declared lowest versions of dependencies.
 
 A new environment gets every dependency at its declared lower bound, and the test tools in any version. The fast tests
-of the core and one whole cluster run there. pip needs a network.
+of the core and one whole cluster run in the new environment. pip needs a network.
 """
 
 import re
@@ -39,7 +39,7 @@ def lower_bounds(pyproject: str) -> list[str]:
 
 
 def main() -> int:
-    """0 if the tests pass at the lower bounds."""
+    """Run the tests; 0 if the tests pass at the lower bounds."""
     pinned = lower_bounds((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     print("at", ", ".join(pinned), flush=True)
     with tempfile.TemporaryDirectory(prefix="kemu-lower-bounds-") as name:
