@@ -20,10 +20,9 @@ are the core's own, and no broker is healed for such a change.
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
-
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition, broker_host
 
 

@@ -10,9 +10,8 @@ parts add up to the group's downtime.
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
-
 from kemu.emulator.metrics.figures import DowntimeFigures, ServiceFigures
+from kemu.protocol.frozen import frozen
 
 
 @frozen

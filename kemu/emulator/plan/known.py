@@ -1,7 +1,6 @@
 """The names and roles that a plan may use."""
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import STORE
 
 ROLES = ("coordinator", "leader")
