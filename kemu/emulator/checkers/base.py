@@ -1,6 +1,6 @@
 """The base class of all checkers: an observer of facts that reports violations of a rule.
 
-A checker reads owners, leaders and running hosts from the panel (``emulator.watching.panel``). The same object runs
+A checker reads owners, leaders and running hosts from the panel (``emulator.watching.panel``). The same checker runs
 online, over a trace file, and inside Spark. The checker sees every fact once and in order, keeps only its own state,
 and is cheap per fact. The method ``finish`` judges rules about the whole run.
 """

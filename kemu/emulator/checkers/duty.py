@@ -42,7 +42,7 @@ class Duty(NamedTuple):
 
 
 class Duties:
-    """A source of duties. It takes facts after the panel."""
+    """A source of duties, which takes facts after the panel."""
 
     panel: Panel
     violation: Callable[..., None]

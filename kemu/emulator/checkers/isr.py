@@ -3,7 +3,7 @@
 - acknowledged-by-too-few: records acknowledged with acks=all were appended
   while the leader's ISR had ``min.insync.replicas`` members.
 - shrunk-in-sync: a replica that has every record (the high watermark is at
-  the log's end) stays in the ISR, however long ago it fetched (KAFKA-7152).
+  the log's end) stays in the ISR, even after a late fetch (KAFKA-7152).
 - joined-while-closing: a closing broker that transferred a leadership does
   not join its successor's ISR before its next start.
 - leadership-kept: a closing broker keeps no leadership that another broker could take at each answer to the closing

@@ -1,8 +1,8 @@
-"""After the faults every group becomes stable, and no member fails for good.
+"""After the faults every group becomes stable, and no member fails permanently.
 
 - not-at-rest: at some moment after ``Healed``, the group is Stable, and each partition of its topics has one running
   owner.
-- member-failed: no member ever fails for good. An error injected by the
+- member-failed: no member ever fails permanently. An error injected by the
   plan excuses one failure.
 - forgotten-instance, forgotten-rebalance, unheard-isr, untold-coordinator: not-at-rest or member-failed, for a reason
   of Kafka's own (``findings.STAYS_BLOCKED``).

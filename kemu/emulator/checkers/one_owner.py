@@ -10,8 +10,8 @@ Allowed:
 - A static member that restarts takes the same partitions in the same
   generation under another member id. The coordinator removed its former id,
   or loaded a log without it (KAFKA-10284).
-- A deposed coordinator that does not know its successor begins generations
-  with the members that still ask it. Such generations are judged separately.
+- A deposed coordinator that does not know its successor begins generations with members that do not know the successor,
+  either. Such generations are judged separately.
 
 Source: Kafka's ``GroupCoordinator``, ``GroupMetadataManager``.
 """

@@ -88,7 +88,7 @@ MAX_IN_FLIGHT = 5
 """``max.in.flight.requests.per.connection``."""
 LOOK_US = 1_000_000
 STORM, STORM_US = 30, 1_000_000
-"""Number of equal requests that are a storm within a time in us, and this time."""
+"""(number of equal requests, time in us): so many equal requests within the time are a storm."""
 WRITES = (StoreOpKind.SET_DATA, StoreOpKind.DELETE)
 EARLY = 4
 """Number of consecutive requests that must be too soon for a violation."""

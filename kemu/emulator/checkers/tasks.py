@@ -2,7 +2,7 @@
 
 - not-one-owner: a leader assigns each task to one instance, or revokes it.
 - moved-while-running: a stateful task does not move to another instance while its owner still runs it.
-- state-passed-over: a task goes to a caught-up learner or a caught-up instance (``acceptable.recovery.lag``, KIP-441).
+- state-passed-over: a caught-up learner or instance gets the task (``acceptable.recovery.lag``, KIP-441).
 - copies-misplaced: one role per instance; standbys and warm-ups as
   configured.
 - shut-down-early: only a leaving instance without tasks is shut down.
