@@ -23,8 +23,9 @@ from kemu.protocol.frozen import frozen
 class Judgement:
     """The judgement of a run.
 
-    ``verdict``: "holds", "violated" (a forbidden event happened), "liveness" (a required event did not happen in
-    time), "livelock" (virtual time did not advance) or "broken" (a machine, a checker or the user's code raised).
+    ``verdict`` is "holds", "violated", "liveness", "livelock" or "broken". Violated: a forbidden event happened.
+    Liveness: a required event did not happen in time. Livelock: virtual time did not advance. Broken: a machine, a
+    checker or the user's code raised.
     ``violations``: all violations by time, including expected violations, and one violation for each unmet expectation.
     ``unmended``: conditions that Kafka itself never ends. ``reason``: the reason of the verdict in one line; "" if the
     run holds. ``did_not_work``: the reason why the run's figures are meaningless; "" for meaningful figures (see

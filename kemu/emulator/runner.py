@@ -89,11 +89,10 @@ def unfired_in_all(runs: Sequence[Sequence[FaultFired]]) -> list[FaultFired]:
 class RunResult:
     """The result of a run.
 
-    ``verdict`` is "holds", "violated" (a safety rule was broken), "liveness" (recovery took too long), "livelock"
-    (virtual time made no progress) or "broken" (a machine, a checker or the user's code raised). ``faults`` has one
-    entry per entry of the plan. ``losses`` are records that Kafka's own rules allow to be lost (``emulator.findings``).
-    ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own. Neither losses nor
-    ``unmended`` are violations.
+    ``verdict`` is "holds", "violated", "liveness", "livelock" or "broken" (``emulator.judging.Judgement``). ``faults``
+    has one entry per entry of the plan. ``losses`` are records that Kafka's own rules allow to be lost
+    (``emulator.findings``). ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own.
+    Neither losses nor ``unmended`` are violations.
     """
 
     scenario: str

@@ -482,5 +482,5 @@ class MembershipRules(Checker):
             self._say(seen, "refused", group.name, f"{what} is answered {error.name}; {now}")
 
     def finish(self, at_us: int) -> None:
-        """Judge the last step."""
+        """Judge the actions of the last step."""
         self._end_step()

@@ -1,8 +1,8 @@
 """The core of a cluster: whether the core can recover while the other hosts stay faulty, and the faulty brokers that
 the core needs.
 
-The idea is TigerBeetle's VOPR. Before its liveness phase, VOPR chooses a core, decides whether the core can recover,
-heals the core, and leaves other hosts faulty.
+The method is that of TigerBeetle's simulator VOPR. Before its liveness phase, VOPR chooses a core, decides whether the
+core can recover, heals the core, and leaves other hosts faulty.
 
 ``[checks.away]`` of the scenario lists the hosts that stay faulty; all other hosts form the core. ISRs change during a
 run, so the decision is made at the time of healing, from the contents of the metadata store. The decision is reported

@@ -149,7 +149,7 @@ class ReplicationFigures:
 
     controllers: tuple[ControllerTerm, ...]
     elections: Mapping[str, int]
-    """Number of elections by strategy."""
+    """Strategy of an election -> number of elections."""
     leader_changes: int
     isr_shrinks: int
     isr_expands: int
@@ -312,7 +312,7 @@ class StreamsFigures:
     to_balance_us: int
     """The longest time to balance; the rest of the run if balance never came."""
     unfinished: int
-    """Episodes without lasting balance."""
+    """Number of episodes without lasting balance."""
     task_downtime: tuple[TaskDowntimeFigures, ...]
     restores: tuple[RestoreFigures, ...]
     episodes: tuple[EpisodeFigures, ...]

@@ -1,7 +1,7 @@
 """The JSON Schema (draft 2020-12) of a scenario file, from the declarations of its keys and of the plan's actions.
 
-Editors complete and check keys with the schema. Only the reader of scenarios checks combinations of keys (such as an
-unknown host or conflicting settings), the length of durations, and the names of users' assignors.
+Editors complete and check keys with the schema. Only the reader of scenarios checks combinations of keys (such as
+conflicting settings), the length of durations, and names of users' assignors.
 """
 
 from collections.abc import Iterable, Iterator
