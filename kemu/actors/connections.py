@@ -20,8 +20,8 @@ from kemu.protocol.names import ActorName
 class Connections:
     """Muted connections, and the requests that arrived on muted connections.
 
-    A server calls ``keeps(event)`` for each request, calls ``mute`` for a request that it serves, and calls
-    ``read_on()`` at the end of each step with ``readable`` requests.
+    A server calls ``keeps(event)`` for each request, and ``mute`` for a request that it serves. At the end
+    of each step with ``readable`` requests the server calls ``read_on()``.
 
     Args:
         machine: the server.

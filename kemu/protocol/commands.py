@@ -39,14 +39,14 @@ class Unsubscribe:
 
 @value
 class PausePartitions:
-    """Consumer: call ``pause()`` for the assigned partitions among these."""
+    """Consumer: call ``pause()`` for the assigned partitions of the list."""
 
     partitions: tuple[tuple[str, int], ...]
 
 
 @value
 class ResumePartitions:
-    """Consumer: call ``resume()`` for the assigned partitions among these."""
+    """Consumer: call ``resume()`` for the assigned partitions of the list."""
 
     partitions: tuple[tuple[str, int], ...]
 
@@ -412,7 +412,7 @@ class DelayWatches:
 
 @value
 class ExpireSession:
-    """Store: end the session of this client (an actor) now. The client learns this with its next request.
+    """Store: end the session of this client (an actor) now. The client learns of the end with its next request.
 
     ``linger_us``: the time for which its ephemeral nodes remain, as in a slow ensemble (KAFKA-7165).
     """

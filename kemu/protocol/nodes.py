@@ -89,7 +89,7 @@ def topic_of(path: str) -> str:
 
 
 def partition_of_state(path: str) -> TopicPartition | None:
-    """The partition whose state node this is; None for any other path."""
+    """The partition whose state node has this path; None for any other path."""
     parts = path.split("/")
     if len(parts) != 7 or parts[6] != "state" or parts[1:3] != ["brokers", "topics"]:
         return None

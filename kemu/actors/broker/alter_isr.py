@@ -39,8 +39,8 @@ AWAITS_CONTROLLER = (
 )
 """Errors that show another state at the controller: the leader waits for a LeaderAndIsr with another leader epoch.
 
-The LeaderAndIsr is usually already sent, with one exception: the controller's own write created the version in the
-refusal, and the controller does not know this (``isr_alterations``). Then the next election ends the wait.
+The controller has usually sent the LeaderAndIsr already. In one case it has not: the controller's own write created the
+version in the refusal, unknown to the controller (``isr_alterations``). Then the next election ends the wait.
 """
 
 

@@ -100,8 +100,8 @@ def watermark_for(
     """The offset that all relevant replicas have reached: replicas in the ISR, and replicas that were recently caught
     up.
 
-    The recently caught-up replicas prevent the high watermark from outrunning a replica that is about to join. -1 while
-    the position of a relevant replica is unknown.
+    The recently caught-up replicas prevent the high watermark from outrunning a replica that is about to join. The
+    result is -1 while the position of a relevant replica is unknown.
     """
     counted = in_sync.maximal if rules.maximal_isr else in_sync.members
     least = own_end

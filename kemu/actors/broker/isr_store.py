@@ -167,7 +167,7 @@ class IsrStore:
     def notify_due(self) -> None:
         """Announce changed ISRs to the controller, when the timer ISR_NOTIFY fired.
 
-        The announcement is a sequential node. It waits until the changes have settled or are late.
+        The announcement is a sequential node. The announcement waits until the changes have settled or are late.
         """
         if not self._changed and not self._announcing:
             return

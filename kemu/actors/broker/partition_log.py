@@ -245,9 +245,9 @@ class PartitionLog:
     def check(self, producer_id: int, producer_epoch: int, sequence: int, count: int) -> SequenceCheck:
         """Whether this batch of an idempotent producer is next, a duplicate, or out of order.
 
-        A duplicate equals one of the last five batches in epoch, first and last sequence. An older epoch is fenced. A
-        new epoch must start at 0; otherwise the batch must follow the last batch. An unknown producer may start at any
-        sequence.
+        A duplicate has the epoch, the first and the last sequence of one of the last five batches. An older epoch is
+        fenced. A new epoch must start at 0; otherwise the batch must follow the last batch. An unknown producer may
+        start at any sequence.
         Source: Kafka's ``ProducerStateEntry`` and ``ProducerAppendInfo``.
         """
         state = self._producers.get(producer_id)

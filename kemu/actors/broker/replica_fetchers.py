@@ -129,7 +129,7 @@ class ReplicaFetchers:
             loop.run()
 
     def durable(self, replica: Replica) -> None:
-        """Continue the loop of this replica, one of whose writes is durable."""
+        """Continue the loop of this replica after a write of the replica became durable."""
         loop = self._loops.get(replica.leader)
         if loop is not None and replica.at in loop.followed:
             loop.run()

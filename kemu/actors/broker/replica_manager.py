@@ -379,7 +379,7 @@ class ReplicaManager:
             self._write_watermarks(tuple(rows))
 
     def forget_watermark(self, replica: Replica) -> None:
-        """Reset the checkpoint of a deleted replica, if it has one."""
+        """Reset the checkpoint of a deleted replica, if the checkpoint exists."""
         if self._checkpointed.pop(replica.log_name, None) is not None:
             self._write_watermarks(((replica.log_name.encode(), b"0"),))
 

@@ -116,7 +116,7 @@ class Calls(Protocol):
         ...
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Subscribe to these topics instead of the former ones, from the next poll on."""
+        """Subscribe to these topics instead of the former topics, from the next poll on."""
         ...
 
     def subscribe_to_pattern(self, pattern: str) -> None:

@@ -288,8 +288,8 @@ class Commits:
         """React to the error in the answer to a commit under this generation.
 
         Args:
-            raises: raise a missing authorization to the application (``commitOffsetsSync``); otherwise it is logged
-                (``autoCommitOffsetsAsync``, ``maybeAutoCommitOffsetsSync``, 3.4.1).
+            raises: whether to raise a missing authorization to the application (``commitOffsetsSync``), or to log
+                it (``autoCommitOffsetsAsync``, ``maybeAutoCommitOffsetsSync``, 3.4.1).
 
         Returns:
             The result of the commit.

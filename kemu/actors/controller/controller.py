@@ -334,7 +334,7 @@ class Controller(Machine):
             self.reply(task.caller, refusal(request, ErrorCode.NOT_CONTROLLER, task.caller.version))
 
     def _preempt(self) -> None:
-        """Drop the running task and all queued ones."""
+        """Drop the running task and all queued tasks."""
         if self._work is not None:
             self._work.close()
         if self._busy:

@@ -75,8 +75,8 @@ class Coordinator(Machine):
     """The group coordinator of one broker.
 
     The coordinator's commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. Each
-    ``LeadOffsets`` of a partition must have a higher leader epoch than the last one. If a restart can keep the epoch,
-    each process needs another ``life`` number: the epoch and the ``life`` number make member ids unique.
+    ``LeadOffsets`` of a partition must have a higher leader epoch than the last ``LeadOffsets``. If a restart can keep
+    the epoch, each process needs another ``life`` number: the epoch and the ``life`` number make member ids unique.
 
     Args:
         log_of: makes the port to the logs of groups.
@@ -360,7 +360,7 @@ class Coordinator(Machine):
             self.reply(event, reply)
 
     def _reaches(self, event: Received, request: Any, group: GroupId, *, needs_name: bool = False) -> bool:
-        """Whether this broker coordinates the group now; if not, refuse the request."""
+        """Whether this broker coordinates the group now. If not, the method refuses the request."""
         if group in self.groups and (group or not needs_name):
             return True
         error = self._table.why_not(group, needs_name=needs_name)

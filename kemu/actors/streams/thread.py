@@ -115,7 +115,7 @@ class ThreadHost(Protocol):
 
 
 class StreamThread:
-    """A stream thread. It implements ``Application``, ``Listener`` and ``MemberAssignor`` for its consumer.
+    """A stream thread, which implements ``Application``, ``Listener`` and ``MemberAssignor`` for its consumer.
 
     Args:
         host: the instance.

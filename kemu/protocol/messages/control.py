@@ -93,8 +93,8 @@ class PartitionOutcome:
 
 @message(api_key=4, kind=REPLY, versions=range(0, 6))
 class LeaderAndIsrReply:
-    """The reply to LeaderAndIsr. With another ``error_code`` than NONE the request had no effect; otherwise it has one
-    row per partition of the request.
+    """The reply to LeaderAndIsr: one row per partition. With another ``error_code`` than NONE the request had no
+    effect.
     """
 
     error_code: ErrorCode
@@ -243,8 +243,8 @@ class AlteredIsr:
 
 @message(api_key=56, kind=REPLY, versions=range(0, 3))
 class AlterIsrReply:
-    """The reply to AlterIsr. With another ``error_code`` than NONE (NOT_CONTROLLER, STALE_BROKER_EPOCH) the request had
-    no effect; otherwise it has one row per partition.
+    """The reply to AlterIsr: one row per partition. With NOT_CONTROLLER or STALE_BROKER_EPOCH as ``error_code`` the
+    request had no effect.
     """
 
     error_code: ErrorCode

@@ -68,8 +68,8 @@ class StoreCode(IntEnum):
 
 
 class WatchKind(IntEnum):
-    """The read that set a watch: get or exists (of a node or its absence), or children. It determines the changes that
-    fire the watch.
+    """The read that set a watch: get or exists (of a node or its absence), or children. The read determines the
+    changes that fire the watch.
     """
 
     DATA = 0

@@ -86,7 +86,7 @@ def unseal(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Any, int
     """Decode a message; returns the message and its version.
 
     Raises:
-        Malformed: the bytes are truncated or followed by others, a type is wrong, or the api key is undeclared.
+        Malformed: the bytes are truncated or followed by further bytes, a type is wrong, or the api key is undeclared.
         UnsupportedVersion: the version is outside the declared range.
         TooLarge: the bytes are longer than ``max_bytes``; no byte is read.
     """

@@ -113,7 +113,7 @@ def loses_fields(fields: tuple[Field, ...], version: int) -> bool:
 def maker(cls: Callable[P, T]) -> Callable[P, T]:
     """A function that creates values of a declared class, with the class's own signature.
 
-    The function is for values created with every batch of records. A call of the class takes three times as long: the
+    The function is for values created with every batch of records. A call of the class takes three times as long. The
     call packs its keywords into a dictionary, and a frozen class sets each field through ``object.__setattr__``.
     """
     made_of: Any = cls

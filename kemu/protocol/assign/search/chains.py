@@ -3,7 +3,7 @@
 When every pool is level (protocol.assign.search.leveling), a chain of moves may still improve the balance. A heavy
 member A passes a partition to a member B with about the same load. B passes a partition of another topic to a member C,
 whose load is lower than A's by two. ``relieve`` applies such chains until no chain improves the balance. Then the sum
-of the squared loads is minimal. This is a property of all flows with convex costs: a flow that is not optimal has an
+of the squared loads is minimal. All flows with convex costs have this property: a flow that is not optimal has an
 improving path. The least sum of squares is also the least balance score (protocol.assign.search.levels has the
 argument).
 
@@ -65,7 +65,7 @@ class _Web:
 def relieve(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
     """Pass partitions along chains while a chain improves the balance; no chain can improve the result.
 
-    The function starts with the lightest members and continues upwards. It examines all members that can pass
+    The function starts with the lightest members and continues upwards. The function examines all members that can pass
     partitions to the lightest members, directly or not. Either a chain is found, or these members are heavier by at
     most one, and then their loads are final.
 

@@ -14,14 +14,14 @@ exactly the least majorized vectors, and exactly the vectors with the minimal su
 
 **All minimizers at once.** The sum of squares makes the problem a minimum-cost flow with convex costs. Every member has
 a price; at price 2 b - 1 a member may have size b - 1 or b. Take *one* optimal set of prices. Complementary slackness
-describes the optimal assignments: every partition has a subscriber of the lowest price as its member, and every member
+describes the optimal assignments. Every partition has a subscriber of the lowest price as its member, and every member
 has a size of its price. A ``Level`` is one such price. Levels do not exchange partitions, and inside a level any
 assignment with sizes b - 1 and b is of minimal score.
 
 **Finding the prices.** Give every member room for c partitions and assign as much as fits. The unassigned partitions
 can reach a set U of members, all full (the smallest minimum cut). Topics on the side of U have no subscribers outside
-U. So in every fairest assignment each member of U has at least c partitions, and each other member at most c. These are
-two independent problems. Each problem is split at its mean size until two neighbouring sizes are left; equal
+U. So in every fairest assignment each member of U has at least c partitions, and each other member at most c. So there
+are two independent problems. Each problem is split at its mean size until two neighbouring sizes are left; equal
 subscriptions need two splits. Members with the same subscription are one taker here, topics with the same subscribers
 one supply (Groenevelt's decomposition, 1991).
 """
