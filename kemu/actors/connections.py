@@ -1,8 +1,8 @@
 """One request at a time per connection: a broker reads the next request after it answered the previous request.
 
-So a heartbeat waits behind the SyncGroup of its own client, a LeaveGroup behind its JoinGroup, and a consumer's
-Metadata behind its fetch. A batch waits behind a batch that is still being replicated. Source:
-``SocketServer.Processor.processCompletedReceives``, which mutes the channel, and the protocol guide: "a single
+So a client's heartbeat waits behind its SyncGroup, its LeaveGroup behind its JoinGroup, and its Metadata
+request behind its fetch. A batch waits behind a batch that is still being replicated.
+Source: ``SocketServer.Processor.processCompletedReceives``, which mutes the channel, and the protocol guide: "a single
 in-flight request per connection".
 
 A broker does not notice the end of a muted channel. The broker still reads the requests sent before a connection broke,

@@ -1,6 +1,6 @@
 """The controller's requests to a broker (a part of the replicated broker).
 
-The requests are LeaderAndIsr, StopReplica and UpdateMetadata. The controller's epoch and the own broker epoch fence
+The requests are LeaderAndIsr, StopReplica and UpdateMetadata. The controller's epoch and the broker's own epoch fence
 each request. The leader epoch of each partition also fences LeaderAndIsr and StopReplica. The broker learns its broker
 epoch shortly after the start, when it is registered. Until then requests wait: the broker could not distinguish them
 from requests for an earlier registration.

@@ -8,8 +8,8 @@ version conflicts. Then the leader reads the node and compares its content (KAFK
 The session belongs to the broker's controller part; this part attaches to the session. Changes wait while no session
 exists. Changes in progress when a session expires are repeated in the next session, if their leadership still lasts.
 
-Until inter.broker.protocol.version 2.6. Source: Kafka 2.8's ``Partition.updateIsr``, ``ReplicationUtils``,
-``ZkIsrManager`` (the notifications).
+Leaders write ISRs up to inter.broker.protocol.version 2.6. Source: Kafka 2.8's ``Partition.updateIsr``,
+``ReplicationUtils``, ``ZkIsrManager`` (the notifications).
 """
 
 from collections.abc import Callable, Mapping

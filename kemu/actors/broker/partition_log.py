@@ -80,7 +80,9 @@ def sequence_after(sequence: int, count: int) -> int:
 
 
 class SequenceCheck(NamedTuple):
-    """The result of a check. NONE and offset -1: the batch may be appended. NONE and an offset: it is a duplicate."""
+    """The result of a check. NONE and offset -1: the batch may be appended. NONE and an offset: the batch is a
+    duplicate.
+    """
 
     error: ErrorCode
     base_offset: int = -1
@@ -115,7 +117,9 @@ class PartitionLog:
         self._bases: list[int] = []
         self._batches: list[RecordBatch] = []
         self._latest_ms: list[int] = []
-        """Per range: the latest append time up to the end of the range. Times may decrease with a clock."""
+        """Per range: the latest append time up to the end of the range. Times may decrease if the host's clock steps
+        back.
+        """
         self._producers: dict[int, _ProducerState] = {}
 
     @classmethod

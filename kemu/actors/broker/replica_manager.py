@@ -3,7 +3,8 @@
 Every change of a log is an entry of the replica's journal. The entry is valid as soon as it is written into the page
 cache. If ``log.flush.interval.messages`` records are then unflushed, or an operation requires it, the journal is
 flushed. The flush scheduler (``log.flush.scheduler.interval.ms``) also flushes logs that were not flushed for
-``log.flush.interval.ms``. Kafka's defaults turn all of this off: the operating system alone decides when to write.
+``log.flush.interval.ms``. Kafka's defaults turn these flushes off: the operating system alone decides when to
+write.
 
 The high watermarks are checkpointed from time to time, apart from the journals: after a start they may be outdated.
 

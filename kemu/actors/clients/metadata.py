@@ -157,8 +157,8 @@ class MetadataRefresh:
         return bool(self.interest) or self._keeps is not None
 
     def refresh_if_allowed(self) -> None:
-        """Request metadata, unless the last response's backoff has not passed. Source:
-        ``Metadata.timeToAllowUpdate``.
+        """Request metadata, unless the last response's backoff has not passed.
+        Source: ``Metadata.timeToAllowUpdate``.
         """
         if self._machine.now_us >= self._not_before_us:
             self.refresh()

@@ -4,8 +4,8 @@ The polling thread belongs to the application. Inside ``poll()`` the client work
 Outside ``poll()`` the application works, and the client's tasks on the polling thread wait.
 
 The consumer informs an application when a call ends. The application reacts with its next call: exactly one of
-``poll``, ``work``, ``commit_sync`` and ``close``, as its last statement. An application has no clock and no random
-numbers: the same inputs lead to the same calls.
+``poll``, ``work``, ``commit_sync`` and ``close``, as its last statement. An application uses no clock and draws no
+random number. So the same inputs lead to the same calls.
 
 Source: Kafka's ``Consumer`` interface (``Calls``). ``Application`` is the interface of any program that uses a
 consumer.

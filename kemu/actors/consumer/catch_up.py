@@ -1,7 +1,7 @@
 """KIP-333's mode of a member (``enable.parallel.rebalance``): jump to the log's end; a second consumer reads the gap.
 
-The module is a part of the consumer. When the member gets a partition with a commit and unread records, this part acts
-in four steps:
+The module is a part of the consumer. This part acts in four steps when the member gets a partition with a commit and
+unread records.
 
 1. Read both commit logs of the partition.
 2. Check that the log still holds the committed records (KIP-320), and read the log's end, once.
@@ -25,8 +25,8 @@ ranges of open tokens. The member creates the second consumer with the first ope
 
 (*) ``emulated.parallel.rebalance.calls = page`` follows the KIP's page literally: a poll returns ``max.poll.records``
 of each consumer ("twice as many records could be returned"). ``beginningOffsets`` and ``endOffsets`` are "the
-earliest/latest offsets that they have processed". This contradicts Kafka's meaning of these calls, so it is not the
-default.
+earliest/latest offsets that they have processed". This reading contradicts Kafka's meaning of these calls, so it is
+not the default.
 
 Partitions assigned with ``assign()`` have no such mode: without membership no generation fences the second consumer.
 """

@@ -1,4 +1,4 @@
-"""A member's heartbeat thread. A part of its membership.
+"""A member's heartbeat thread. The thread is a part of the membership.
 
 The heartbeat thread runs in COMPLETING_REBALANCE (since Kafka 2.6) and STABLE. The thread sends heartbeats, and forgets
 a coordinator that has been silent for the session timeout. After that, the heartbeat thread looks for a coordinator

@@ -1,7 +1,7 @@
 """The subscriptions of a controller's parts, through which the controller routes all its events.
 
-Each part subscribes to its events (``Part.subscribe``); no other code routes events. There are two kinds of
-subscriptions:
+Each part subscribes to its events (``Part.subscribe``); no other code routes events. A part can subscribe
+in two ways.
 
 * a **job** runs as a separate task, after all earlier tasks of the queue. The job's event is a watch that fires, a
   timer, a request, or a broker's answer to one of the controller's requests.

@@ -10,7 +10,7 @@ of a reassignment.
 A new controller finds the deletion requests only by their nodes. The new controller starts over, and brokers confirm
 the deletion of already deleted replicas at once. While the topic's node exists, no other topic can have the same name
 (TOPIC_ALREADY_EXISTS). An admin may get an answer earlier: metadata always marks a queued topic as deleted.
-DeleteTopics is answered when the own broker's metadata has no partition of the topic.
+DeleteTopics is answered when the metadata of the controller's broker has no partition of the topic.
 
 Kafka 1.0 to 3.4 intend that the deletion of a topic waits for its reassignment
 (``KafkaController.processTopicDeletion``). But these releases mark the topic before it is queued, and

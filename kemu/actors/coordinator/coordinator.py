@@ -1,6 +1,6 @@
 """The group coordinator of one broker: its reaction to each request and each timer.
 
-The coordinator's state of a group comes from the replay of the group's partition, when the leadership of the partition
+The coordinator builds the state of a group by a replay of the group's partition, when the leadership of the partition
 begins. State outside the log does not survive a change of leader: parked requests, pending member ids, a generation
 without an assignment.
 

@@ -692,8 +692,8 @@ class ReaderLoop:
     def _next(self) -> Returned | None:
         """The records to apply now; None: poll first.
 
-        While an active task is in restoration, only records for active tasks are applied. Source:
-        ``StoreChangelogReader``, which pauses the other changelogs during the restoration of active tasks.
+        While an active task is in restoration, only records for active tasks are applied.
+        Source: ``StoreChangelogReader``, which pauses the other changelogs during the restoration of active tasks.
         """
         urgent = self._thread.tasks.restoring()
         assigned = self._calls.assignment()

@@ -78,7 +78,7 @@ class StickyRelease:
     ``in_circle``: without any claims, equally subscribed members get partitions in a circle, ordered by member id.
     ``in_turn``: with equal subscriptions, partitions are ordered by taking one from the member with most partitions
     left.
-    ``margin``: see ``one_by_one``.
+    ``margin``: the field of ``one_by_one.ToShareOut``.
     ``second_read``: the claim that Kafka's class reads when it reads a member's user data a second time. Kafka's class
     reads all members before the first member with another subscription a second time.
     """
@@ -230,8 +230,8 @@ def _all_held(group: GroupClaims) -> Held | None:
 def newer_claim(group: GroupClaims) -> Held:
     """Per partition the claim with the higher generation; a partition claimed by equal generations has no owner.
 
-    A claim is compared with the generation in the other member's subscription, not in its user data. Source:
-    KAFKA-14639.
+    A claim is compared with the generation in the other member's subscription, not in its user data.
+    Source: KAFKA-14639.
     """
     return _all_held(group) or _newer(group, last_is_other=False)
 

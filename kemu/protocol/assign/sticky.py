@@ -143,7 +143,7 @@ def share(
     claimed: Mapping[MemberId, Belongings],
     rules: StickyRules,
 ) -> Sharing:
-    """Assign the partitions, and list those that their owners must revoke first.
+    """Assign the partitions, and list the partitions that their owners must revoke first.
 
     Args:
         topics: the cluster's topics.

@@ -120,8 +120,8 @@ class StopReplicaPartition:
 class StopReplica:
     """Controller -> broker: stop fetching and serving these replicas; with ``delete_partition`` also delete their logs.
 
-    Before v3 ``delete_partitions`` applies to the whole request, and the request has no leader epochs. Source:
-    StopReplicaRequest.json, Kafka 2.8.
+    Before v3 ``delete_partitions`` applies to the whole request, and the request has no leader epochs.
+    Source: StopReplicaRequest.json, Kafka 2.8.
     """
 
     controller_id: int

@@ -3,7 +3,7 @@
 A client is a broker's controller actor, or the broker itself. A client opens a session, or attaches to the session of
 its process: a Kafka broker has one session for both roles. Then the client sends ``StoreOps``: transactions, executed
 in order, with one answer each. All messages from the store to a client arrive in order on the connection that the
-client opened:
+client opened.
 
 * the reply to each request, in the order of the requests;
 * ``StoreEvents``: watches that fired, as further replies to ``OpenSession``. Such an event precedes any reply with the
@@ -199,7 +199,9 @@ class OpResult:
 
 @struct
 class TransactionResult:
-    """The result of a transaction. ``code``: OK, or the code of the failed operation, and then there was no effect."""
+    """The result of a transaction. ``code``: OK, or the code of the failed operation. A failed transaction had no
+    effect.
+    """
 
     code: StoreCode
     results: tuple[OpResult, ...]

@@ -200,11 +200,11 @@ class _Deficits:
 class _ReturnSearch:
     """The search for a chain of moves that returns a partition to its owner.
 
-    The owner gains a partition that it owned before. Each owner that loses a partition in the chain costs one. Each
-    other member that gains a partition that it owned saves one. The search ends at a member that returns a partition to
-    the owner, and so keeps its load. Or the search ends at a member whose load is lower by one; this member and the
-    returning member exchange their loads. ``cost``: member -> the cost of the chain up to the member. ``work``: the
-    number of examined (member, pool) pairs.
+    The owner gains a partition that it owned before. Each owner that loses a partition adds one to the cost of the
+    chain. Each other member that gains a partition that it owned reduces the cost by one. The search ends at a member
+    that returns a partition to the owner, and so keeps its load. Or the search ends at a member whose load is lower by
+    one; this member and the returning member exchange their loads. ``cost``: member -> the cost of the chain up to the
+    member. ``work``: the number of examined (member, pool) pairs.
     """
 
     web: _Web

@@ -149,7 +149,7 @@ def share_out(
         partitions: the number of partitions.
         order: the order in which members may keep one more than the common share.
         racks: None to ignore racks.
-        bounded: see ``Shares.deal_by_rack``.
+        bounded: whether the number of extras is a limit (``Shares.deal_by_rack``).
 
     Raises:
         KafkaFails: without ``bounded``, too many members exceeded the share, and other members remain below the share.

@@ -1,8 +1,8 @@
 """The structure of all fairest assignments: the possible sizes of each member, and the topics of its partitions.
 
 **Theory.** Consider the possible size vectors if each partition has one of its subscribers as its member. The vectors
-are the integral points of a base polyhedron. Its submodular bound is: the members of a set S hold at most as many
-partitions as have a subscriber in S. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota,
+are the integral points of a base polyhedron. The polyhedron has a submodular bound: the members of a set S hold at most
+as many partitions as have a subscriber in S. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota,
 *Decreasing minimization on M-convex sets*, 2018). Sorted downwards, the sum of its k largest sizes is the smallest
 possible for every k at once. For sizes sorted upwards, KIP-54's score, the sum of all ``|a - b|``, is
 
