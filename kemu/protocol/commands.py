@@ -270,7 +270,7 @@ class MakeTopic:
 
 @value
 class AddPartitions:
-    """Admin: give a topic this many partitions in all (KIP-195)."""
+    """Admin: increase a topic's number of partitions to ``partitions`` (KIP-195)."""
 
     topic: str
     partitions: int
@@ -372,10 +372,10 @@ class LoseStoreAnswer:
     """Store: execute the ``nth`` operation request (1 = next) of this client, then lose its connection silently.
 
     The client receives no further message on this connection: neither the answer nor a watch. The client gives up after
-    its read timeout and reconnects without knowing the result. ``client``: an actor, or "" for all actors. ``executed``
-    False: the connection is lost before the operation is executed. ``writes_only``: do not count requests that only
-    read. ``number``: the number of this fault in ``StoreFaultHit`` and ``EndStoreFault``; -1: not needed. The commands
-    below have the same field.
+    its read timeout and reconnects without knowing the result. ``client``: an actor, or "" for all actors. Without
+    ``executed``, the connection is lost before the operation is executed. ``writes_only``: do not count requests that
+    only read. ``number``: the number of this fault in ``StoreFaultHit`` and ``EndStoreFault``; -1: not needed. The
+    commands below have the same field.
     """
 
     client: str

@@ -83,7 +83,7 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def topic_of(path: str) -> str:
-    """The topic whose assignment this node is; "" for any other path."""
+    """The topic whose assignment is stored at this path; "" for any other path."""
     parts = path.split("/")
     return parts[3] if len(parts) == 4 and parts[1:3] == ["brokers", "topics"] else ""
 

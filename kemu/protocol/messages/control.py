@@ -216,7 +216,8 @@ class NewIsr:
 
 @message(api_key=56, kind=REQUEST, versions=range(0, 3))
 class AlterIsr:
-    """Leader -> controller: change the ISRs of partitions that this broker leads. AlterPartition since Kafka 3.2.
+    """Leader -> controller: change the ISRs of partitions that this broker leads. Kafka 3.2 renamed the request
+    AlterPartition.
 
     Source: KIP-497; AlterIsrRequest.json of Kafka 2.7 (v0), AlterPartitionRequest.json of 3.2 (v1, KIP-704) and 3.3
     (v2: topic ids in place of names; INELIGIBLE_REPLICA in answers). Here all versions have names.
@@ -298,7 +299,9 @@ class EpochQuestion:
 
 @message(api_key=23, kind=REQUEST, versions=range(0, 5))
 class OffsetForLeaderEpoch:
-    """Follower (up to 2.6) or consumer (``replica_id`` -1) -> leader. Source: KIP-101, KIP-279 (v1), KIP-320 (v2)."""
+    """Follower (up to 2.6) or consumer (``replica_id`` -1) -> leader: request the end offsets of epochs. Source:
+    KIP-101, KIP-279 (v1), KIP-320 (v2).
+    """
 
     replica_id: int = since(3, default=-2, ignorable=True)
     questions: tuple[EpochQuestion, ...]

@@ -2,7 +2,7 @@
 
 The page puts its new fields in the middle, so that the assignor's bytes stay at the end.
 
-Integers are big-endian; every version begins with its own number as int16::
+Integers are big-endian, and every version begins with its own number as int16. The layouts are::
 
     Subscription V0  topics: array<string>  info: nullable bytes
                  V1  topics: array<string>  assigned: nullable array<(topic, array<int32>)>  info: nullable bytes
