@@ -299,8 +299,8 @@ class ReassignPartitions:
     """Admin: move a topic's partitions (KIP-455).
 
     ``targets``: (partition, replicas). ``brokers``: spread all partitions over these brokers; each partition begins
-    with the broker after the first broker of the partition before. Without both: cancel the topic's ongoing
-    reassignments.
+    with the broker after the first broker of the partition before. Without ``targets`` and ``brokers``:
+    cancel the topic's ongoing reassignments.
     """
 
     topic: str

@@ -249,7 +249,9 @@ class ReplicaManager:
     def write_journal(
         self, replica: Replica, records: tuple[Record, ...], done: Callable[[ErrorCode], None] | None = None
     ) -> None:
-        """Add entries to a replica's journal for a change of its log. ``done`` is called when they are durable."""
+        """Add entries to a replica's journal for a change of its log. ``done`` is called when the entries
+        are durable.
+        """
         log = replica.log
         flushes = done is not None or log.end_offset - log.flushed_end >= self._flush_messages
         self._last_token = token = self._last_token + 1

@@ -213,7 +213,8 @@ class PollLoop:
     """The usual application: poll, process the records, commit if so configured, poll again.
 
     The configuration sets the processing time (``emulated.process.us.per.record`` and similar keys). Drawn times
-    replace it: one draw for each poll, added to the first partition, and one draw for each partition's time per record.
+    replace the configured time: one draw for each poll, added to the first partition, and one draw for each partition's
+    time per record.
     """
 
     def __init__(self, config: ConsumerConfig, draws: Draws = CALM) -> None:

@@ -97,8 +97,8 @@ class Commits:
         ended commits.
         """
         self._waiting: list[tuple[CommitSplit, Callable[[Commit], None]]] = []
-        """Calls of commitAsync() that wait for a coordinator. A successful lookup sends them, a failed lookup fails
-        them.
+        """Calls of commitAsync() that wait for a coordinator. After a successful lookup the consumer sends the
+        commits; after a failed lookup the commits fail.
         """
         self._fenced = False
         """Whether FENCED_INSTANCE_ID was the answer to a commit other than commitSync().

@@ -58,7 +58,7 @@ class Heartbeats:
         self._arm()
 
     def _after_us(self) -> int:
-        """The time until the next heartbeat, in us. The drawn wait between the thread's checks may make it longer."""
+        """The time until the next heartbeat, in us. The drawn wait between the thread's checks may extend this time."""
         longer_us = self._draws.us(DrawName.HEARTBEAT_WAIT, 0)
         if not longer_us:
             return self._interval_us

@@ -243,7 +243,9 @@ class CatchUpView(Protocol):
         then: Callable[[Result], None],
         only: Sequence[tuple[TopicPartition, int]] | None = None,
     ) -> bool:
-        """Make the second consumer commit these offsets, or all of its progress. False: it has no progress."""
+        """Make the second consumer commit these offsets, or all of its progress. False: the second consumer has no
+        progress.
+        """
         ...
 
     def second_offsets(self) -> tuple[tuple[TopicPartition, int], ...]:

@@ -41,7 +41,7 @@ class ReplicaPhase(Enum):
     ONLINE = "OnlineReplica"
     """The replica is started; it may lead or follow."""
     OFFLINE = "OfflineReplica"
-    """The replica's broker is down, or it was stopped."""
+    """The replica's broker is down, or the replica was stopped."""
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"

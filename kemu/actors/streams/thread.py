@@ -4,8 +4,8 @@ One thread polls its consumer, processes records and restores state, one at a ti
 in restoration are paused.
 
 The thread commits by ``commit.interval.ms``, and before tasks are revoked. First the thread flushes: the changelogs
-acknowledge the tasks' writes. Then it commits the offsets of processed records, and suspends tasks. During a join the
-thread does not commit by interval; before a join it commits only if tasks are revoked.
+acknowledge the tasks' writes. After the flush the thread commits the offsets of processed records, and suspends tasks.
+During a join the thread does not commit by interval; before a join it commits only if tasks are revoked.
 
 The thread sends commands to the machines of its instance (``send``). The commands are executed after the present step.
 
@@ -84,7 +84,7 @@ class ThreadHost(Protocol):
         ...
 
     def note(self, fact: object) -> None:
-        """Report a fact."""
+        """Record a fact in the trace."""
         ...
 
     def send(self, part: str, command: object) -> None:

@@ -383,7 +383,7 @@ class _Round:
                 if others:
                     rest.remove(others[0])
                     self._learn(others[0], name, counts)
-                else:  # only its own tasks are left: it loses one fewer and gets one fewer
+                else:  # only its own tasks are left: the instance loses one task fewer and gets one task fewer
                     rest.pop(0)
                     counts[name] -= 1
 
@@ -396,8 +396,8 @@ class _Round:
     def give_standbys(self) -> None:
         """Assign the configured number of standbys to instances without a copy.
 
-        The owner that loses the task in this round (also if the task must be revoked) is preferred. Then previous hosts
-        of a standby are preferred, then the least loaded instances.
+        The owner that loses the task in this round (also if the task must be revoked) is preferred. Next in the order
+        are previous hosts of a standby, then the least loaded instances.
         """
         for _ in range(self._config.num_standby):
             for task in self._stateful:

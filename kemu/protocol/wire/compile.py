@@ -1,4 +1,5 @@
-"""Generates the source of encoders and decoders from declarations, and compiles it to functions.
+"""The generator of encoders and decoders: it writes their source from declarations, and compiles the source to
+functions.
 
 The functions are compiled for speed: a generic walk over the declarations takes ten times as long. Only kemu's own
 declarations determine the source; received data is never part of the source.

@@ -2,8 +2,8 @@
 
 When every pool is level (protocol.assign.search.leveling), a chain of moves may still improve the balance. A heavy
 member A passes a partition to a member B with about the same load. B passes a partition of another topic to a member C,
-whose load is lower than A's by two. ``relieve`` applies such chains until no chain improves the balance. Then the sum
-of the squared loads is minimal. All flows with convex costs have this property: a flow that is not optimal has an
+whose load is lower than A's by two. ``relieve`` applies such chains until no chain improves the balance. The sum of the
+squared loads is minimal at the end. All flows with convex costs have this property: a flow that is not optimal has an
 improving path. The least sum of squares is also the least balance score (protocol.assign.search.levels has the
 argument).
 
@@ -245,8 +245,8 @@ class _ReturnSearch:
         return any(self.web.pools[index].count[place] > self.web.pools[index].own[place] for index, place in places)
 
     def _givers(self) -> dict[int, Link]:
-        """Members with more partitions of a pool than they owned, if the owner lacks some; and the links of their
-        returns.
+        """Members that could return a partition to the owner, each with the link of this return. Such a member
+        has more partitions of a pool than it owned, and the owner lacks some.
         """
         givers: dict[int, Link] = {}
         for index, place in self.web.places[self.owner]:

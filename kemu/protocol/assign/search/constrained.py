@@ -98,9 +98,9 @@ class Shares:
     ) -> list[int]:
         """Deal numbers only to members whose rack has a replica; returns the numbers without such a member.
 
-        Partitions with few possible members are dealt first. Members below the share take turns. Then the first
-        suitable member at the share gets the partition, while extras remain. Without ``bounded`` there may be too many
-        extras (KAFKA-15170).
+        Partitions with few possible members are dealt first. Members below the share take turns. If all suitable
+        members have their share, the first of them gets the partition, while extras remain. Without ``bounded`` there
+        may be too many extras (KAFKA-15170).
         """
         users: dict[RackSet, int] = {}
         for number in numbers:
