@@ -1,8 +1,8 @@
 """``@frozen``: attrs' frozen classes with slots, completed by attrs at their first use.
 
-A run uses few of the classes that it imports, and attrs compiles methods for each class. Those took half of the time to
-start. So a class begins with its slots and with methods that all classes share. Its first instance, or the first
-question for its fields, lets attrs make the rest. Type checkers see ``attrs.frozen`` itself.
+A run uses few of the classes that it imports, and attrs compiles methods for each class. These methods took half of the
+time to start. So a class begins with its slots and with methods that all classes share. The first instance of a class,
+or the first request for its fields, makes attrs compile the other methods. Type checkers see ``attrs.frozen`` itself.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ else:
 
 
 class _Later:
-    """An attribute of a class that attrs makes at the first access."""
+    """An attribute of a class, which attrs makes at the first access."""
 
     complete: Callable[[], None]
 
@@ -62,7 +62,7 @@ def _of_the_class(annotation: Any) -> bool:
 
 
 def _move(method: Any, cls: type, made: type) -> None:
-    """Let ``super()`` in a method mean the new class."""
+    """Make ``super()`` in a method refer to the new class."""
     function = getattr(method, "__func__", getattr(method, "fget", method))
     for cell in (function.__closure__ or ()) if isinstance(function, FunctionType) else ():
         if cell.cell_contents is cls:
@@ -70,7 +70,7 @@ def _move(method: Any, cls: type, made: type) -> None:
 
 
 class _Values(dict[type, Callable[[Any], Any]]):
-    """Class -> the function that returns the values of its fields; made at first use."""
+    """Class -> the function that returns the values of the class's fields; made at first use."""
 
     def __missing__(self, cls: type) -> Callable[[Any], Any]:
         names = [each.name for each in attrs.fields(cls)]

@@ -162,7 +162,7 @@ class FollowerFetches:
         return self._delayed.give_up(replica.follower_waiters)
 
     def answer_all(self, fetch: FollowerFetch) -> None:
-        """Answer every row of a fetch, one of whose partitions is no longer led here."""
+        """Answer every row of a fetch after this broker lost a partition of the fetch."""
         fetch.replicas = [None] * len(fetch.rows)
         self._answer(fetch)
 

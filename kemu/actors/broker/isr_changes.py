@@ -56,7 +56,7 @@ class IsrWriter(Protocol):
 
     @property
     def timers(self) -> Mapping[str, Callable[[], None]]:
-        """The handlers of its timers."""
+        """The kinds of the writer's timers, each with its handler."""
         ...
 
 

@@ -251,8 +251,8 @@ class Consumer(HostingMachine):
     def fail(self, error: ErrorCode, why: str) -> None:
         """Raise a fatal error to the application. The application then closes its consumer, as usual programs do.
 
-        Without ``internal.leave.group.on.close`` this close calls no listener and sends no LeaveGroup. Source:
-        ``AbstractCoordinator.close`` (3.4.1).
+        Without ``internal.leave.group.on.close`` this close calls no listener and sends no LeaveGroup.
+        Source: ``AbstractCoordinator.close`` (3.4.1).
         """
         group, member_id = self.config.group_id, self.membership.generation.member_id
         self._failure = MemberFailed(group=group, member_id=member_id, error=error, why=why)

@@ -146,8 +146,8 @@ class Membership:
     def _is_fresh(self) -> bool:
         """Whether the pattern was matched against new metadata.
 
-        Metadata is refreshed once before each join, if the backoff allows a refresh. Source:
-        ``ConsumerCoordinator.poll``, which refreshes at each poll() during the join.
+        Metadata is refreshed once before each join, if the backoff allows a refresh.
+        Source: ``ConsumerCoordinator.poll``, which refreshes at each poll() during the join.
         """
         machine = self._machine
         if machine.subscription.pattern is None:

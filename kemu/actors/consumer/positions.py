@@ -6,8 +6,8 @@ position, according to ``auto.offset.reset``. A partition with a position is fet
 returns records.
 
 A position remembers the leader epoch of the record before it. After a change of the leader or its epoch, the consumer
-pauses the fetch and asks the new leader for the end of the position's epoch. If the epoch ends before the position, the
-log was truncated, and the consumer continues at the epoch's end (KIP-320; clients since 2.3). Without
+pauses the fetch. The consumer asks the new leader for the end of the position's epoch. If the epoch ends before the
+position, the log was truncated, and the consumer continues at the epoch's end (KIP-320; clients since 2.3). Without
 OffsetForLeaderEpoch in its version table a consumer is an older client, which keeps its position unchecked. After an
 undefined answer Kafka 2.3 to 2.6 moves to offset -1, gets OFFSET_OUT_OF_RANGE, and resets. Later clients reset at once,
 as here.

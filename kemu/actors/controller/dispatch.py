@@ -1,9 +1,9 @@
 """The subscriptions of a controller's parts, through which the controller routes all its events.
 
-Each part subscribes to its events (``Part.subscribe``); no other code routes events. There are two kinds of
-subscriptions:
+Each part subscribes to its events (``Part.subscribe``); no other code routes events. A part can subscribe
+in two ways.
 
-* a **job** runs as a task of its own, after all tasks before it in the queue. The job's event is a watch that fires, a
+* a **job** runs as a separate task, after all earlier tasks of the queue. The job's event is a watch that fires, a
   timer, a request, or a broker's answer to one of the controller's requests.
 * a **moment** is a point in a running task at which other parts run their procedures before the task continues.
   Examples: a new controller has read the cluster, brokers have started, leaders have announced new ISRs. Parts run in
@@ -62,7 +62,9 @@ Procedure: TypeAlias = Callable[..., Work[Any]]
 
 
 class Job(NamedTuple):
-    """A named procedure. ``by_all_brokers``: the controller parts of all brokers run it, not only the active one."""
+    """A named procedure. ``by_all_brokers``: the controller parts of all brokers run the job, not only the active
+    controller.
+    """
 
     name: str
     do: Procedure

@@ -37,7 +37,7 @@ class MemberTable:
         self._capacity = _LEAST_TABLE
 
     def put(self, size: int) -> None:
-        """Add an id to ``size`` others."""
+        """Add an id to a table with ``size`` other ids."""
         most = self._capacity * 3 // 4
         if size + 1 >= most if self._maps is HashMaps.SCALA else size + 1 > most:
             self._capacity *= 2

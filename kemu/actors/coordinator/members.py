@@ -63,8 +63,8 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = is_new
-        """True until the end of the member's first join phase. Until then the new-member timeout replaces the session
-        timeout.
+        """True until the end of the member's first join phase: the new-member timeout replaces the session timeout
+        during this phase.
         """
         self.timer: TimerKey = session_key(group, member_id)
 

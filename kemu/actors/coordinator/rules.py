@@ -41,7 +41,7 @@ class GroupRules:
     Heartbeats, leaves and fetches of stable offsets also wait for earlier appends. The limit is
     ``offsets.commit.timeout.ms``; a record that is written after that timeout is still valid (CoordinatorRuntime,
     CoordinatorPartitionWriter). Scala's coordinators append with acks=all, and each request waits only for its own
-    records. There, a record written after the timeout is valid only after the partition is loaded again
+    records. In Scala, a record written after the timeout is valid only after the partition is loaded again
     (GroupMetadataManager.storeOffsets).
     """
     gathers_writes: bool

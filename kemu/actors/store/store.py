@@ -1,8 +1,8 @@
 """The metadata store: a ZooKeeper ensemble as one actor (``zk``) with durable state.
 
-One actor executes all requests in the order of arrival, so writes are linearizable, and a read is at most as stale as
-its answer's latency. Some faults make a client's view older (a frozen session, delayed watches). They keep the order
-that ZooKeeper guarantees to a session: all events and replies of a session arrive in the order of the changes.
+One actor executes all requests in the order of arrival. So writes are linearizable, and a read is at most as stale as
+its answer's latency. Some faults make a client's view older (a frozen session, delayed watches). Such faults keep
+the order that ZooKeeper guarantees: all events and replies of a session arrive in the order of the changes.
 
 Sessions: each request of a client keeps its session alive. A session expires after its timeout without a message: the
 store removes its ephemeral nodes, and watches on the nodes fire. The client learns of the expiry with its next request.

@@ -211,7 +211,7 @@ class LeaderEpochBumped:
 class ReassignmentStarted:
     """The controller starts to move a partition to ``target``, on request or (``resumed``) after a failover.
 
-    ``replicas``: the current replicas. ``called_back``: whether the new target cancels the old one.
+    ``replicas``: the current replicas. ``called_back``: whether the new target cancels the old target.
     """
 
     topic: str

@@ -17,7 +17,7 @@ from kemu.protocol.streams.tasks import ClientId, TaskId, in_order
 
 PICKS = ("lowest", "highest")
 SCALE_UP, SCALE_DOWN, EAGER, BALANCE = 1, 2, 3, 4
-"""The stages of KIP-429's page; each includes all earlier ones."""
+"""The stages of KIP-429's page; each stage includes all earlier stages."""
 
 
 @frozen
@@ -326,7 +326,7 @@ class _Round:
         """The donor and the taker of a move into the ranges, for loads that no move evens out further.
 
         Weights may cause such loads while an instance is outside its range. The donor is above its range, or else has
-        the most tasks to lose; the taker is below its range, or else has the most room. So no instance leaves its range
+        the most tasks to lose. The taker is below its range, or else has the most room. So no instance leaves its range
         by the move, and at least one instance moves closer to its range. The ranges always allow all tasks.
         """
         loads = self._projected_loads()
@@ -383,7 +383,7 @@ class _Round:
                 if others:
                     rest.remove(others[0])
                     self._learn(others[0], name, counts)
-                else:  # only its own tasks are left: it loses one fewer and gets one fewer
+                else:  # only its own tasks are left: the instance loses one task fewer and gets one task fewer
                     rest.pop(0)
                     counts[name] -= 1
 
@@ -396,8 +396,8 @@ class _Round:
     def give_standbys(self) -> None:
         """Assign the configured number of standbys to instances without a copy.
 
-        The order of preference is: the owner that loses the task in this round (also if the task must be revoked), then
-        previous hosts of a standby, then the least loaded instances.
+        The owner that loses the task in this round (also if the task must be revoked) is preferred. Next in the order
+        are previous hosts of a standby, then the least loaded instances.
         """
         for _ in range(self._config.num_standby):
             for task in self._stateful:
