@@ -55,7 +55,7 @@ def as_text(compared: Sequence[ComparedPlan], explanations: Explanations) -> str
 
 
 def as_markdown(compared: Sequence[ComparedPlan], explanations: Explanations) -> str:
-    """Markdown: first one line for each plan, then each plan's rows."""
+    """Markdown: a table with one row for each plan, followed by a table for each plan."""
     lines = [*summary(compared, explanations), ""]
     lines += _table(("plan", "generations", "durations in range", "differ", "runs that held"), map(_overview, compared))
     for plan in compared:
@@ -96,7 +96,7 @@ def summary(compared: Sequence[ComparedPlan], explanations: Explanations) -> lis
 
 
 def every_answer(compared: Sequence[ComparedPlan]) -> str:
-    """The responses to each member, one on each line: Kafka's order, and the numbers of periodic responses on both
+    """Text with one response to a member per line, in Kafka's order, with the numbers of periodic responses on both
     sides.
     """
     lines = []
@@ -141,7 +141,7 @@ def _exchange_cells(row: ComparedExchange) -> tuple[str, ...]:
 
 
 def _legend(compared: Sequence[ComparedPlan], explanations: Explanations) -> list[tuple[str, str]]:
-    """The names of the used reasons, in the order of their appearance."""
+    """(name, text) of the used reasons, in the order of their appearance."""
     rows = [row for plan in compared for row in plan.rows if row.why]
     given = dict.fromkeys(name for row in rows for name in row.why.split(", "))
     return [(name, explanations.text_of(name)) for name in given]
