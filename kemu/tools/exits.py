@@ -1,8 +1,7 @@
 """Exit codes of commands, and verdicts of runs."""
 
 from collections.abc import Iterable, Mapping
-
-from attrs import frozen
+from typing import NamedTuple
 
 HOLDS = 0
 NOT_FOUND_AGAIN = 1
@@ -26,8 +25,7 @@ MEANING: Mapping[int, str] = {
 """Exit code -> meaning. The help, ``kemu describe exits`` and docs/words.md print these texts."""
 
 
-@frozen
-class RunVerdict:
+class RunVerdict(NamedTuple):
     """A verdict of runs: the exit code of the command, and the meaning of the verdict."""
 
     exit_code: int

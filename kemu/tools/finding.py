@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median_high
 from typing import TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.exploring.swarm import swarm_case
 from kemu.emulator.past_bugs.applying import bugs_of
@@ -18,6 +18,7 @@ from kemu.emulator.scenario.checks import ChecksSpec
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.groups import GroupSpec
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
 Source: TypeAlias = Callable[[PastBug, int], Scenario]

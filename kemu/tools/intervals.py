@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from functools import lru_cache
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 CONFIDENCE = 0.95
 FEWEST = 6

@@ -3,9 +3,8 @@
 import shlex
 from pathlib import Path
 
-from attrs import frozen
-
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.frozen import frozen
 
 
 @frozen

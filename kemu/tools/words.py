@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.tools.exits import MEANING, VERDICTS
 
 

@@ -236,11 +236,9 @@ class Explanations:
     def text_of(self, reason: str) -> str:
         """A reason in words."""
         if reason == HAND_OVER:
-            return (
-                f"differs by at most {HAND_OVER_S:g} s an interval, the time of thread switches on the loaded machine"
-            )
+            return f"differs by at most {HAND_OVER_S:g} s an interval: thread switches on the loaded machine"
         if reason == CHANCE:
-            return "outside the 5-95 % range, and inside the range of all runs; for equal systems, one in ten is so by chance"
+            return "outside the 5-95 % range, inside the range of all runs: one in ten by chance, for equal systems"
         return self.reasons[reason]
 
     def unknown(self) -> list[str]:

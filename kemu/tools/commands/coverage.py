@@ -5,9 +5,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
+from kemu.protocol.frozen import frozen
 from kemu.tools.commands.run_options import jobs_option, seed_range
 from kemu.tools.determinism.sweep import watched_sweep
 from kemu.tools.determinism.watch import SweptRun

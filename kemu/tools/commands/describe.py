@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 import click
 
-from kemu.emulator.findings import KINDS
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.action import HostNames, Key, NameOf, OneOf, keys_of
@@ -269,7 +268,7 @@ def _checker_lines(name: str) -> Iterable[str]:
         yield f"{click.style(name, bold=True)}:"
         theory = inspect.getdoc(inspect.getmodule(CHECKERS[name])) or ""
         yield from (f"  {line}".rstrip() for line in theory.splitlines())
-        yield f"kinds of its violations, as expect takes them: {', '.join(KINDS[name])}"
+        yield f"kinds of its violations, as expect takes them: {', '.join(CHECKERS[name].kinds)}"
 
 
 def _checkers() -> Iterable[str]:

@@ -293,13 +293,13 @@ def command_of(request: Request, ran: ExploredRun, command: str = "run") -> str:
 
 def _check_keep(keep: str) -> None:
     from kemu.emulator.checkers import CHECKERS
-    from kemu.emulator.findings import KINDS
+    from kemu.emulator.findings import kinds_by_checker
 
     checker, _, kind = keep.partition(":")
     if keep and checker not in (*CHECKERS, BROKEN):
         raise click.UsageError(f'--keep "{keep}": "{checker}" is no checker{nearest(checker, CHECKERS)}')
-    if kind and kind not in KINDS.get(checker, ()):
-        known = KINDS.get(checker, ())
+    if kind and kind not in kinds_by_checker().get(checker, ()):
+        known = kinds_by_checker().get(checker, ())
         raise click.UsageError(f'--keep "{keep}": "{kind}" is no kind of {checker}{nearest(kind, known)}')
 
 

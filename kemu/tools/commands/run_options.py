@@ -7,11 +7,11 @@ from typing import Any
 
 import attrs
 import click
-from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario, with_actions, with_values
 from kemu.emulator.scenario.scenario import LARGEST_SEED
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.protocol.frozen import frozen
 from kemu.tools.request import Request
 
 MOST_SEEDS = 1_000_000

@@ -18,10 +18,10 @@ from typing import Self
 
 import attrs
 import msgpack
-from attrs import frozen
 
 from kemu.emulator.scenario.files import load_scenario
 from kemu.emulator.scenario.scenario import Scenario
+from kemu.protocol.frozen import frozen
 from kemu.tools.determinism.run_entries import Entry, Report, entry_text, first_unequal, plain, run_reporting
 
 EVERY = 20

@@ -11,10 +11,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.text.tables import nearest
 from kemu.protocol.assign.base import Assignor, Memory, Subscriber, Topics
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 GROUP_KEYS = ("partitions_per_topic", "members", "replica_racks")

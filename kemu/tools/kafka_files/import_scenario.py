@@ -7,12 +7,13 @@ time between them.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define
 
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
 from kemu.emulator.text.toml_text import toml_key, toml_value
 from kemu.protocol.assign.registry import ASSIGNORS
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.frozen import frozen
 from kemu.tools.kafka_files.kafka_output import Found, GroupFacts, TopicFacts
 from kemu.tools.kafka_files.kafka_properties import Properties
 

@@ -10,7 +10,9 @@ Source: TopicCommand and ConsumerGroupCommand of Kafka 1.1 to 4.1; KIP-175, KIP-
 import re
 from collections.abc import Iterable, Sequence
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define
+
+from kemu.protocol.frozen import frozen
 
 NONE = "-"
 """The text that the tools print for a missing value."""

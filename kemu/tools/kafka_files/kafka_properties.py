@@ -4,11 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
-
 from kemu.emulator.text.kafka_keys import SET_BY_SCENARIO, Settings, as_settings, fields_of
 from kemu.emulator.text.tables import ScenarioError, nearest
 from kemu.protocol.config import BrokerConfig, ConsumerConfig, ProducerConfig
+from kemu.protocol.frozen import frozen
 from kemu.tools.kafka_files.kafka_output import Line
 
 KINDS: Mapping[str, type] = {"consumer": ConsumerConfig, "broker": BrokerConfig, "producer": ProducerConfig}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
-from attrs import field, frozen, mutable
+from attrs import field, mutable
 
 from kemu.emulator.checkers import checkers_for
 from kemu.emulator.engine.raised import LIVELOCK
@@ -28,6 +28,7 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
 from kemu.emulator.trace.rows import APPEND, EFFECT_NAMES, EVENT_NAMES, NOTE, RECEIVED, TOLD, WRITE_ONLY, noted_by
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
+from kemu.protocol.frozen import frozen
 from kemu.protocol.wire.values import from_row
 from kemu.tools.pipeline.rows import (
     FaultTimes,

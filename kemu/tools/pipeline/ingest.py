@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
 
+from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
 from kemu.tools.pipeline.decode import Span
 from kemu.tools.pipeline.source import batches, run_prefix, spans_of, trace_files

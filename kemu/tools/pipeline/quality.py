@@ -6,10 +6,10 @@ error.
 
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
 from pyspark.sql import DataFrame
 
 from kemu.emulator.watching.interruptions import Cause
+from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.tables import DERIVED, schemas
 from kemu.tools.pipeline.tables.schemas import Schema
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from attrs import field, frozen, mutable
+from attrs import field, mutable
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.campaign import CampaignError
 from kemu.tools.pipeline.ingest import New, Tables
 from kemu.tools.pipeline.quality import BrokenConstraint, check

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

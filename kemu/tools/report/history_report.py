@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict
 
 from kemu.emulator.exploring.history import EXPLANATIONS, Anomaly, Occurrence, counted
+from kemu.protocol.frozen import frozen
 from kemu.tools.report.layout import TableColumn, table, terminal_width
 
 MOST = 20

@@ -12,7 +12,8 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 import click
-from attrs import frozen
+
+from kemu.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from rich.console import Console

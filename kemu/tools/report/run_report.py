@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED, Loss, Unmended
 from kemu.emulator.metrics import task_downtime
@@ -27,6 +27,7 @@ from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.runner import RunResult, unfired_in_all
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario, known_names
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.report.first_screen import COLOURS, cost_line, event_line, events_text, verdict_line

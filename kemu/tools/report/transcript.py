@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.findings import Violation
 from kemu.emulator.text.units import duration_text
@@ -16,6 +15,7 @@ from kemu.emulator.trace import rows
 from kemu.emulator.trace.rows import Packets, Row
 from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Record, Step, Torn, Trace, WorldFact
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.codec import CodecError, Malformed, unseal
 from kemu.protocol.wire.schema import SPECS, Kind

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
-from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
@@ -38,6 +37,7 @@ from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import nearest
 from kemu.emulator.text.units import duration_text
 from kemu.emulator.watching.panel import Holding, WatchedGroup
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.protocol.notes.groups import GroupLoaded, MemberAdded, MemberRemoved
 from kemu.tools.report.story import Story, clock_text

@@ -7,9 +7,9 @@ about earlier facts order by ``n``.
 
 from collections.abc import Callable, Mapping
 
-from attrs import frozen
 from pyspark.sql import DataFrame
 
+from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.tables.groups import commits, generations, layouts, ownership, unowned
 from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 from kemu.tools.pipeline.tables.schemas import (

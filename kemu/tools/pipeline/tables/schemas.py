@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from attrs import frozen
 from pyspark.sql import types as T  # noqa: N812 - as every text on Spark names it
 
 from kemu.emulator.metrics.figure import Unit
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.watching.interruptions import Cause
+from kemu.protocol.frozen import frozen
 
 _ARROW: Mapping[str, pa.DataType] = {
     "string": pa.string(),
