@@ -58,7 +58,7 @@ def test_what_is_found_is_repeated_by_the_command_that_is_printed(tmp_path: Path
     repeated = CliRunner().invoke(kemu, [*shlex.split(command)[1:], "--format", "json", "--loop", "bare"])
     assert repeated.exit_code == 128
     assert json.loads(repeated.stdout)["digest"] == run(load_scenario(out), seed=1, loop="bare").digest
-    assert f"make it small with: {command.replace('kemu run', 'kemu shrink')}" in lines
+    assert f"shrink the run with: {command.replace('kemu run', 'kemu shrink')}" in lines
 
 
 def test_json_has_every_schedule(calm: str) -> None:

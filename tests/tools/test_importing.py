@@ -286,7 +286,7 @@ def test_broker_properties_become_the_brokers_settings(imported: Import):
         "1: broker.id has no effect here",
         "2: listeners has no effect here",
         "3: log.dirs has no effect here",
-        "6: session.timeout.ms has no effect here; it is a consumer's",
+        "6: session.timeout.ms has no effect here; it is a key of a consumer",
     ]
 
 

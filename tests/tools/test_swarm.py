@@ -201,9 +201,9 @@ def test_a_failure_is_known_if_it_is_gone_with_one_of_the_releases_own_bugs(
     [
         (("--seeds", "5:1"), "must be A:B"),
         (("--profile", "kafka-9.9"), "is no profile"),
-        (("steady-group", "--replicated"), "goes without SCENARIO"),
-        (("steady-group", "--operated"), "goes without SCENARIO"),
-        (("--out", "x.toml"), "--out goes with --seed"),
+        (("steady-group", "--replicated"), "SCENARIO exclude each other"),
+        (("steady-group", "--operated"), "SCENARIO exclude each other"),
+        (("--out", "x.toml"), "--out needs --seed"),
     ],
 )
 def test_bad_options_are_one_clear_error(arguments: tuple[str, ...], said: str) -> None:

@@ -98,7 +98,9 @@ def print_analysis(done: "Analysis", place: Path) -> None:
     for bad in done.bad_records:
         print_lines([f"{click.style('not read', fg='yellow')}: {bad['path']}: byte {bad['at_byte']}: {bad['why']}"])
     example = "select * from differences where differs and figure = 'downtime_us'"
-    print_lines([f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)", f'ask with: kemu query {place} "{example}"'])
+    print_lines(
+        [f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)", f'query with: kemu query {place} "{example}"']
+    )
 
 
 def as_table(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -49,9 +49,9 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
     """
     request = request_of(scenario, options, live, control)
     if control is not None and not live:
-        raise click.UsageError("--control goes with --live")
+        raise click.UsageError("--control needs --live")
     if live and (options.loop != "trio" or len(request.seeds) > 1 or twice):
-        raise click.UsageError("--live goes with one seed, the trio loop, and without --twice")
+        raise click.UsageError("--live needs one seed and the trio loop, and excludes --twice")
     with writable(request.trace), _listening(control):
         results = run_all(request, options.form, options.verbose, jobs=jobs)
         differs = twice and not _same_twice(request, results, jobs)

@@ -82,11 +82,13 @@ def swarm(
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     if scenario is not None and replicated is not None:
-        raise click.UsageError("--replicated goes without SCENARIO: it changes how the cluster is drawn")
+        raise click.UsageError(
+            "--replicated and SCENARIO exclude each other: --replicated changes only a drawn cluster"
+        )
     if scenario is not None and operated:
-        raise click.UsageError("--operated goes without SCENARIO: it changes how the cluster is drawn")
+        raise click.UsageError("--operated and SCENARIO exclude each other: --operated changes only a drawn cluster")
     if out is not None and seed is None:
-        raise click.UsageError("--out goes with --seed")
+        raise click.UsageError("--out needs --seed")
     given = load_scenario(scenario) if scenario is not None else None
     options = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
     options += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]

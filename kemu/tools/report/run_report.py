@@ -658,6 +658,6 @@ def _run_itself(result: RunResult, command: str, trace: Path | None) -> Iterable
     yield f"  digest: {result.digest}"
     if trace is not None:
         yield f"  trace: {trace}"
-        yield f"  read it with: kemu explain {trace}"
-        yield f"  replay it with: kemu replay {trace}"
+        yield f"  read the trace with: kemu explain {trace}"
+        yield f"  replay the trace with: kemu replay {trace}"
     yield f"  repeat with: {command}"
