@@ -153,7 +153,8 @@ KAFKA = (
     ),
     Word(
         "group leader",
-        "The member that computes the assignment of its group; the coordinator chooses it, usually the first to join.",
+        "The member that computes the assignment of its group. The coordinator chooses the leader, usually"
+        " the first member to join.",
         "ClassicGroup",
         ("leader of a group",),
     ),
@@ -414,8 +415,8 @@ KEMU = (
     Word("fact", "An event of the emulated world that observers see, such as the start or the end of a host."),
     Word(
         "fault",
-        'An action that damages the cluster for a time: a crash, a pause, a partition of the network. "never fired"'
-        " means that a fault had no effect.",
+        "An action that damages the cluster for some time: a crash, a pause, a partition of the network."
+        ' "never fired" marks a fault without an effect.',
         also=("never fired",),
     ),
     Word(

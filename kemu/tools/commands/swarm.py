@@ -309,7 +309,7 @@ def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
     cores = [one.result.core for one in runs if one.result.core is not None]
     if cores:
         unrecoverable = sum(1 for core in cores if core.unrecoverable)
-        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; in {unrecoverable} it could not recover"
+        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; {unrecoverable} cores could not recover"
     stuck = [each.kind for one in runs for each in stood_still(one.result.violations)]
     if stuck:
         count = sum(1 for one in runs if stood_still(one.result.violations))
@@ -340,7 +340,7 @@ def _of_release(one: SwarmRun) -> str:
     """The line that names the past bugs that explain a failure."""
     fixed = " and ".join(f"{issue} (fixed in {PAST_BUGS[issue].fixed_in})" for issue in one.own_bugs)
     mended = json.dumps(one.own_bugs)
-    return f"a bug of {one.result.profile} itself, {fixed}: it holds with mended = {mended}"
+    return f"the run holds without a past bug of {one.result.profile}, {fixed}: mended = {mended}"
 
 
 def _own(one: SwarmRun) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def picture(
         cells = "".join(_cell(own, column * step_us, step_us, mark) for column in range(-(-end_us // step_us)))
         lines.append(f"{f'{partition[0]}-{partition[1]}':{name_width}} {cells}")
     if len(partitions) > rows:
-        lines.append(f"... and {len(partitions) - rows} more partitions, which moved no more often than these")
+        lines.append(f"... and {len(partitions) - rows} more partitions with fewer or equal moves")
     legend = [f"{mark[owner]} {owner}" for owner in owners if mark[owner] != "#"]
     more = [f"# {len(owners) - len(MARKS)} more members"] if len(owners) > len(MARKS) else []
     lines += _wrapped([*legend, *more, "! several owners", ". no owner"], width + name_width)
