@@ -572,8 +572,8 @@ def markdown() -> str:
     lines = [
         "# Words",
         "",
-        "Every term of reports, help texts and these pages. `kemu help WORD` prints one definition.",
-        "This page is generated from `kemu/tools/words.py`: `python -m kemu.tools.words` writes it.",
+        "This page defines every term of reports, help texts and documents. `kemu help WORD` prints one definition.",
+        "`python -m kemu.tools.words` generates this page from `kemu/tools/words.py`.",
     ]
     for title, words in sections().items():
         lines += ["", f"## {title}", "", "| term | definition |", "|---|---|"]
