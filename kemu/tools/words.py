@@ -1,7 +1,7 @@
 """The word list: each term of reports, help texts and documents, defined once.
 
 ``kemu help WORD`` prints one definition. ``docs/words.md`` is this list (``python -m kemu.tools.words`` writes it).
-Figures, verdicts and exit codes are declared elsewhere and read from there.
+The module reads figures, verdicts and exit codes from their declarations.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

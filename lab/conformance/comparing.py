@@ -145,7 +145,7 @@ class ComparedStep:
     @property
     def difference(self) -> str:
         """In words."""
-        return f"{self.what}: {self.kafka} times, here {self.low} to {self.high}"
+        return f"{self.what}: {self.kafka} times, emulated {self.low} to {self.high}"
 
 
 @frozen
@@ -407,7 +407,7 @@ def _first_difference(theirs: Sequence[str], ours: Sequence[Sequence[str]]) -> s
     longest = max(ours, key=common)
     at = common(longest)
     kafka, here = (order[at] if at < len(order) else "nothing more" for order in (theirs, longest))
-    return f"after {at} alike: {kafka}, here {here}"
+    return f"after {at} equal responses: {kafka}, emulated {here}"
 
 
 def _by_member(place: str) -> tuple[int, str]:

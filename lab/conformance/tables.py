@@ -84,8 +84,9 @@ def summary(compared: Sequence[ComparedPlan], explanations: Explanations) -> lis
     in_order = sum(row.standing is FigureStanding.AGREES for row in exchanges)
     lines = [
         f"- the number of generations is equal in {equal} of {len(counts)} plans",
-        f"- {inside} of {durations} of Kafka's durations{share} lie in the emulator's 5-95 % range; for equal"
-        f" systems, {durations * OUTSIDE:.0f} lie outside on average, and at most {most_outside(durations)} in 99 of 100 comparisons",
+        f"- {inside} of {durations} of Kafka's durations{share} lie in the emulator's 5-95 % range. For equal"
+        f" systems, {durations * OUTSIDE:.0f} lie outside on average,"
+        f" and at most {most_outside(durations)} in 99 of 100 comparisons",
         f"- {in_order} of {len(exchanges)} connections of members have the same responses ({answers} responses)",
         f"- of {len(rows)} rows {len(differing(compared))} differ, {explained} are explained",
     ]

@@ -45,7 +45,7 @@ def coverage(
     role: str | None,
     form: str,
 ) -> None:
-    """Run each SCENARIO with each seed; show the states, messages and events that the runs reached, and those missed.
+    """Run each SCENARIO with each seed; show which states, messages and events the runs reached or missed.
 
     The command prints a table for each role, with the received messages, their outcomes, and the role's state at that
     moment; a darker cell is more frequent. The next lists have the transitions of groups, members, partitions and
