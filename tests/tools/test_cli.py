@@ -570,4 +570,4 @@ def test_more_seeds_than_anybody_can_wait_for_are_refused() -> None:
     refused = call("run", "steady-group", "--seeds", "1:1000000000000")
 
     assert refused.exit_code == 2
-    assert "is too much: at most 1000000 seeds" in refused.output
+    assert "is too large: at most 1000000 seeds" in refused.output

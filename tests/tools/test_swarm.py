@@ -97,7 +97,7 @@ def test_an_anomaly_that_nothing_explains_is_a_failure(tmp_path: Path, monkeypat
 
     assert result.exit_code == 129
     assert "       2  violated " in result.stdout
-    assert "  nothing explains: lost write at 5.000 s: record 3 of t-0 is gone" in result.stdout
+    assert "  unexplained: lost write at 5.000 s: record 3 of t-0 is gone" in result.stdout
     assert f"  repeat with: kemu swarm {source} --history --seed 2" in result.stdout
     assert result.stdout.rstrip().endswith("0 of 1 hold")
 

@@ -183,7 +183,7 @@ def _list(form: str) -> None:
         (bug.issue, bug.where.value, bug.fixed_in, f"{bug.caught_by} ({bug.kind})", bug.summary)
         for bug in PAST_BUGS.values()
     ]
-    heads = ("issue", "whose", "fixed in", "caught by", "defect")
+    heads = ("issue", "component", "fixed in", "caught by", "defect")
     if terminal_width() >= WIDE:
         columns = [TableColumn(head, wraps=head == heads[-1]) for head in heads]
         print_lines(table(columns, rows, indent=0))
@@ -197,7 +197,7 @@ def _described(bug: PastBug) -> dict[str, Any]:
     return {
         "issue": bug.issue,
         "rule": bug.rule,
-        "whose": bug.where.value,
+        "component": bug.where.value,
         "fixed_in": bug.fixed_in,
         "summary": bug.summary,
         "story": bug.story,

@@ -50,7 +50,7 @@ def _span(ctx: click.Context, param: click.Parameter, value: str) -> int:
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from None
     if found <= 0:
-        raise click.BadParameter(f'"{value}" must be more than nothing', ctx, param)
+        raise click.BadParameter(f'"{value}" must be a duration above 0', ctx, param)
     return found
 
 

@@ -151,7 +151,7 @@ class SwarmRun:
         """The reason of the failure."""
         if self.result.verdict == "holds" and self.history is not None and self.history.unexplained:
             first = self.history.unexplained[0]
-            return f"nothing explains: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
+            return f"unexplained: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
         return self.result.reason or self.result.broke.splitlines()[0]
 
 

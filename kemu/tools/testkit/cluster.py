@@ -194,7 +194,7 @@ class HeldMessage:
     sent_ms: int
     """Virtual milliseconds at which the rule began to hold the message."""
     message: Any
-    """The decoded message: ``held.messages[0].message.generation``."""
+    """The decoded message, with its fields: ``held.messages[0].message.generation``."""
 
 
 class HeldMessages(RuleInForce):
