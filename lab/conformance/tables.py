@@ -59,7 +59,7 @@ def as_markdown(compared: Sequence[ComparedPlan], explanations: Explanations) ->
     lines = [*summary(compared, explanations), ""]
     lines += _table(("plan", "generations", "durations in range", "differ", "runs that held"), map(_overview, compared))
     for plan in compared:
-        lines += ["", f"## {plan.plan}", "", plan.source, ""]
+        lines += ["", f"## {plan.plan}", "", plan.source.partition(": ")[2] or plan.source, ""]
         lines += _table(HEAD, map(_cells, plan.figures))
         if plan.exchanges:
             lines += ["", *_table(EXCHANGES, map(_exchange_cells, plan.exchanges))]

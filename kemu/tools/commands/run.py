@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 def run(scenario: str, options: RunOptions, live: bool, control: Path | None, twice: bool, jobs: int | None) -> None:
     """Run SCENARIO (a preset's name or a .toml file) and report the verdict, the cost and the events.
 
-    A KEY of --set is a full key (groups.g.members, plan.0.for) or a short key: a key of every group or topic
-    (members, session.timeout.ms, rate, partitions), a key of brokers, or duration.
+    A KEY of --set is a full key (groups.g.members, plan.0.for) or a short key. A short key is a key of every group or
+    topic (members, session.timeout.ms, rate, partitions), a key of brokers, or duration.
 
     An ACTION of --do is a line of a plan, such as "rolling-restart every=20s down=8s" or "crash host=c2 at=40s".
     "kemu describe actions" and "kemu describe faults" list all actions.
