@@ -97,9 +97,9 @@ def picture(
     """The lines of a diagram with a row for each partition, a column for each span of time, and marks for owners.
 
     A column shows "!" if the partition had several owners at any moment of the span. A column shows "." if the
-    partition had no owner at the begin of the span. A gap that is shorter than a column may be invisible. Of more than ``rows``
-    partitions, the diagram shows the partitions with the most moves. ``columns``: the width of a line in characters;
-    None: ``width`` columns for the time.
+    partition had no owner at the begin of the span. A gap that is shorter than a column may be invisible. Of more than
+    ``rows`` partitions, the diagram shows the partitions with the most moves. ``columns``: the width of a line in
+    characters; None: ``width`` columns for the time.
     """
     end_us = max(ownership.end_us, 1)
     intervals = ownership.intervals.get(group, [])
