@@ -39,7 +39,7 @@ SAY_EVERY_S = 10.0
     "--keep-traces", type=click.Choice(["failing", "all", "none"]), default="failing", show_default=True,
     help="The runs whose traces are written.",
 )  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL, as for spark-submit.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of the driver's JVM.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)

@@ -70,7 +70,7 @@ def swarm(
 
     With --operated, clusters also have rare settings and a Streams group. Operators shut down brokers, add and remove
     members, and move partitions. Applications seek and subscribe, admin clients reset offsets and delete groups, and
-    requests hang. Most actions happen around a few moments.
+    requests hang. Most actions occur at a few moments.
 
     With --history, an unexplained anomaly (lost write, poll skip, ...) is also a failure. "kemu history" of the
     written scenario prints the anomaly.

@@ -339,7 +339,7 @@ class EmulatedCluster:
         """Return a group by name; without a scenario, first start a cluster with only this group.
 
         Args:
-            name: The name of the group.
+            name: The ``group.id`` of the group.
             topics: Topic -> number of partitions (default: "orders" with 6).
             members: Number of members, named c1, c2, ... (default 3).
             assignors: Kafka's names, or your classes (``kemu.Assignor``), in order of preference; None: the default.
