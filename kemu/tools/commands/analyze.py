@@ -24,7 +24,7 @@ OUT = "analysis"
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True), metavar="DIR")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help=f"Default: DIR/{OUT}.")
-@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL, as for spark-submit.")
 @click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -98,7 +98,9 @@ def print_analysis(done: "Analysis", place: Path) -> None:
     for bad in done.bad_records:
         print_lines([f"{click.style('not read', fg='yellow')}: {bad['path']}: byte {bad['at_byte']}: {bad['why']}"])
     example = "select * from differences where differs and figure = 'downtime_us'"
-    print_lines([f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)", f'ask with: kemu query {place} "{example}"'])
+    print_lines(
+        [f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)", f'query with: kemu query {place} "{example}"']
+    )
 
 
 def as_table(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -137,7 +139,7 @@ def _said(value: Any) -> str:
 @click.argument("sql", required=False)
 @click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
 @click.option("--limit", default=1_000, show_default=True, help="Maximum number of rows; 0 = all.")
-@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL, as for spark-submit.")
 @click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM.")
 def query(folder: Path, sql: str | None, form: str, limit: int, master: str, memory: str) -> None:
     """Run a Spark SQL query on the tables that "kemu analyze" made of DIR; without SQL, list tables and columns."""

@@ -39,7 +39,7 @@ SAY_EVERY_S = 10.0
     "--keep-traces", type=click.Choice(["failing", "all", "none"]), default="failing", show_default=True,
     help="The runs whose traces are written.",
 )  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL, as for spark-submit.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of the driver's JVM.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -60,8 +60,8 @@ def campaign(
     """Run every SCENARIO under every profile, with every setting of the grid and every seed; list the failures.
 
     KEY of --grid and ACTION of --do have the syntax of "kemu run", and each run has the result of "kemu run". Use
-    --resume to continue a killed campaign. With a master that is not local, --out must be a folder that driver and
-    executors share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Next: "kemu analyze OUT".
+    --resume to continue a killed campaign. With a master that is not local, driver and executors must share the folder
+    of --out. The executors' Python must have attrs, msgpack, pyarrow and trio. Next: "kemu analyze OUT".
 
     Exit codes: 0 all runs hold, 2 bad input, 3 executors and this machine computed different digests, 127 the program
     failed, 128 liveness, 129 correctness.

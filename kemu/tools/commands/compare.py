@@ -172,7 +172,7 @@ def _command(
 
 
 def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Variant, ...]:
-    """The variants of ``--profiles`` and ``--assignors``; ``own``: the scenario's profile, if it names one.
+    """The variants of ``--profiles`` and ``--assignors``; ``own``: the profile in the scenario.
 
     Raises:
         click.UsageError: an unknown profile.

@@ -45,10 +45,10 @@ def coverage(
     role: str | None,
     form: str,
 ) -> None:
-    """Run each SCENARIO with each seed; show the states, messages and events that the runs reached, and those missed.
+    """Run each SCENARIO with each seed; show which states, messages and events the runs reached or missed.
 
-    The command prints a table for each role, with the received messages, their outcomes, and the role's state at that
-    moment; a darker cell is more frequent. The next lists have the transitions of groups, members, partitions and
+    The command prints a table for each role, with received messages, outcomes, and the role's state at the receipt. A
+    darker cell is more frequent. The next lists have the transitions of groups, members, partitions and
     replicas that no run took, and the counts of probes (rare events). A run tests only the events that it reaches.
 
     Exit codes: those of "kemu run" with --seeds.

@@ -53,7 +53,7 @@ def history(
         given = [name for name, value in (("--seed", seed), ("--profile", profile)) if value is not None]
         given += [name for name, value in (("--set", settings), ("--do", actions)) if value]
         if given:
-            raise click.UsageError(f"{given[0]} goes with a scenario; {source} is a trace, whose run is over")
+            raise click.UsageError(f"{given[0]} needs a scenario, but {source} is a trace")
         histories = _of_file(path)
     else:
         histories = [_of_run(source, RunOptions(seed=seed, profile=profile, settings=settings, actions=actions))]

@@ -114,5 +114,5 @@ def seed_range(text: str) -> range:
     if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')
     if int(last) - int(first) >= MOST_SEEDS or int(last) > LARGEST_SEED:
-        raise click.UsageError(f'--seeds "{text}" is too much: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
+        raise click.UsageError(f'--seeds "{text}" is too large: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
     return range(int(first), int(last) + 1)
