@@ -26,6 +26,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.tools.determinism.watch import fails
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.pipeline.cells import Cell, Chunk, Spec, make_chunks, spec_from_dict
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.worker import SUMMARY, read_summary, run_chunk
 
 if TYPE_CHECKING:
@@ -36,10 +37,6 @@ SAMPLES = 8
 """Number of runs that the driver also makes. These runs measure the duration of runs, and executors must give equal
 digests."""
 LOOK_EVERY_S = 0.5
-
-
-class CampaignError(Exception):
-    """A campaign cannot be started, resumed or finished; the message gives the reason and the remedy."""
 
 
 @frozen

@@ -9,8 +9,9 @@ from attrs import frozen
 from pyspark.sql import DataFrame
 
 from kemu.emulator.watching.interruptions import Cause
-from kemu.tools.pipeline.tables import DERIVED, schemas
-from kemu.tools.pipeline.tables.schemas import Schema
+from kemu.tools.pipeline.tables import schemas
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.derived import DERIVED
 
 
 @frozen
