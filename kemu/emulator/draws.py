@@ -6,10 +6,9 @@ or per run, so that one more draw for one purpose changes no other.
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from kemu.emulator.chance import Choices, Stream
 from kemu.protocol.draws import DRAWS, MILLION, SETS, Distribution, DrawName, distribution
+from kemu.protocol.frozen import frozen
 
 LIFE, CALM_SET = SETS
 

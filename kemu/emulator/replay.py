@@ -11,8 +11,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.actors.machine import Effect, Event, Machine
@@ -30,6 +28,7 @@ from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.trace.blocks import TraceError
 from kemu.emulator.trace.rows import Packets, effect_from_row, event_from_row, same_effects
 from kemu.emulator.trace.traces import Broken, Footer, Header, PacketRecord, Step, Torn, Trace, TraceWriter, WorldFact
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import PROFILES
 
 DEEPEST = 8

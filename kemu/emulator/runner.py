@@ -9,11 +9,8 @@ import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import BinaryIO
-
-from attrs import frozen
 
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
@@ -51,6 +48,7 @@ from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.draws import DrawName
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
@@ -126,6 +124,8 @@ class RunResult:
 
 def package_version() -> str:
     """Return the version of this package, for traces."""
+    from importlib.metadata import PackageNotFoundError, version  # late: 15 modules, needed for traces only
+
     try:
         return version("kemu")
     except PackageNotFoundError:
@@ -192,7 +192,7 @@ class Run:
             seed=seed,
             profile=profile,
             loop=loop,
-            package=package_version(),
+            package="" if sink is None else package_version(),
             live=live,
             listeners=sorted(listeners or ()),
             applications=sorted(applications or ()),

@@ -11,7 +11,9 @@ strictly increasing commits in each log, and no undelivered record below ``commi
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from kemu.protocol.frozen import frozen
 
 PAGE = "page"
 CALLS = ("log", PAGE)

@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 
+from kemu.protocol.frozen import frozen
+
 AT_LEAST_ONCE = "at_least_once"
 EXACTLY_ONCE = "exactly_once"
 """Values of Streams' ``processing.guarantee``; the others are KIP-447's ``exactly_once_beta`` and ``exactly_once_v2``.
@@ -33,7 +35,7 @@ def source_of(field: "attrs.Attribute[Any]") -> str:
     return str(field.metadata.get(_SOURCE, ""))
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ConsumerConfig:
     """One member of a group."""
 
@@ -82,7 +84,7 @@ class ConsumerConfig:
     emulated_incompatible_rejoin: str = key("once", "emulated, KIP-429 page: once or at-once, when V0 and V1 meet")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BrokerConfig:
     """One broker, its group coordinator included."""
 
@@ -114,7 +116,7 @@ class BrokerConfig:
     coordinator_kind: str = key("java", "past bugs of: java (4.0), scala (3.2 on), scala-2.8, -2.6, -2.4")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ProducerConfig:
     """A producer of a topic: its rate and its delivery guarantees."""
 
@@ -132,7 +134,7 @@ class ProducerConfig:
     emulated_batch_interval_ms: int = key(100, "emulated: interval between batches")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StreamsConfig:
     """One instance of a Kafka Streams application. ``ConsumerConfig`` holds the settings of its threads' consumers.
 
@@ -178,7 +180,7 @@ class StreamsConfig:
         return self.processing_guarantee == EXACTLY_ONCE
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ControllerConfig:
     """The control plane of one broker: its session in the metadata store, and its behaviour as controller."""
 
@@ -201,7 +203,7 @@ class ControllerConfig:
     emulated_first_rebalance_ms: int = key(5_000, "Kafka: fixed delay before the first preferred-leader check")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ReplicaConfig:
     """Replication on one broker; defaults are Kafka 2.8's."""
 

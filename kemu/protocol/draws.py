@@ -15,7 +15,7 @@ from decimal import Context, Decimal
 from enum import StrEnum
 from functools import cache
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 SETS = ("life", "calm")
 """Sets that a scenario can choose; the first is the default."""

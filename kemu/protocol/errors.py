@@ -10,7 +10,7 @@ Source: Kafka 3.9 ``Errors``.
 
 from enum import IntEnum
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 
 @frozen

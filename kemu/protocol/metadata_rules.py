@@ -3,7 +3,9 @@
 Source: Kafka's ``Metadata`` at the tags named.
 """
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from kemu.protocol.frozen import frozen
 
 
 @frozen(kw_only=True)

@@ -24,8 +24,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 
 CONTROLLER = "/controller"

@@ -13,8 +13,6 @@ Source: Kafka 2.8's ``ReplicaManager``, ``LogManager.flushDirtyLogs``, ``Log.app
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from attrs import frozen
-
 from kemu.actors.broker.delayed_fetches import invalidate
 from kemu.actors.broker.log_dirs import PLACES, LogDirs
 from kemu.actors.broker.partition_log import start_entry
@@ -38,6 +36,7 @@ from kemu.protocol.dynamic_configs import (
     MIN_INSYNC_REPLICAS,
 )
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.data import ReplicaBatch
 from kemu.protocol.names import ActorName, TopicPartition
 from kemu.protocol.notes.replication import LogStartMoved, ReplicaRestored, Truncated

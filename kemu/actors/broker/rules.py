@@ -6,8 +6,7 @@ describes the effect of each.
 
 from enum import Enum
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.replication import IsrPath, Truncation
 
 

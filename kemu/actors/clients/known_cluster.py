@@ -7,11 +7,10 @@ from array import array
 from collections.abc import Callable
 from operator import ge
 
-from attrs import frozen
-
 from kemu.actors.clients.once import OncePerValue
 from kemu.protocol.assign.base import Topics
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.control import NO_TOPIC_ID
 from kemu.protocol.messages.data import MetadataReply, PartitionMetadata, TopicMetadata
 from kemu.protocol.metadata_rules import MetadataRules

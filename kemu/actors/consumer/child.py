@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from attrs import frozen
-
 from kemu.actors.client import DEADLINE, DISCONNECTED, Backoff, Client
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.discovery import FIND, CoordinatorLookups, Discovery
@@ -28,6 +26,7 @@ from kemu.actors.machine import Chance, Event, LinkDown, Machine, Received, Time
 from kemu.protocol.catch_up import OffsetRange
 from kemu.protocol.config import ConsumerConfig
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.data import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,

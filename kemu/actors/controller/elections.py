@@ -19,8 +19,7 @@ Source: Kafka 2.8 ``Election`` and ``PartitionLeaderElectionAlgorithms``.
 from collections.abc import Callable, Collection
 from enum import Enum
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.nodes import PartitionState
 
 

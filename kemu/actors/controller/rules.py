@@ -6,8 +6,7 @@ Source: the issues named.
 
 from collections.abc import Callable
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.store import StoreOp, StoreOpKind
 from kemu.protocol.nodes import CONTROLLER_EPOCH
 from kemu.protocol.replication import ReassignmentAlgorithm

@@ -7,7 +7,7 @@ Source: Kafka's OffsetMetadataManager; KIP-211 (expiry), KIP-229 (DeleteGroups),
 
 from functools import partial
 
-from attrs import define, frozen
+from attrs import define
 
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
@@ -18,6 +18,7 @@ from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.coordinator.state import EMPTY
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.group import (
     DeleteGroups,
     DeleteGroupsReply,

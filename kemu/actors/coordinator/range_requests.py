@@ -8,8 +8,6 @@ ones.
 from collections.abc import Iterable
 from functools import partial
 
-from attrs import frozen
-
 from kemu.actors.coordinator.group import Group
 from kemu.actors.coordinator.groups import Groups
 from kemu.actors.coordinator.log import Write
@@ -18,6 +16,7 @@ from kemu.actors.coordinator.second_log import KeptRange
 from kemu.actors.coordinator.shared_state import GroupMachine
 from kemu.actors.machine import Caller, Received, Record, caller_of
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.ranges import (
     FetchedLogs,
     RangeCommit,

@@ -10,10 +10,11 @@ decoded. A non-empty group of another type is refused before, and an empty one h
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.actors.coordinator.hash_order import HashMaps
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 
 _E = ErrorCode
 

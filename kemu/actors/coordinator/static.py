@@ -5,8 +5,6 @@ Source: KIP-345 (static members), KIP-814 (skip assignment); Kafka's ``updateSta
 
 from functools import partial
 
-from attrs import frozen
-
 from kemu.actors.coordinator.join_phase import JoinPhase
 from kemu.actors.coordinator.log import Write
 from kemu.actors.coordinator.members import Member
@@ -15,6 +13,7 @@ from kemu.actors.coordinator.state import COMPLETING, PREPARING, STABLE
 from kemu.actors.coordinator.syncing import Syncing
 from kemu.actors.machine import Caller
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.group import JoinGroup, JoinGroupReply, JoinProtocol
 from kemu.protocol.messages.records import group_record
 from kemu.protocol.names import MemberId

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
-
 from kemu.actors.coordinator.rules import GroupRules, rules_of_kind
 from kemu.emulator.past_bugs.applying import group_rules, release_with
 from kemu.emulator.scenario.members import MemberSpec
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import configured
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.versions import LATEST, SpokenVersions
 from kemu.protocol.profiles import PROFILES, Profile
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.exploring.coverage import Coverage
 from kemu.emulator.exploring.schedules import STRATEGIES, OrderStrategy, Ran, SentMessage, SentMessages, StrategyOptions
@@ -18,6 +17,7 @@ from kemu.emulator.findings import STAYS_BLOCKED, Violation
 from kemu.emulator.plan.entries import Plan
 from kemu.emulator.scenario.scenario import Scenario, known_names
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
+from kemu.protocol.frozen import frozen
 
 DEFAULT_EXPLORATION = 100
 """Default number of runs."""

@@ -19,8 +19,6 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from attrs import frozen
-
 from kemu.emulator.facts import Handler, Healed, Seen
 from kemu.emulator.findings import LOSS_REASONS, Loss
 from kemu.emulator.watching.epoch_log import FIRST_TERM, Run, Term
@@ -37,6 +35,7 @@ from kemu.emulator.watching.progress import (
     GroupProgress,
 )
 from kemu.emulator.watching.ranges import Ranges
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, host_of, part_on
 from kemu.protocol.notes.groups import (
     COMMITTED,

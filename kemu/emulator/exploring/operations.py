@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.chance import Stream
 from kemu.emulator.plan.action import Action
@@ -36,6 +35,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import Settings, settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.config import BrokerConfig, ReplicaConfig
+from kemu.protocol.frozen import frozen
 
 T = TypeVar("T")
 

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import frozen
-
 from kemu.actors.consumer.reasons import POLL_TIMEOUT
 from kemu.actors.controller.elections import Strategy
 from kemu.actors.coordinator.state import GroupState
 from kemu.emulator import facts
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.group import JoinGroup, OffsetCommit, SyncGroup
 from kemu.protocol.notes import groups, ranges, replication, streams
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.draws import DrawSet
 from kemu.emulator.plan.action import Action, keys_of
@@ -19,6 +18,7 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
 from kemu.emulator.text.units import duration_text
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 
 WIDTH = 110
 STEP = "    "

@@ -14,13 +14,13 @@ from copy import copy
 from typing import Any, Protocol
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.engine.network import PASS, Judgement, Packet, Rule
 from kemu.emulator.engine.rules import said_api
 from kemu.emulator.plan.action import Action
 from kemu.emulator.plan.actions import LateMessage, LinkPriorities, TieOrder
 from kemu.emulator.plan.entries import At, Plan, entry_to_dict
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 
 SEED_ORDER: Plan = ()

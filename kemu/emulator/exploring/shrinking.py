@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.exploring.trial import Signature, Trials, Tried
 from kemu.emulator.findings import Violation
@@ -25,6 +24,7 @@ from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.units import duration_text, duration_us
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import consumer_host
 
 T = TypeVar("T")

@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from attrs import frozen
-
 from kemu.actors.consumer.application import ApplicationFactory
 from kemu.actors.consumer.listener import Listener
 from kemu.emulator.engine.loop import run_plain
@@ -21,6 +19,7 @@ from kemu.emulator.runner import Run, result_of
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.recorder import Recorder
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import host_of
 
 T = TypeVar("T")

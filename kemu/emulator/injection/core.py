@@ -19,10 +19,9 @@ are made by the core itself, and no broker is healed for them.
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
-
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition, broker_host
 
 

@@ -17,8 +17,6 @@ applications have episodes of their own (``emulator.metrics.task_moves``).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
-
 from kemu.actors.coordinator.state import GroupState
 from kemu.emulator.engine.hosts import Condition
 from kemu.emulator.facts import (
@@ -45,6 +43,7 @@ from kemu.emulator.metrics.figures import (
     ReplicationFigures,
 )
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, host_of
 from kemu.protocol.notes.groups import (
     GroupBecame,

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from attrs import frozen
-
 from kemu.emulator.facts import Handler
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import frozen
 
 
 class Unit(StrEnum):

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attr
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.watching.interruptions import Piece
+from kemu.protocol.frozen import frozen
 
 
 @frozen

@@ -11,9 +11,8 @@ downtime.
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
-
 from kemu.emulator.metrics.figures import DowntimeFigures, ServiceFigures
+from kemu.protocol.frozen import frozen
 
 
 @frozen

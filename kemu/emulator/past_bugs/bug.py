@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.protocol.assign.base import Assignor
+from kemu.protocol.frozen import frozen
 
 
 class Where(StrEnum):

@@ -11,13 +11,13 @@ from functools import cache
 from typing import Annotated, Any, Protocol, TypeAlias, TypeVar, dataclass_transform, get_type_hints
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.plan.draw import Draw
 from kemu.emulator.plan.known import Known
 from kemu.emulator.plan.stage import Outcome, Stage
 from kemu.emulator.text.tables import Table
 from kemu.emulator.text.units import duration_text
+from kemu.protocol.frozen import frozen
 from kemu.protocol.wire.schema import STRUCTS, since
 from kemu.protocol.wire.values import value
 

@@ -13,13 +13,13 @@ The plain form, in files and traces::
 from typing import Any, TypeAlias, overload
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.plan.action import Action, Key, keys_of, kind_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import duration_text, microseconds
 from kemu.emulator.text.wrong_arguments import names_arguments
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 
 FieldValue: TypeAlias = tuple[str, str | int | bool | None]
 

@@ -1,7 +1,6 @@
 """The names a plan may use, and the roles by which it may call a host."""
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import STORE
 
 ROLES = ("coordinator", "leader")

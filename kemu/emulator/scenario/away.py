@@ -1,9 +1,10 @@
 """Hosts of a scenario that stay faulty when all other faults end."""
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.units import words
+from kemu.protocol.frozen import frozen
 
 CRASHED, PAUSED, CUT_OFF = "crashed", "paused", "cut off"
 WAYS = (CRASHED, PAUSED, CUT_OFF)

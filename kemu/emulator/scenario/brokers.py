@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 from attrs.converters import optional
 
 from kemu.emulator.plan.known import MOST_BROKERS
@@ -14,6 +14,7 @@ from kemu.emulator.text.kafka_keys import Settings, lenient_settings
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import throughput, words
 from kemu.protocol.config import BrokerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import PROFILES
 
 

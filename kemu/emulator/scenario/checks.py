@@ -1,11 +1,12 @@
 """The time of healing and of recovery in a scenario."""
 
-from attrs import field, frozen
+from attrs import field
 from attrs.converters import optional
 
 from kemu.emulator.scenario.away import AwaySpec
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.units import LONGEST_US, microseconds
+from kemu.protocol.frozen import frozen
 
 
 @frozen(kw_only=True)

@@ -8,8 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from kemu.emulator.past_bugs.registry import PAST_BUGS, scenario_text
 from kemu.emulator.plan.actions import ACTIONS, Heal
 from kemu.emulator.scenario.groups import GroupSpec
@@ -30,6 +28,7 @@ from kemu.protocol.config import (
     ReplicaConfig,
     StreamsConfig,
 )
+from kemu.protocol.frozen import frozen
 from kemu.protocol.wire.schema import STRUCTS
 
 

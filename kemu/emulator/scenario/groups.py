@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.scenario.forms import fill_in
 from kemu.emulator.scenario.keys import key, problems_of, refuse
@@ -13,6 +13,7 @@ from kemu.emulator.text.kafka_keys import Settings, assignor_names, configured
 from kemu.emulator.text.tables import Problem
 from kemu.emulator.text.units import LONGEST_US, microseconds, words
 from kemu.protocol.config import ConsumerConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.topic_pattern import TopicPattern, wrong_pattern
 
 EARLIEST = ConsumerConfig(auto_offset_reset="earliest")

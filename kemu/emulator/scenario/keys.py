@@ -16,11 +16,12 @@ from functools import cache
 from typing import Any
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.scenario.kinds import ValueBounds, ValueKind, kind_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.wrong_arguments import file_key
+from kemu.protocol.frozen import frozen
 
 _KEY = "kemu.scenario.key"
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, Union, get_args, get_origin
 
 import attrs
-from attrs import frozen
 
 from kemu.emulator.draws import LIFE, DrawSet
 from kemu.emulator.plan.entries import Plan, plan_to_dicts
@@ -37,6 +36,7 @@ from kemu.emulator.text.units import (
 from kemu.protocol.config import source_of
 from kemu.protocol.draws import DRAWS, HOW, SETS, distribution
 from kemu.protocol.dynamic_configs import ALIASES
+from kemu.protocol.frozen import frozen
 
 Wrong: TypeAlias = Iterator[tuple[Path, str]]
 """Mistakes: (path below the key, text)."""

@@ -7,12 +7,13 @@ A group in the middle of an upgrade has such members. The scenario states them f
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.kafka_keys import Settings, assignor_names, lenient_settings, member_settings_of
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.config import ConsumerConfig, StreamsConfig
+from kemu.protocol.frozen import frozen
 from kemu.protocol.profiles import PROFILES
 
 

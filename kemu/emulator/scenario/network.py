@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import cast
 
-from attrs import field, frozen
+from attrs import field
 from attrs.converters import optional
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.units import LONGEST_US, microseconds
+from kemu.protocol.frozen import frozen
 
 
 def _latency(given: int | str | Iterable[int | str]) -> tuple[int, int]:

@@ -8,10 +8,10 @@ scenario is checked when it is built.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from attrs import field, frozen
+from attrs import field
 
 from kemu.emulator.draws import DrawSet
-from kemu.emulator.findings import KINDS
+from kemu.emulator.findings import kinds_by_checker
 from kemu.emulator.past_bugs import applying
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import (
@@ -41,6 +41,7 @@ from kemu.emulator.text.tables import Problem, Table, nearest, said_of
 from kemu.emulator.text.units import LONGEST_US, duration_text, microseconds, words
 from kemu.protocol.config import ConsumerConfig, ProducerConfig, StreamsConfig
 from kemu.protocol.draws import DrawName
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import OFFSETS_TOPIC, broker_host, consumer_host, producer_host
 from kemu.protocol.profiles import DEFAULT_PROFILE, PROFILES
 
@@ -133,7 +134,9 @@ class Scenario:
     expect: tuple[Expectation, ...] = field(
         default=(),
         converter=expectations,
-        metadata=key("expected violations: tables of checker, kind, subject, may", choices=lambda: KINDS, short=True),
+        metadata=key(
+            "expected violations: tables of checker, kind, subject, may", choices=kinds_by_checker, short=True
+        ),
     )
     brokers: BrokersSpec = field(default=BrokersSpec(), metadata=key("the brokers", always=True))
     draws: DrawSet = field(

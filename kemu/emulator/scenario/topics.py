@@ -1,6 +1,6 @@
 """A topic of a scenario."""
 
-from attrs import field, frozen
+from attrs import field
 from attrs.converters import optional
 
 from kemu.emulator.plan.known import MOST_BROKERS
@@ -8,6 +8,7 @@ from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.tables import Problem
 from kemu.emulator.text.units import microseconds, rate_per_s, words
 from kemu.protocol.dynamic_configs import RETENTION_BYTES, RETENTION_MS, SEGMENT_BYTES, SEGMENT_MS
+from kemu.protocol.frozen import frozen
 from kemu.protocol.reassign.requests import list_error
 
 MOST_PARTITIONS = 100_000

@@ -8,9 +8,8 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from attrs import frozen
-
 from kemu.emulator.text.units import duration_us, per_second
+from kemu.protocol.frozen import frozen
 
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import msgpack
-from attrs import Factory, asdict, frozen
+from attrs import Factory, asdict
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.facts import Seen, of_part, received, sent
 from kemu.emulator.findings import Violation
 from kemu.emulator.trace.blocks import TRACE_VERSION, TraceError, blocks_of, first_block, write_block, write_magic
 from kemu.emulator.trace.rows import HANGUP, LINK_DOWN, NOTE, RECEIVED, SEND, Row, noted_by
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import part_on, path_and_peer
 from kemu.protocol.wire.codec import HEADER_BYTES, unseal
 from kemu.protocol.wire.values import from_row, to_row

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from attrs import Factory, frozen
+from attrs import Factory
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 

@@ -8,8 +8,6 @@ a wrong assignment would cause errors in the members, far from its cause.
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import (
     Assignment,
     GroupAssignment,
@@ -19,6 +17,7 @@ from kemu.protocol.assign.base import (
     Subscriber,
     Topics,
 )
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId, TopicPartition
 
 

@@ -11,9 +11,8 @@ member keeps a claim that no newer member makes).
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Subscriber
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId, TopicPartition
 
 NO_OWNER = -1

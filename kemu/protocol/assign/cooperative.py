@@ -8,7 +8,7 @@ likewise.
 
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.protocol.assign.as_kafka import (
     COOPERATIVE_RELEASE_2_6,
@@ -25,6 +25,7 @@ from kemu.protocol.assign.claims import first_claim_wins, last_claim_wins, only_
 from kemu.protocol.assign.sharing import Belongings, Sharing
 from kemu.protocol.assign.sticky import BALANCED, StickyRules, share
 from kemu.protocol.assign.user_data import decode_cooperative, encode_cooperative
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId
 
 

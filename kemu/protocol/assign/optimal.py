@@ -27,8 +27,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from attrs import frozen
-
 from kemu.protocol.assign import cooperative, sticky
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.claims import Claim, highest_generation_wins
@@ -37,6 +35,7 @@ from kemu.protocol.assign.search.levels import Level, levels
 from kemu.protocol.assign.search.numbering import Numbering, number_partitions
 from kemu.protocol.assign.sharing import Belongings
 from kemu.protocol.assign.user_data import encode_cooperative, encode_sticky
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 

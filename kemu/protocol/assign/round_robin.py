@@ -3,10 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Assignment, Memory, RebalanceProtocol, Subscriber, Topics
 from kemu.protocol.assign.search.order import known_topics, partitions_of, static_first
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Assignment
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId, TopicPartition
 
 Belongings: TypeAlias = tuple[Sequence[TopicPartition], int]

@@ -14,8 +14,6 @@ previous assignment each time.
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
-from attrs import frozen
-
 from kemu.protocol.assign.as_kafka import (
     RELEASE_2_4,
     RELEASE_3_0,
@@ -37,6 +35,7 @@ from kemu.protocol.assign.search.racks import Racks, RackSet, partition_racks, u
 from kemu.protocol.assign.search.score import balance_score
 from kemu.protocol.assign.sharing import Belongings, Sharing
 from kemu.protocol.assign.user_data import decode_sticky, encode_sticky
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, MemberId, TopicPartition
 
 

@@ -11,9 +11,8 @@ items.
 import struct
 from collections.abc import Iterable
 
-from attrs import frozen
-
 from kemu.protocol.assign.search.order import hash_map_order
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 
 _INT32 = struct.Struct(">i")

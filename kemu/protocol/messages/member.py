@@ -10,8 +10,7 @@ big-endian; every version starts with itself as int16; a later version only adds
 Source: ConsumerProtocolSubscription and ConsumerProtocolAssignment, v0 to v3 (KIP-429, KIP-792, KIP-881).
 """
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import NO_GENERATION, TopicPartition
 from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import Malformed, UnsupportedVersion

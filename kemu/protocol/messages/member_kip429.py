@@ -17,8 +17,7 @@ fields has it; the field is included here. The page does not number its errors; 
 
 from enum import IntEnum
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.member import Subscription, encode_subscription
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.wire.binary import Reader, Writer

@@ -24,8 +24,7 @@ Source: OffsetCommitKey/Value and GroupMetadataKey/Value, Kafka 3.9.
 
 from typing import TypeAlias
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.wire.binary import Reader, Writer
 from kemu.protocol.wire.codec import UnsupportedVersion
 

@@ -6,8 +6,9 @@ a release support the versions of its clients.
 
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages import control, data, group
 from kemu.protocol.messages.member import HIGHEST_VERSION
 from kemu.protocol.wire.codec import UnsupportedVersion

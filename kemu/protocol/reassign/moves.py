@@ -9,7 +9,9 @@ readings: ``protocol.reassign.readings``.
 from collections.abc import Collection, Iterable
 from enum import Enum
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from kemu.protocol.frozen import frozen
 
 UNLIMITED = 2**31 - 1
 """Int.MAX, the default of the three limits: everything at once, as in all shipped releases."""

@@ -5,8 +5,7 @@ The controller chooses with the same ``Batches`` and ``next_step``; here each ro
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.reassign.batches import Batches
 from kemu.protocol.reassign.moves import Limits, Move, ReassignmentStep, Standing, leader_after, waits_for, without

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.reassign.moves import UNLIMITED, Move, ReassignmentStep, Standing, StepKind, next_step, without
 
 NextStep: TypeAlias = Callable[[Move, Standing, int, int], ReassignmentStep | None]

@@ -3,9 +3,10 @@
 Sources are Kafka's classes at the tags named; AC is ``AbstractCoordinator``, CC ``ConsumerCoordinator``.
 """
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 
 
 @frozen(kw_only=True)

@@ -6,8 +6,7 @@ to a client that is, and the ideal client warms up a copy. Source: ``HighAvailab
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.java_collections import IN_ORDER, LeastLoaded, PriorityQueue, Visits
 from kemu.protocol.streams.tasks import (
     LATEST_OFFSET,

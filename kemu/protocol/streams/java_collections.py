@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.tasks import ClientId, TaskId
 
 K = TypeVar("K")

@@ -28,8 +28,9 @@ Source: KIP-429 (page version 99), Kafka 2.3 ``SubscriptionInfo`` and ``Assignme
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
-from attrs import field, frozen
+from attrs import field
 
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 from kemu.protocol.streams.tasks import TaskId
 from kemu.protocol.wire.binary import Reader, Writer

@@ -7,8 +7,7 @@ The assignor visits hash sets, so that its choice among equals depends on hashes
 
 from collections.abc import Collection, Mapping, Sequence
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.streams.java_collections import IN_ORDER, Visits
 from kemu.protocol.streams.tasks import (
     ClientId,

@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, field
+
+from kemu.protocol.frozen import frozen
 
 MAX_LAG = 2**63 - 1
 """Long.MAX_VALUE: unknown state."""

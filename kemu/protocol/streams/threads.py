@@ -13,8 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from attrs import frozen
-
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
 from kemu.protocol.streams.tasks import TaskId, in_order
 

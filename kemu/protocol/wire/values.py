@@ -5,9 +5,7 @@ values have no
 versions: a row has all fields, and optional fields have plain defaults.
 """
 
-from typing import Any, TypeVar, cast, dataclass_transform
-
-import attrs
+from typing import Any, TypeVar, dataclass_transform
 
 from kemu.protocol.wire.codec import Malformed, decode_struct
 from kemu.protocol.wire.compile import Encoder, compile_encoder, shown
@@ -26,7 +24,7 @@ def value(cls: type[T]) -> type[T]:
     """Declare a note or command with a name that is unique among both."""
     made = struct(cls)
     assert made.__name__ not in VALUES, f"{made.__name__} is declared twice"
-    versioned = any(field.metadata for field in attrs.fields(cast(Any, made)))
+    versioned = any(getattr(each, "metadata", None) for each in vars(cls).values())
     assert not versioned, f"{made.__name__}: a value cannot have versions"
     VALUES[made.__name__] = made
     return made

@@ -1,4 +1,4 @@
-"""``kemu analyze``: recorded runs as tables, and comparisons of them."""
+"""``kemu analyze`` makes tables of recorded runs, and compares the runs."""
 
 import json
 import sys
@@ -34,9 +34,9 @@ def analyze(
     form: str,
     verbose: bool,
 ) -> None:
-    """Turn the campaigns and traces in DIR into tables, and print the comparison of cells.
+    """Compute tables from the campaigns and traces in DIR, and print a comparison of their configurations.
 
-    A second call reads only new runs. Exit codes: 0, 2 bad input, 127 a table breaks a constraint.
+    A second call reads only new runs. Exit codes: 0 done, 2 bad input, 127 a table breaks a constraint.
     """
     with clear_errors("spark"):
         from kemu.tools.pipeline.run import analyze as analyze_folder
@@ -62,7 +62,11 @@ def analyze(
 
 
 def make_folder(place: Path) -> None:
-    """Make the folder, or raise the reason as ``CampaignError``."""
+    """Make a folder with its parents.
+
+    Raises:
+        CampaignError: the folder cannot be made.
+    """
     from kemu.tools.pipeline.errors import CampaignError
 
     try:
@@ -72,7 +76,7 @@ def make_folder(place: Path) -> None:
 
 
 def as_dict(done: "Analysis") -> dict[str, Any]:
-    """An analysis as plain data."""
+    """The analysis as values for JSON."""
     return {
         "new": done.new_units,
         "rows": done.rows,
@@ -84,7 +88,7 @@ def as_dict(done: "Analysis") -> dict[str, Any]:
 
 
 def print_analysis(done: "Analysis", place: Path) -> None:
-    """Print the headline table, the unreadable records, and the places of the other tables."""
+    """Print the headline table, the unreadable records, and the paths of the other tables."""
     counts = ", ".join(f"{rows:,} {name}" for name, rows in done.rows.items() if rows)
     headline = as_table(list(done.headline[0]), [list(row.values()) for row in done.headline])
     print_lines([*headline, "", f"{done.new_units} new; {counts}"])

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from attrs import frozen
 
+from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.files import Damaged, read_json
 from kemu.tools.pipeline.tables.columns import KINDS, Schema

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from attrs import frozen
 
 from kemu.emulator.text.tables import nearest
+from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.parts import CAMPAIGN, Parts, read_parts
 

@@ -28,9 +28,8 @@ are one taker here, topics with the same subscribers one supply (Groenevelt's de
 
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
-
 from kemu.protocol.assign.search.flow import Dealing, bits
+from kemu.protocol.frozen import frozen
 
 
 @frozen

@@ -6,10 +6,9 @@ Numbers follow (topic, partition): comparing numbers compares partitions. Only t
 from collections.abc import Iterable
 from itertools import repeat
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Topics
 from kemu.protocol.assign.search.order import known_topics
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import TopicPartition
 
 

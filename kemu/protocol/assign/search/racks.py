@@ -2,9 +2,8 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from attrs import frozen
-
 from kemu.protocol.assign.base import Subscriber, Topics
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import MemberId
 
 RackSet = frozenset[str]

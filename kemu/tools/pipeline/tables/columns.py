@@ -5,7 +5,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from attrs import frozen
+
+from kemu.protocol.frozen import frozen
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
