@@ -54,7 +54,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
     "Pipeline": {
         "campaign": Row("campaign:campaign", "Run many scenarios, profiles, settings and seeds on Spark.", True),
         "analyze": Row("analyze:analyze", "Compute tables and comparisons from campaigns and traces.", True),
-        "query": Row("analyze:query", "Query analyzed tables in SQL.", progress=True),
+        "query": Row("query:query", "Query analyzed tables in SQL.", progress=True),
     },
     "Reference": {
         "help": Row("help:help_", "Define a word of the reports, or show the help of a command."),

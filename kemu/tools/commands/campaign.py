@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.tools.commands.pipeline_errors import clear_errors, spark_settings
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP
 from kemu.tools.determinism.sweep import print_difference as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
-from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
+from kemu.tools.exits import BROKEN, NONDETERMINISM, worst
 from kemu.tools.report.layout import TableColumn, print_lines, table
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def campaign(
     Exit codes: 0 all runs hold, 2 bad input, 3 executors and this machine computed different digests, 127 the program
     failed, 128 liveness, 129 correctness.
     """
-    with clear_errors():
+    with clear_errors("spark"):
         from kemu.tools.pipeline.campaign import begin, differing, executors_see, resume, run_rest, sample_runs
         from kemu.tools.pipeline.cells import Spec, make_cells
         from kemu.tools.pipeline.session import LEAN, start_spark
@@ -113,14 +113,6 @@ def _names(profiles: str | None) -> list[str]:
     return [name.strip() for name in profiles.split(",")] if profiles else []
 
 
-def spark_settings(conf: Sequence[str]) -> dict[str, str]:
-    """The settings of ``--conf`` as a mapping."""
-    for text in conf:
-        if "=" not in text or not text.startswith("spark."):
-            raise click.UsageError(f'--conf "{text}" must be spark.SOMETHING=VALUE')
-    return dict(text.split("=", 1) for text in conf)
-
-
 def cores_of(master: str) -> int:
     """Number of tasks that run at a time: exact for local masters, 16 for other masters, which do not tell."""
     import os
@@ -130,24 +122,6 @@ def cores_of(master: str) -> int:
     if found:
         return int(found.group(1))
     return 1 if master == "local" else (os.cpu_count() or 1) if master.startswith("local") else 16
-
-
-@contextmanager
-def clear_errors() -> Iterator[None]:
-    """Print an error of a campaign or of Spark; exit with ``BAD_INPUT``, or with ``BROKEN`` for failed runs."""
-    try:
-        from kemu.tools.pipeline.campaign import CampaignError
-        from kemu.tools.pipeline.session import SparkTrouble
-    except ImportError as error:
-        missing = (error.name or "").partition(".")[0]
-        raise ScenarioError([Problem((), f"this needs {missing}: pip install 'kemu[spark]'")]) from None
-    try:
-        yield
-    except SparkTrouble as error:
-        raise ScenarioError([Problem((), str(error))]) from None
-    except CampaignError as error:
-        click.echo(f"{click.style('error', fg='red')}: {error}", err=True)
-        sys.exit(BROKEN if "repeat with:" in str(error) else BAD_INPUT)
 
 
 @contextmanager

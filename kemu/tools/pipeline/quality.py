@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 
 from kemu.emulator.watching.interruptions import Cause
 from kemu.protocol.frozen import frozen
-from kemu.tools.pipeline.tables import DERIVED, schemas
-from kemu.tools.pipeline.tables.schemas import Schema
+from kemu.tools.pipeline.tables import schemas
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.derived import DERIVED
 
 
 @frozen
