@@ -107,8 +107,8 @@ class Fetching:
             leader.plan = None
 
     def pause(self, one: Partition) -> None:
-        """Neither fetch the partition nor return its records. Buffered and requested records wait.
-        Source: KAFKA-7548.
+        """Neither fetch the partition nor return its records. The buffer keeps buffered and requested records of the
+        partition. Source: KAFKA-7548.
         """
         one.paused = True
         self._ready = [other for other in self._ready if other is not one]
