@@ -361,7 +361,7 @@ class FailLogDir:
 class SeedNodes:
     """Store: create these persistent nodes and their parents before any client connects.
 
-    So a cluster begins with topics.
+    So a new cluster already has topics.
     """
 
     nodes: tuple[tuple[str, bytes], ...]

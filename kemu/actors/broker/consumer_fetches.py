@@ -1,7 +1,7 @@
 """Consumers' fetches on a broker, with or without replication (a part of the broker).
 
 A fetch is answered at once when ``min_bytes`` are available, when a partition has an error, or when its wait is 0.
-Otherwise the fetch is delayed. Source: Kafka's ``ReplicaManager.fetchMessages``.
+Any other fetch is delayed. Source: Kafka's ``ReplicaManager.fetchMessages``.
 """
 
 from collections.abc import Callable, Mapping

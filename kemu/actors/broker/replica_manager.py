@@ -213,7 +213,7 @@ class ReplicaManager:
     # --- start -------------------------------------------------------------------------------------------------
 
     def found(self, log: str, records: tuple[Record, ...]) -> None:
-        """Keep a log of the disk until ``restore``."""
+        """Remember the records of a log from the disk, until ``restore`` loads the log."""
         self._found[log] = records
 
     def restore(self) -> None:
