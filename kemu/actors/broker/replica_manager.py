@@ -310,7 +310,7 @@ class ReplicaManager:
         invalidate(replica.waiters)
         self.write_journal(replica, (start_entry(start_offset),))
         for follower in replica.followers.values():
-            follower.sent_watermark = -1  # the next answer reports the new start, even without other news
+            follower.sent_watermark = -1  # the next answer reports the new start, even without other changes
         self._note_start(replica, why)
 
     def delete_expired(self) -> None:

@@ -5,7 +5,8 @@ position and an empty buffer. An idle leader gets the same Fetch object in each 
 leader gets a new object. As in Kafka's ``Fetcher``, requests are sent only while the polling thread polls. Before a
 poll returns records, the poll sends the next requests.
 
-Not emulated: fetch sessions. Every Fetch lists all of its partitions; the answers contain only partitions with news.
+Not emulated: fetch sessions. Every Fetch lists all of its partitions; the answers contain only partitions with new
+information.
 """
 
 from collections.abc import Callable, Mapping
