@@ -267,7 +267,8 @@ class Consumer(HostingMachine):
     def wake_at(self, at_us: int) -> None:
         """Wake the polling thread at this time.
 
-        One timer serves all requests: it runs until the earliest requested time. Callers with later times call again.
+        One timer serves all callers: it runs until the earliest requested time, and callers with later times call
+        again.
         """
         if at_us < self._wake_us or not self._wake_us:
             self._wake_us = at_us
