@@ -361,7 +361,7 @@ class FailLogDir:
 class SeedNodes:
     """Store: create these persistent nodes and their parents before any client connects.
 
-    So a cluster begins with topics.
+    So a new cluster already has topics.
     """
 
     nodes: tuple[tuple[str, bytes], ...]
@@ -414,7 +414,7 @@ class DelayWatches:
 class ExpireSession:
     """Store: end the session of this client (an actor) now. The client learns of the end with its next request.
 
-    ``linger_us``: the time for which its ephemeral nodes remain, as in a slow ensemble (KAFKA-7165).
+    ``linger_us``: the time for which the session's ephemeral nodes remain, as in a slow ensemble (KAFKA-7165).
     """
 
     client: str

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 else:
 
     def frozen(cls=None, /, **options):
-        """A frozen class with slots; the options are those of ``attrs.frozen``. Instances take no weak references."""
+        """A frozen class with slots; the options are those of ``attrs.frozen``. Instances support no weak
+        references.
+        """
         if cls is None:
             return lambda cls: frozen(cls, **options)
         inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}

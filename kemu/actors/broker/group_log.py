@@ -38,8 +38,8 @@ class GroupCall(ProduceCall):
 
 
 class WatchedCall(GroupCall):
-    """An append that the coordinator considers written. The answer reports that the high watermark has passed the
-    append.
+    """An append that is valid for the coordinator as soon as it is in the log. The answer reports that the high
+    watermark has passed the append.
     """
 
     __slots__ = ()

@@ -233,7 +233,9 @@ class Replica:
         return log.epochs.divergence(last, row.fetch_offset, log.end_offset)
 
     def has_no_news(self, row: FetchPartition, broker: int) -> bool:
-        """Whether the follower also knows the current high watermark, so that the answer contains no news."""
+        """Whether the follower also knows the current high watermark, so that the answer contains no new
+        information.
+        """
         follower, log = self.followers.get(broker), self.log
         return (
             follower is not None

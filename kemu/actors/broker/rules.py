@@ -26,7 +26,7 @@ class ReplicaRules:
     """The rules of replication on a broker. The defaults are the rules of current releases."""
 
     isr_path: IsrPath = IsrPath.CONTROLLER
-    """The decider of ISR changes. KIP-497."""
+    """The way in which the leader changes ISRs: through the controller or the store. KIP-497."""
     truncation: Truncation = Truncation.ON_FETCH
     """The way in which a follower finds the offset to truncate to. KIP-101, KIP-279, KIP-595."""
     follows_same_leader_again: bool = True

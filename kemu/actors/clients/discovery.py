@@ -102,7 +102,7 @@ class Discovery:
     (KIP-62). Each thread has its own backoff and ignores the other thread's lookup.
     Source: ``AbstractCoordinator.ensureCoordinatorReady`` and its ``HeartbeatThread``, which does not wait for the
     other's answer (KAFKA-10793). Measured with 3.4.1 without a coordinator: 19 to 47 lookups a second by members with a
-    running heartbeat thread. A new member made 7 to 20. A busier computer made fewer lookups.
+    running heartbeat thread. A new member made 7 to 20. On a busier computer the members made fewer lookups.
 
     A found coordinator is unavailable during the reconnect backoff of its host. The next lookup may find another
     coordinator before that backoff ends. Source: ``checkAndGetCoordinator``.

@@ -131,7 +131,7 @@ class ChildConsumer(Machine):
         config: the member's configuration.
         bootstrap: the brokers to ask first.
         chance: the random stream of the member's process.
-        versions: the API versions of its requests.
+        versions: the API versions of the consumer's requests.
         metadata_rules: the leader epochs in metadata that the release trusts.
     """
 

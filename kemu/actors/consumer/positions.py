@@ -386,7 +386,8 @@ class Positions:
     # --- truncation --------------------------------------------------------------------------------------------
 
     def _validate(self, one: Partition) -> None:
-        """Ask the leader to validate the position, unless this leader and epoch were already checked. The fetch waits.
+        """Ask the leader to validate the position, unless this leader and epoch were already checked. The partition is
+        not fetched before the answer.
 
         Source: ``SubscriptionState.maybeValidatePosition``, ``validatePosition``.
         """
@@ -484,7 +485,9 @@ class Positions:
             self.try_later()
 
     def _epoch_ends(self, one: Partition, row: EpochEnd) -> None:
-        """Continue with the end of the position's epoch. Source: ``SubscriptionState.maybeCompleteValidation``."""
+        """Compare the position with the end of its epoch in the answer; reset a position beyond this end. Source:
+        ``SubscriptionState.maybeCompleteValidation``.
+        """
         undefined = row.end_offset < 0 or row.leader_epoch < 0
         catch_up = self._machine.catch_up
         if not undefined and row.end_offset >= one.position:

@@ -154,7 +154,7 @@ class AllAtOnceReassignment:
     # --- one partition -----------------------------------------------------------------------------------------
 
     def _try_step(self, at: TopicPartition) -> Work[None]:
-        """Do the steps 1 to 3, or the steps 5 to 12. A repeated call is harmless."""
+        """Execute the steps 1 to 3 of the module's table, or the steps 5 to 12. A repeated call is harmless."""
         machine, context, target = self._machine, self._machine.context, self._targets[at]
         isr = yield from self._work.read_isr(at)
         missing = without(target, isr)

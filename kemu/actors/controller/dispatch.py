@@ -36,7 +36,7 @@ class ControllerTimer(StrEnum):
     CHANNEL_TIMEOUT = "channel-timeout"
     """The earliest request in flight to a broker may have timed out."""
     BUSY = "busy"
-    """The work of the running task without the store is done."""
+    """The running task has finished work that needs no access to the store."""
     ADMIN = "admin"
     """(number): the timeout of an admin's request has passed."""
 
@@ -62,8 +62,8 @@ Procedure: TypeAlias = Callable[..., Work[Any]]
 
 
 class Job(NamedTuple):
-    """A named procedure. ``by_all_brokers``: the controller parts of all brokers run the job, not only the active
-    controller.
+    """A procedure of the controller, with its name. ``by_all_brokers``: the controller parts of all brokers run the
+    job, not only the active controller.
     """
 
     name: str
@@ -132,7 +132,9 @@ class Dispatch:
         self._requests[kind] = job
 
     def on_answer(self, kind: type, job: Job) -> None:
-        """Run the job for a broker's answer to a request of this class. Its arguments are (broker, request, reply)."""
+        """Run the job for a broker's answer to a request of this class. The job's arguments are (broker, request,
+        reply).
+        """
         assert kind not in self._answers, f"{kind} has a job"
         self._answers[kind] = job
 

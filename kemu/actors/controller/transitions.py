@@ -21,7 +21,7 @@ NO_SUCH_MOVE = "no such move"
 
 
 class Transitions(Generic[Subject, Phase]):
-    """The transitions of one kind of subjects.
+    """The state changes of all partitions, or of all replicas.
 
     Args:
         may_follow: new state -> the states that may precede it.

@@ -239,7 +239,8 @@ class Coordinator(Machine):
             self._failed(event, request)
 
     def _failed(self, event: Received, request: Any) -> None:
-        """Answer a request after an exception in Kafka's code; the changes so far remain. The answer has no member id.
+        """Answer a request after an exception in Kafka's code; the changes so far remain. The answer contains the
+        error, but no member id.
         Source: ``JoinGroupRequest.getErrorResponse`` (3.9), ``GroupCoordinatorService.joinGroup`` (4.0).
         """
         error = ErrorCode.UNKNOWN_SERVER_ERROR

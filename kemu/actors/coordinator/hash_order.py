@@ -54,7 +54,7 @@ class MemberTable:
 
 
 def vote_order(maps: HashMaps, names: Collection[str]) -> list[str]:
-    """The order in which votes for protocols are counted; the first protocol with the most votes wins."""
+    """The order in which votes for protocols are counted; the group uses the first protocol with the most votes."""
     if maps is HashMaps.JAVA:
         table = MemberTable(maps)
         for size in range(len(names)):

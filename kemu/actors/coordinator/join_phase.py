@@ -1,8 +1,8 @@
 """The transition of a classic group to its next generation: the join phase, its timers, and removals of members.
 
 A rebalance begins with ``prepare``: parked syncs get REBALANCE_IN_PROGRESS. The join phase ends when all members have
-joined or its timer fires. ``_complete`` then starts the next generation, and the leader gets the list of members. The
-syncs follow (``actors.coordinator.syncing``).
+joined or its timer fires. ``_complete`` then starts the next generation, and the leader gets the list of members.
+After the join phase the members send SyncGroup (``actors.coordinator.syncing``).
 
 Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-134 (initial delay), KIP-345 (static
 members stay), KIP-394 (pending ids).

@@ -101,7 +101,7 @@ class Members:
         self.static: dict[str, MemberId] = {}
         """Instance id -> member id."""
         self.pending: dict[MemberId, None] = {}
-        """Ids issued with MEMBER_ID_REQUIRED that have not joined yet. Such ids are members nowhere else."""
+        """Ids issued with MEMBER_ID_REQUIRED that have not joined yet. No other field contains such an id."""
         self.support: dict[str, int] = {}
         """Protocol name -> number of its occurrences in the members' lists."""
         self.leader: MemberId | None = None

@@ -59,7 +59,7 @@ class GroupRules:
     sync_needs_vote: bool
     """A SyncGroup that names a protocol is INCONSISTENT_GROUP_PROTOCOL while the group has no protocol yet.
 
-    Source: GroupCoordinator.validateSyncGroup 3.4.1. In 4.0 names are compared only if both exist
+    Source: GroupCoordinator.validateSyncGroup 3.4.1. In 4.0 the protocol names are compared only if both names exist
     (GroupMetadataManager.isProtocolInconsistent).
     """
     sync_timer: bool

@@ -53,8 +53,8 @@ class SessionTimer(StrEnum):
     PING = "ping"
     """A third of the session's timeout has passed."""
     READ = "read"
-    """Two thirds of the timeout may have passed without a message, or a close was not answered: the connection is
-    closed.
+    """The client closes the connection if two thirds of the timeout have passed without a message, or if a close
+    was not answered.
     """
     RECONNECT = "reconnect"
     """The back-off before a new connection has passed."""

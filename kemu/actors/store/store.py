@@ -190,7 +190,8 @@ class Store(Machine):
             self._refuse(event, StoreCode.SESSION_EXPIRED if session is None else StoreCode.CONNECTION_LOSS)
             return
         if type(request) is not Ping or event.peer == session.client:
-            # A process has one connection and pings after silence; an attached part pings only for itself.
+            # The ping of an attached part does not keep the session alive: the part pings only for its own
+            # connection.
             self._keep_alive(session)
         match request:
             case StoreOps():

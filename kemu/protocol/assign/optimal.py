@@ -7,8 +7,8 @@ different subscriptions.
 1. *Claims.* Each partition has at most one previous owner: the member whose claim has the highest generation. Two
 claims at the same generation are invalid. Owners that left or unsubscribed, and partitions that do not exist, are
 dropped.
-2. *Balance.* ``levels`` finds the sizes and topics that each member may have in assignments of minimal score. No single
-assignment is computed here. The docstring of ``levels`` has the proof.
+2. *Balance.* ``levels`` finds the sizes and topics that each member may have in assignments of minimal score. This step
+computes no assignment. The docstring of ``levels`` has the proof.
 3. *Moves.* Inside a level, ``Dealing`` solves a minimum-cost flow. A kept partition costs 0, any other assignment of a
 partition costs 1. So no assignment of minimal score keeps more partitions. The docstring of ``flow`` has the proof.
 

@@ -207,8 +207,8 @@ def _nearest(
     """Racks before stickiness: owners keep only partitions with a replica on their rack, if the result is better.
 
     Kafka always drops the other claims, and so can move the same partitions again in each follow-up rebalance. Here the
-    claims remain if the result has equal balance and as many partitions on their members' racks. So a group becomes
-    stable.
+    claims remain if the result has equal balance and as many partitions on their members' racks. So the follow-up
+    rebalances end.
     """
     near = [[number for number in numbers if racks.near(member, number)] for member, numbers in enumerate(held)]
     if all(len(some) == len(numbers) for some, numbers in zip(near, held, strict=True)):

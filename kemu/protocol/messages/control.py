@@ -220,7 +220,7 @@ class AlterIsr:
     AlterPartition.
 
     Source: KIP-497; AlterIsrRequest.json of Kafka 2.7 (v0), AlterPartitionRequest.json of 3.2 (v1, KIP-704) and 3.3
-    (v2: topic ids in place of names; INELIGIBLE_REPLICA in answers). Here all versions have names.
+    (v2: topic ids in place of names; INELIGIBLE_REPLICA in answers). In kemu all versions have topic names.
     """
 
     broker_id: int
@@ -518,8 +518,8 @@ class ListPartitionReassignmentsReply:
     """The reply to ListPartitionReassignments. Version 0 is KIP-455's; version 1 adds ``current_batch`` and
     ``waiting``.
 
-    KIP-435's page adds ``current_batch`` without a new version, and calls two fields ``Topics``. No page has
-    ``waiting``.
+    KIP-435's page adds ``current_batch`` without a new version, and calls two fields ``Topics``. The field
+    ``waiting`` is kemu's own.
     """
 
     error_code: ErrorCode = ErrorCode.NONE

@@ -26,7 +26,9 @@ class SessionEnded:
 
 
 EXPIRED = "expired"
-"""``SessionEnded.why`` of a session that sent no message within its timeout. Other sessions were closed."""
+"""``SessionEnded.why`` of a session that sent no message within its timeout. Any other session was closed by its
+client.
+"""
 
 
 @value

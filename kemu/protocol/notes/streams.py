@@ -38,7 +38,7 @@ class TaskBecame:
     """A copy of a task changed its state or its role.
 
     ``role``: "active", "standby" or "learner". ``before``: "" for a new copy. ``position``: the changelog offset up to
-    which its state is complete. ``thread``: the instance's thread with the copy ("t1").
+    which the copy's state is complete. ``thread``: the instance's thread with the copy ("t1").
     """
 
     application: str

@@ -42,8 +42,8 @@ class StreamsMember:
 
     ``assigned``: active tasks that the instance still owns. ``revoked``: tasks with learners on other instances, which
     the instance paused for this rebalance. ``learning``: tasks that the instance restores, with their lag in records.
-    ``ready``: the caught-up tasks in ``learning``. ``standby``: its standbys, with their lag. ``expired``: the instance
-    is leaving, and its time limit has passed.
+    ``ready``: the caught-up tasks in ``learning``. ``standby``: the instance's standbys, with their lag. ``expired``:
+    the instance is leaving, and its time limit has passed.
     """
 
     weight: int = 1
@@ -60,7 +60,9 @@ class StreamsMember:
 
 @frozen
 class StreamsAssignment:
-    """The assignment of an instance. ``being_learned``: its active tasks that have learners on other instances."""
+    """The assignment of an instance. ``being_learned``: the instance's active tasks that have learners on other
+    instances.
+    """
 
     assigned: tuple[TaskId, ...] = ()
     revoked: tuple[TaskId, ...] = ()

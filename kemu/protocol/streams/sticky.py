@@ -126,7 +126,7 @@ class _Sticky:
 
     def _least_loaded(self, task: TaskId, within: Collection[ClientId]) -> Load | None:
         """The least loaded client that forms a new pair of tasks, else the least loaded; an empty client
-        always wins.
+        is always chosen.
         """
         for wants_new_pair in (True, False):
             least: Load | None = None

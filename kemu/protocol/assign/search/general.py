@@ -143,7 +143,8 @@ class _Sharing:
                 self._apply_counts(stock, pool.count)
 
     def _apply_counts(self, stock: _Stock, count: Sequence[int]) -> None:
-        """Turn counts into partitions. A member above its count loses dealt partitions first, then its own partitions.
+        """Choose the partitions of each member for these counts. A member above its count loses dealt partitions first,
+        then its own partitions.
 
         A member loses its lowest numbers first.
         """

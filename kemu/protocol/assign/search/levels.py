@@ -3,7 +3,7 @@
 **Theory.** Consider the possible size vectors if each partition has one of its subscribers as its member. The vectors
 are the integral points of a base polyhedron. The polyhedron has a submodular bound: the members of a set S hold at most
 as many partitions as have a subscriber in S. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota,
-*Decreasing minimization on M-convex sets*, 2018). Sorted downwards, the sum of its k largest sizes is the smallest
+*Decreasing minimization on M-convex sets*, 2018). In this element, the sum of the k largest sizes is the smallest
 possible for every k at once. For sizes sorted upwards, KIP-54's score, the sum of all ``|a - b|``, is
 
     sum over i of (2 i - n - 1) * size_i   =   constant + 2 * sum over k of (sum of the k largest sizes)
