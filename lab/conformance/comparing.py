@@ -11,8 +11,8 @@
 Durations are compared only with runs whose earlier generations had the same members. A figure that does not agree
 *differs*, unless
 
-- the slow machine of the recordings explains the difference of a duration (``HAND_OVER_S`` for each span in it, and at
-  most a tenth of a sum),
+- the slow machine of the recordings explains the difference of a duration (``HAND_OVER_S`` per span, at most a tenth of
+  a sum),
 - a duration lies outside the 5-95 % range but within the range of all runs, and no more durations do so than chance
   allows, which is one in ten (``allow_for_chance``),
 - or the plans' table of explanations permits it (``explained``). Only a race explains a number of generations: at

@@ -30,7 +30,7 @@ START_US = 15_000_000
 
 class Registration(NamedTuple):
     """A broker's node in the store: zxid, life of the broker at the creation, epoch of the controller that was ready at
-    the creation (-1 without one), and time.
+    the creation (-1 without a controller), and time.
     """
 
     zxid: int
@@ -95,7 +95,7 @@ class ControlPlane:
         return self._registered.get(host, _NONE).zxid
 
     def registration(self, host: str) -> int:
-        """The zxid of the registration by the broker's present process; -1 without one, or while the process is
+        """The zxid of the registration by the broker's present process; -1 if unregistered, or while the process is
         closing.
         """
         known = self._registered.get(host, _NONE)

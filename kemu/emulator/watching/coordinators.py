@@ -1,9 +1,9 @@
 """The coordinator of each group's log, and the coordinator that each member asks (part of the panel).
 
-A broker coordinates a group while it leads the group's log. A broker that does not learn of its successor continues.
-A broker that is alone in its ISR, and whose successor won an unclean election, even accepts commits and completes
-rebalances. Those records are truncated once the broker follows the new leader. So from the successor's first moment on,
-the facts of the deposed coordinator describe only itself and the members that still ask it.
+A broker coordinates a group while it leads the group's log. A broker that does not learn of its successor continues. A
+broker that is alone in its ISR, and whose successor won an unclean election, even accepts commits and completes
+rebalances. The deposed leader's records are truncated when the broker follows the new leader. So from the successor's
+first moment on, the facts of the deposed coordinator describe only itself and the members that still ask it.
 
 Source: Kafka's ``GroupCoordinator`` and ``Partition``: both use the leader epoch that the broker itself received.
 """

@@ -3,8 +3,8 @@
 A StopReplica may be lost with its controller. A controller that no longer considers the broker a replica sends no
 StopReplica. No controller repeats the request, so the broker remains leader or follower of a log that the cluster has
 deleted. If a topic with the same name is created later, clients with old metadata may write to the deleted log and read
-from it. The broker refuses a LeaderAndIsr of the new topic with another topic id (INCONSISTENT_TOPIC_ID, KIP-516). It
-executes a LeaderAndIsr without a topic id if the leader epoch is higher.
+from it. The broker refuses a LeaderAndIsr of the new topic with another topic id (INCONSISTENT_TOPIC_ID, KIP-516). The
+broker executes a LeaderAndIsr without a topic id if the leader epoch is higher.
 
 The actions of such a broker concern only the deleted log, not the present topic.
 

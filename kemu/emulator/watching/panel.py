@@ -1,8 +1,8 @@
 """The panel: one shared view of owners, coordinators, leaders and running hosts.
 
-The panel uses only facts. It takes each fact once, before the checkers, metrics, costs and reports that read the panel.
-So each reader keeps only the state of its own rule or figure. The panel also records the changes by the last fact
-(``gained``, ``ceased``, ``led``, ...).
+The panel uses only facts. The panel takes each fact once, before the checkers, metrics, costs and reports that read the
+panel. So each reader keeps only the state of its own rule or figure. The panel also records the changes by the last
+fact (``gained``, ``ceased``, ``led``, ...).
 
 A member is identified by its actor, not by its host. One host may run several members, and a pause or a power cut of
 the host hits all its members.
