@@ -30,7 +30,9 @@ SAY_EVERY_S = 10.0
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--seeds", required=True, metavar="A:B", help="Run the seeds A to B, both included.")
-@click.option("--profiles", metavar="P,P", help="Emulate these releases or KIP pages (default: each scenario's).")
+@click.option(
+    "--profiles", metavar="P,P", help="Emulate these profiles (kemu describe profiles; default: each scenario's)."
+)
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values of KEY; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")

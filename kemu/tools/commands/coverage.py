@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="Run the seeds A to B, both included.")
-@click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: each scenario's).")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: each scenario's).")
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenarios; repeatable."
 )

@@ -115,7 +115,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     show_default=True,
     help="ties: round arrival times to multiples of this time.",
 )
-@click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: the scenario's).")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--keep", metavar="CHECKER[:KIND]", default="", help="Look for this violation (default: any).")
