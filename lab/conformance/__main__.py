@@ -56,9 +56,9 @@ no work on records.
 
 A figure agrees if Kafka's value lies between the emulator's 5 % and 95 % quantile; the numbers of generations must be
 equal. Durations are compared with runs whose generations had the same members as Kafka's. Kafka's side is one run, so
-for equal systems one duration in ten lies outside this range. A duration outside this range, but inside the range of all
-runs, is *chance*. The number of such durations must be as small as in 99 of 100 comparisons of equal systems. *DIFFERS* with a
-reason marks a known difference that kemu should remove.
+for equal systems one duration in ten lies outside this range. A duration outside this range, but inside the range of
+all runs, is *chance*. The number of such durations must be as small as in 99 of 100 comparisons of equal systems.
+*DIFFERS* with a reason marks a known difference that kemu should remove.
 
 Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
 """

@@ -36,7 +36,7 @@ def analyze(
 ) -> None:
     """Compute tables from the campaigns and traces in DIR, and print a comparison of their configurations.
 
-    A second call reads only new runs. Exit codes: 0 done, 2 bad input, 127 a table breaks a constraint.
+    A second call reads only new runs.
     """
     with clear_errors("spark"):
         from kemu.tools.pipeline.run import analyze as analyze_folder
@@ -95,4 +95,6 @@ def print_analysis(done: "Analysis", place: Path) -> None:
     for bad in done.bad_records:
         print_lines([f"{click.style('not read', fg='yellow')}: {bad['path']}: byte {bad['at_byte']}: {bad['why']}"])
     example = "select * from differences where differs and figure = 'downtime_us'"
-    print_lines([f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)", f'query with: kemu query {place} "{example}"'])
+    print_lines(
+        [f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)", f'query with: kemu query {place} "{example}"']
+    )

@@ -76,8 +76,8 @@ def bugs(
 
     With --find, count the seeds until the bug is caught in each of five ranges of --seeds, and print the median.
 
-    Exit codes: 0 caught, and no violation with today's rule; 1 not caught; 2 bad input; 127, 128, 129 a violation
-    with today's rule, as for "kemu run". Another --seed may miss the bug.
+    Exit code 1 says that no checker caught the bug: another --seed may miss the bug. The codes of "kemu run" say that
+    there is a violation with today's rule.
     """
     if finding:
         if seed is not None or show or trace is not None:

@@ -30,7 +30,9 @@ SAY_EVERY_S = 10.0
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--seeds", required=True, metavar="A:B", help="Run the seeds A to B, both included.")
-@click.option("--profiles", metavar="P,P", help="Emulate these releases or KIP pages (default: each scenario's).")
+@click.option(
+    "--profiles", metavar="P,P", help="Emulate these profiles (kemu describe profiles; default: each scenario's)."
+)
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values of KEY; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
@@ -62,9 +64,6 @@ def campaign(
     KEY of --grid and ACTION of --do have the syntax of "kemu run", and each run has the result of "kemu run". Use
     --resume to continue a killed campaign. With a master that is not local, driver and executors must share the folder
     of --out. The executors' Python must have attrs, msgpack, pyarrow and trio. Next: "kemu analyze OUT".
-
-    Exit codes: 0 all runs hold, 2 bad input, 3 executors and this machine computed different digests, 127 the program
-    failed, 128 liveness, 129 correctness.
     """
     with clear_errors("spark"):
         from kemu.tools.pipeline.campaign import begin, differing, executors_see, resume, run_rest, sample_runs

@@ -83,8 +83,8 @@ def explain(
 ) -> None:
     """Print TRACE as text: a line for each step, followed by the effects and notes of the step.
 
-    With --format json, each line is one JSON object. Exit code 2: the file is no trace, or is damaged or torn. For a
-    torn file, the command prints the complete records before the error.
+    With --format json, each line is one JSON object. For a torn file, the command prints the complete records
+    before the error.
     """
     if from_us is not None and to_us is not None and from_us > to_us:
         raise click.UsageError("--from is later than --to: no time lies between them")

@@ -115,7 +115,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     show_default=True,
     help="ties: round arrival times to multiples of this time.",
 )
-@click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: the scenario's).")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--keep", metavar="CHECKER[:KIND]", default="", help="Look for this violation (default: any).")
@@ -164,8 +164,6 @@ def explore(
 
     The messages of one connection keep their order, as with TCP. The command lists the runs with new coverage: a new
     combination of message, role, state and outcome, a new transition, or a new probe ("kemu coverage").
-
-    Exit codes: 0 no violation; 127, 128, 129 a violation, as for "kemu run".
     """  # noqa: D301 (click's own mark)
     names = message_names()
     for name in messages:

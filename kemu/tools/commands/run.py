@@ -44,8 +44,6 @@ def run(scenario: str, options: RunOptions, live: bool, control: Path | None, tw
     "kemu describe actions" and "kemu describe faults" list all actions.
 
     With --live --control PATH, "kemu scale --live PATH" scales the Streams instances during the run.
-
-    Exit codes: 0 all runs hold, 2 bad input, 3 nondeterminism, 127 the program failed, 128 liveness, 129 correctness.
     """
     request = request_of(scenario, options, live, control)
     if control is not None and not live:

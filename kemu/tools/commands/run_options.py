@@ -19,7 +19,9 @@ MOST_SEEDS = 1_000_000
 _OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's)."),
     click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),
-    click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: the scenario's)."),
+    click.option(
+        "--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's)."
+    ),
     click.option(
         "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable."
     ),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("scenario", required=False)
 @click.option("--seed", type=click.IntRange(min=0), help="Run one seed, and print its draws and the whole report.")
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="Run the seeds A to B, both included.")
-@click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: the scenario's).")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
 @jobs_option
 @click.option("--replicated/--not-replicated", default=None, help="Whether drawn brokers replicate (default: some do).")
 @click.option("--operated", is_flag=True, help="Also draw actions of operators, and rare settings.")
@@ -74,8 +74,6 @@ def swarm(
 
     With --history, an unexplained anomaly (lost write, poll skip, ...) is also a failure. "kemu history" of the
     written scenario prints the anomaly.
-
-    Exit codes: those of "kemu run".
     """
     from kemu.protocol.profiles import PROFILES
 
