@@ -45,8 +45,8 @@ runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare l
 
 In the emulator, members and brokers start, close, die and pause at the times of the recording. A member joins at the
 time of its first JoinGroup, and closes at the time at which its polling thread began to close. A lone broker starts at
-the time of its first response. Seeds draw two durations between the recording's minimum and maximum: the time in which
-a lone broker knew no topic, and the time in which coordinators loaded groups. Seeds draw the load of the machine from
+the time of its first response. Seeds draw two durations between the recording's minimum and maximum. In the first,
+a lone broker knows no topic; in the second, coordinators load groups. Seeds draw the load of the machine from
 the members' times between JoinGroup responses and SyncGroups.
 
 Seeds draw other durations from measurements over all recordings: lateness of heartbeats and threads, cold processes,
@@ -56,9 +56,9 @@ no work on records.
 
 A figure agrees if Kafka's value lies between the emulator's 5 % and 95 % quantile; the numbers of generations must be
 equal. Durations are compared with runs whose generations had the same members as Kafka's. Kafka's side is one run, so
-for equal systems one duration in ten lies outside. A duration outside this range, but inside the range of all runs, is
-*chance*. The number of such durations must be as small as in 99 of 100 comparisons of equal systems. *DIFFERS* with a
-reason marks a known difference that kemu should remove.
+for equal systems one duration in ten lies outside this range. A duration outside this range, but inside the range of
+all runs, is *chance*. The number of such durations must be as small as in 99 of 100 comparisons of equal systems.
+*DIFFERS* with a reason marks a known difference that kemu should remove.
 
 Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
 """

@@ -145,8 +145,8 @@ class ComparedStep:
 
     @property
     def difference(self) -> str:
-        """The difference as text."""
-        return f"{self.what}: {self.kafka} times, here {self.low} to {self.high}"
+        """In words."""
+        return f"{self.what}: {self.kafka} times, emulated {self.low} to {self.high}"
 
 
 @frozen
@@ -237,13 +237,9 @@ class Explanations:
     def text_of(self, reason: str) -> str:
         """The text of a reason."""
         if reason == HAND_OVER:
-            return (
-                f"differs by at most {HAND_OVER_S:g} s an interval, the time of thread switches on the loaded machine"
-            )
+            return f"differs by at most {HAND_OVER_S:g} s an interval: thread switches on the loaded machine"
         if reason == CHANCE:
-            return (
-                "outside the 5-95 % range, inside the range of all runs: for equal systems, one in ten is so by chance"
-            )
+            return "outside the 5-95 % range, inside the range of all runs: one in ten by chance, for equal systems"
         return self.reasons[reason]
 
     def unknown(self) -> list[str]:
@@ -414,7 +410,7 @@ def _first_difference(theirs: Sequence[str], ours: Sequence[Sequence[str]]) -> s
     longest = max(ours, key=common)
     at = common(longest)
     kafka, here = (order[at] if at < len(order) else "nothing more" for order in (theirs, longest))
-    return f"after {at} alike: {kafka}, here {here}"
+    return f"after {at} equal responses: {kafka}, emulated {here}"
 
 
 def _by_member(place: str) -> tuple[int, str]:
