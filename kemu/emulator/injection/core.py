@@ -14,8 +14,8 @@ broker was the last in-sync replica. A partition is usable with a core that cont
   fail, and the topic gets no records, commits or generations. The decision uses the topic's settings at its creation.
 
 The decision is repeated after the session and lag timeouts from before the healing. Before these timeouts, a broker
-that was down or unreachable may leave an ISR, so that only a faulty broker remains in the ISR. Later changes of ISRs
-are the core's own, and no broker is healed for such a change.
+that was down or unreachable may leave an ISR, so that only a faulty broker remains in the ISR. The core itself makes
+later changes of ISRs, and no broker is healed because of a later change.
 """
 
 from collections.abc import Iterable, Sequence
