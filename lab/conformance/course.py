@@ -113,8 +113,8 @@ class Course:
 class ExchangesSeen:
     """The responses to each member, by connection and in order; periodic responses are counted.
 
-    The numbers of periodic responses, sorted by name, stand between two other responses. Consecutive equal responses
-    become one response with a number. Call the methods in the order of time.
+    The order has the numbers of periodic responses, sorted by name, between two other responses. Consecutive equal
+    responses become one response with a number. Call the methods in the order of time.
     """
 
     def __init__(self) -> None:

@@ -145,7 +145,7 @@ class _Batch(NamedTuple):
     last: int
     term: Term
     unclean: bool
-    """Whether an unclean election came after the batch."""
+    """Whether an unclean election followed the batch."""
 
 
 class _Reader:

@@ -310,7 +310,7 @@ class StreamsFigures:
     """Reason -> number of generations after the first formation of the application."""
     empty_rebalances: int
     to_balance_us: int
-    """The longest time to balance; the rest of the run if balance never came."""
+    """The longest time to balance; the rest of the run without later balance."""
     unfinished: int
     """Number of episodes without lasting balance."""
     task_downtime: tuple[TaskDowntimeFigures, ...]

@@ -25,7 +25,7 @@ _WORDS: Schema = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"typ
 def scenario_schema() -> Schema:
     """Return the schema of a scenario file."""
     whole = _table(Scenario)
-    whole["required"] = ["topics"]  # the default name comes from the file's name; a scenario needs at least one topic
+    whole["required"] = ["topics"]  # the default name is the file's name; a scenario needs at least one topic
     whole["properties"]["topics"]["minProperties"] = 1
     below = {cls.__name__: _table(cls) for cls in dict.fromkeys(_below(Scenario))}
     return {"$schema": DIALECT, "title": "A scenario of kemu", **whole, "$defs": {**below, **_plan()}}

@@ -330,7 +330,7 @@ class Panel:
         return holding
 
     def is_current(self, seen: Seen) -> bool:
-        """Whether a fact about a group comes from the group's coordinator.
+        """Whether the group's current coordinator reported a fact about a group.
 
         A broker that was paused while its partition moved may process old messages before it learns of the move. A
         broker that is isolated from its successor continues to work. Rules about the group ignore the facts of such a
