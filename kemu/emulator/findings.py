@@ -4,7 +4,9 @@ Sources of LOSS_REASONS: Kafka's documentation of acks, ``unclean.leader.electio
 replica standing").
 """
 
+import importlib
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from kemu.protocol.frozen import frozen
@@ -26,194 +28,18 @@ class Violation:
 
 
 MEMBER_FAILED = "member-failed"
-KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "one-owner": ("two-owners",),
-        "cooperative": ("assignment-refused", "handed-over-too-soon", "no-rejoin", "revoked-too-much"),
-        "commits": (
-            "ahead-of-work",
-            "given-up-uncommitted",
-            "not-kept",
-            "not-truncated",
-            "position-not-committed",
-            "removed-too-early",
-            "removed-too-late",
-            "reset-in-range",
-            "went-back",
-            "wrong-reset",
-        ),
-        "no-lost-record": (
-            "acknowledged-lost",
-            "acknowledged-unwritten",
-            "append-gap",
-            "committed-unprocessed",
-            "processed-unwritten",
-        ),
-        "group-progress": (
-            "closed-early",
-            "join-unfinished",
-            "member-kept",
-            "no-position",
-            "not-rejoined",
-            "not-taken",
-            "offsets-uncommitted",
-            "records-unread",
-            "sync-unfinished",
-        ),
-        "clients": ("not-looked-up", "not-rejoined", "storm", "too-late", "too-soon", "undecided", "vanished"),
-        "membership": (
-            "accepted",
-            "assignment",
-            "evicted",
-            "generation",
-            "join-answer",
-            "join-phase",
-            "left-out",
-            "loaded",
-            "members",
-            "no-cause",
-            "not-divided",
-            "not-ranged",
-            "not-revoked",
-            "not-sticky",
-            "off-rack",
-            "protocol",
-            "refused",
-            "transition",
-            "unbalanced",
-        ),
-        "lifecycle": (
-            "callback",
-            "left-in-time",
-            "not-owned",
-            "out-of-order",
-            "owned",
-            "started-twice",
-            "works-when-closed",
-            "works-when-down",
-            "works-when-failed",
-        ),
-        "liveness": (
-            "forgotten-instance",
-            "forgotten-rebalance",
-            "member-failed",
-            "not-at-rest",
-            "unheard-isr",
-            "untold-coordinator",
-        ),
-        "replicas": (
-            "acknowledged-uncommitted",
-            "another-record",
-            "append-gap",
-            "committed-lost",
-            "cut-too-much",
-            "failed-log-dir",
-            "isr-without-committed",
-            "logs-differ",
-            "read-uncommitted",
-            "start-behind",
-            "unclean-forbidden",
-            "watermark-back",
-        ),
-        "tasks": (
-            "checkpoint-lost",
-            "checkpoint-without-state",
-            "copies-misplaced",
-            "early-follow-up",
-            "given-up-uncommitted",
-            "moved-while-running",
-            "no-follow-up",
-            "not-at-rest",
-            "not-one-owner",
-            "not-restored",
-            "open-state-kept",
-            "runs-twice",
-            "runs-unowned",
-            "runs-without-state",
-            "shut-down-early",
-            "state-passed-over",
-            "uncommitted",
-        ),
-        "leadership": (
-            "controller-epoch",
-            "deposed-controller-writes",
-            "isr-not-counted",
-            "old-epoch-obeyed",
-            "state-written",
-            "two-leaders",
-        ),
-        "useless-work": ("rejoin-without-cause",),
-        "duties": (
-            "dead-in-isr",
-            "epoch-of-another-topic",
-            "fetch-stalled",
-            "former-leader",
-            "left-over",
-            "log-of-another-topic",
-            "moved-early",
-            "never-shrunk",
-            "no-controller",
-            "no-leader",
-            "not-balanced",
-            "not-registered",
-            "order-not-obeyed",
-            "out-of-isr",
-            "replica-kept",
-            "session-cut",
-            "session-kept",
-            "stale-metadata",
-            "step-kept",
-            "unanswered",
-            "watermark-waits",
-        ),
-        "isr": (
-            "acknowledged-by-too-few",
-            "joined-while-closing",
-            "leadership-kept",
-            "shrunk-in-sync",
-            "watermark-at-start",
-        ),
-        "idempotence": ("appended-twice",),
-        "reassignment": (
-            "deleted-assigned",
-            "dropped-in-sync",
-            "not-of-the-step",
-            "not-the-step",
-            "order-lost",
-            "refused",
-            "step-from-elsewhere",
-            "too-many-leaders",
-            "too-many-partitions",
-            "too-many-replicas",
-            "unfinished",
-            "unnamed",
-            "unused",
-        ),
-        "catch-up": (
-            "commit-not-rising",
-            "committed-unprocessed",
-            "delivered-twice",
-            "not-jumped",
-            "outside-range",
-            "range-left-open",
-            "range-misplaced",
-            "second-uncommitted",
-        ),
-        "answers": ("untrue",),
-        "fields": ("wrong",),
-        "pace": ("overdue", "too-late", "too-many", "too-soon"),
-        "requests": (
-            "answered-unasked",
-            "gave-up-early",
-            "out-of-order",
-            "timed-out-early",
-            "two-sessions",
-            "unanswered",
-            "waits-for-ever",
-        ),
-    }
-)
-"""Checker -> the kinds of its violations."""
+
+
+@cache
+def kinds_by_checker() -> Mapping[str, tuple[str, ...]]:
+    """Checker -> the kinds of its violations.
+
+    A scenario names checkers, and checkers read scenarios. The first call therefore loads the checkers by the name of
+    their package.
+    """
+    checkers = importlib.import_module("kemu.emulator.checkers").CHECKERS
+    return MappingProxyType({name: checker.kinds for name, checker in checkers.items()})
+
 
 UNCLEAN = "unclean-election"
 UNFLUSHED = "unflushed"
@@ -311,7 +137,7 @@ STAYS_BLOCKED: Mapping[tuple[str, str], str] = MappingProxyType(
 """(checker, kind) -> why a group or a partition stays blocked for good, as it would in Kafka.
 
 A run with such a violation does not hold unless the scenario expects it. Sweeps over random faults expect it
-(``expectations.OF_KAFKAS_OWN``).
+(``expectations.of_kafkas_own``).
 """
 
 

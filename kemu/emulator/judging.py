@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable
 
-from kemu.emulator.checkers import make_checkers
+from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker, Clock
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, raised_text
@@ -191,7 +191,7 @@ def judge(
         expect: expected violations (``scenario.expectations``).
         broke: the error that broke the run; "" if none.
     """
-    judging = Judging(make_checkers() if checkers is None else checkers, expect=expect)
+    judging = Judging([make() for make in CHECKERS.values()] if checkers is None else checkers, expect=expect)
     for seen in facts:
         judging.see(seen)
     return judging.finish(ended_us, broke)

@@ -1,4 +1,4 @@
-"""The command ``kemu``. Each command lives in a module of its own, which is imported when the command is called."""
+"""The command line ``kemu``. A subcommand's module is imported only when a user calls the subcommand."""
 
 import gc
 import sys
@@ -14,13 +14,13 @@ from kemu.tools.progress import QUIET
 
 
 class Row(NamedTuple):
-    """One command: its place and its line in the help, so that the help imports no command."""
+    """One subcommand: the address of its function and its line in ``kemu --help``, which imports no subcommand."""
 
     place: str
-    """module:attribute"""
+    """The function as ``module:attribute``, below ``kemu.tools.commands``."""
     summary: str
     progress: bool = False
-    """Whether the command shows its progress, and so takes ``--quiet``."""
+    """Whether the subcommand shows a progress bar; such a subcommand has the option ``--quiet``."""
 
 
 SECTIONS: Mapping[str, Mapping[str, Row]] = {
@@ -28,18 +28,18 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "run": Row("run:run", "Run a scenario; report its events, costs and violations.", progress=True),
         "compare": Row("compare:compare", "Compare the costs of protocols and assignors under equal faults.", True),
         "scale": Row("scale:scale", "Scale a Streams application up or down, in a scenario or in a live run."),
-        "import": Row("import_:import_", "Turn the output of Kafka's own tools into a scenario."),
+        "import": Row("import_:import_", "Make a scenario from the output of Kafka's tools."),
         "scenarios": Row("describe:scenarios", "List the scenarios that come with the package."),
     },
     "Test and explore": {
         "swarm": Row("swarm:swarm", "Draw clusters, loads and faults from seeds, and check every run.", progress=True),
         "explore": Row("explore:explore", "Run a scenario in many orders of its messages to find a violation.", True),
         "shrink": Row("shrink:shrink", "Reduce a failing run to a small scenario and a test.", progress=True),
-        "bugs": Row("bugs:bugs", "List past bugs of Kafka, and show the effect of one.", progress=True),
+        "bugs": Row("bugs:bugs", "List past bugs of Kafka, or show the effect of a bug.", progress=True),
     },
     "Inspect": {
-        "explain": Row("explain:explain", "Print a trace as a transcript."),
-        "replay": Row("replay:replay", "Feed a trace to today's machines up to the first difference."),
+        "explain": Row("explain:explain", "Print a trace as text, one line for each step."),
+        "replay": Row("replay:replay", "Feed recorded events to today's machines; stop at the first difference."),
         "history": Row("history:history", "Name the anomalies in a run's history, as Jepsen's Kafka tests do."),
         "coverage": Row("coverage:coverage", "List the states, messages and rare events that runs reached.", True),
     },
@@ -53,7 +53,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
     },
     "Pipeline": {
         "campaign": Row("campaign:campaign", "Run many scenarios, profiles, settings and seeds on Spark.", True),
-        "analyze": Row("analyze:analyze", "Turn campaigns and traces into tables and comparisons.", True),
+        "analyze": Row("analyze:analyze", "Compute tables and comparisons from campaigns and traces.", True),
         "query": Row("analyze:query", "Query analyzed tables in SQL.", progress=True),
     },
     "Reference": {
@@ -72,7 +72,7 @@ YOUNG_OBJECTS = 20_000
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands are imported by name, each when it is called."""
+    """A group of commands that imports the module of a command when a user calls the command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -113,7 +113,7 @@ class _LazyGroup(click.Group):
 
 def _quiet_option() -> click.Option:
     return click.Option(
-        ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_quiet, help="Show no progress."
+        ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_set_quiet, help="Show no progress bar."
     )
 
 
@@ -150,7 +150,7 @@ def _print_version(ctx: click.Context, _: Any, wanted: bool) -> None:
     default=None,
     expose_value=False,
     callback=_set_color,
-    help="Colour the output always or never (default: on a terminal).",
+    help="Colour the output always or never (default: only on a terminal).",
 )
 def kemu() -> None:
     """Emulate whole Kafka clusters in one process: real protocol, virtual time, one seed, injected faults.
@@ -160,7 +160,7 @@ def kemu() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exit with a code of ``tools.exits``. Bad input gives one clear message, no traceback."""
+    """Run a command line and exit with a code of ``tools.exits``; bad input prints a message without a traceback."""
     gc.set_threshold(YOUNG_OBJECTS)
     try:
         kemu.main(args=arguments, prog_name="kemu")
@@ -173,7 +173,7 @@ def main(arguments: list[str] | None = None) -> None:
             click.echo(f"{click.style('error', fg='red')}: {line}", err=True)
         sys.exit(BAD_INPUT)
     except BrokenPipeError:
-        # The reader closed the pipe (kemu explain ... | head): the rest of the output has no reader.
+        # The program at the other end of the pipe has closed the pipe, as head does after its last line.
         sys.stderr.close()
         sys.exit(0)
 

@@ -38,7 +38,7 @@ from kemu.emulator.plan.entries import At, Plan
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.away import WAYS, AwaySpec
 from kemu.emulator.scenario.checks import ChecksSpec
-from kemu.emulator.scenario.expectations import OF_KAFKAS_OWN
+from kemu.emulator.scenario.expectations import of_kafkas_own
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.text.kafka_keys import settings_dict
@@ -197,7 +197,7 @@ def swarm_case(
         operations, plan = (*operations, *families), (*plan, *done)
         scenario, done = with_streams(scenario, seeded.stream("swarm/streams"), moments_us)
         plan = (*plan, *done)
-    expect = (*scenario.expect, *(each for each in OF_KAFKAS_OWN if each not in scenario.expect))
+    expect = (*scenario.expect, *(each for each in of_kafkas_own() if each not in scenario.expect))
     scenario = attrs.evolve(scenario, seed=seed, plan=(*scenario.plan, *plan, *lines), expect=expect)
     on, off = ((*on, ORDERS), off) if lines else (on, (*off, ORDERS))
     return SwarmCase(

@@ -2,7 +2,7 @@
 
 A line is an action as JSON without a time: ``{"do": "scale-down", "group": "app", "to": "80%"}``. The answer is
 ``{"done": description, "at_us": time, "hosts": affected hosts}`` or ``{"error": reason}``. A refused order changes
-nothing.
+nothing. No order ends the run: an unexpected exception is the answer, too.
 """
 
 import json
@@ -46,6 +46,9 @@ class Orders:
         except ScenarioError as error:
             answer(_as_line({"error": "; ".join(str(error).splitlines())}))
             return
+        except Exception as error:
+            answer(_as_line({"error": f"a bug of kemu: {type(error).__name__}: {error}"}))
+            return
         world = self._injector.world
 
         def answered() -> None:
@@ -56,7 +59,7 @@ class Orders:
     def _do(self, line: bytes) -> str:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise _refused("an order is one JSON object on a line, with the keys of a plan's entry")

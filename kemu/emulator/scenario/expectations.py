@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from attrs import field
 
-from kemu.emulator.findings import KINDS, STAYS_BLOCKED, Violation
+from kemu.emulator.findings import STAYS_BLOCKED, Violation, kinds_by_checker
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.text.tables import Problem, nearest
 from kemu.protocol.frozen import frozen
@@ -31,14 +31,14 @@ class Expectation:
         ScenarioError: lists every mistake in the values.
     """
 
-    checker: str = field(metadata=key("name of the checker", choices=lambda: KINDS, what="checker"))
+    checker: str = field(metadata=key("name of the checker", choices=kinds_by_checker, what="checker"))
     kind: str = field(default="", metadata=key("kind of the violation", shown="the first that is found"))
     subject: str = field(default="", metadata=key('subject of the violation: "group g", "c2", "orders-0"', shown="any"))
     may: bool = field(default=False, metadata=key("whether the violation may be absent"))
 
     def __attrs_post_init__(self) -> None:
         problems = list(problems_of(self))
-        if not problems and self.kind and self.kind not in (kinds := KINDS[self.checker]):
+        if not problems and self.kind and self.kind not in (kinds := kinds_by_checker()[self.checker]):
             problems.append(
                 Problem(("kind",), f'"{self.kind}" is no kind of {self.checker}{nearest(self.kind, kinds)}')
             )
@@ -61,9 +61,9 @@ class Expectation:
         )
 
 
-OF_KAFKAS_OWN = tuple(Expectation(checker=checker, kind=kind, may=True) for checker, kind in STAYS_BLOCKED)
-"""Violations that Kafka itself would show in some runs under random faults. Sweeps expect and report such
-violations."""
+def of_kafkas_own() -> tuple[Expectation, ...]:
+    """Violations that Kafka itself would show in some runs under random faults. Sweeps expect and report them."""
+    return tuple(Expectation(checker=checker, kind=kind, may=True) for checker, kind in STAYS_BLOCKED)
 
 
 def stood_still(violations: Iterable[Violation]) -> tuple[Violation, ...]:
@@ -72,7 +72,7 @@ def stood_still(violations: Iterable[Violation]) -> tuple[Violation, ...]:
 
 
 def _one(given: object) -> object:
-    return Expectation(checker=given) if isinstance(given, str) and given in KINDS else given
+    return Expectation(checker=given) if isinstance(given, str) and given in kinds_by_checker() else given
 
 
 Expected: TypeAlias = str | Expectation

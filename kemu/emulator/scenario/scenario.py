@@ -11,7 +11,7 @@ from typing import Any, cast
 from attrs import field
 
 from kemu.emulator.draws import DrawSet
-from kemu.emulator.findings import KINDS
+from kemu.emulator.findings import kinds_by_checker
 from kemu.emulator.past_bugs import applying
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import (
@@ -134,7 +134,9 @@ class Scenario:
     expect: tuple[Expectation, ...] = field(
         default=(),
         converter=expectations,
-        metadata=key("expected violations: tables of checker, kind, subject, may", choices=lambda: KINDS, short=True),
+        metadata=key(
+            "expected violations: tables of checker, kind, subject, may", choices=kinds_by_checker, short=True
+        ),
     )
     brokers: BrokersSpec = field(default=BrokersSpec(), metadata=key("the brokers", always=True))
     draws: DrawSet = field(
