@@ -411,6 +411,9 @@ def run(
         except KeyboardInterrupt:
             one.writer.flush()  # the trace holds all records so far, and no footer
             raise
+        except Exception as error:
+            error.add_note(f"in the run of {scenario.name} with seed {seed} under {profile}")
+            raise
         return result_of(one, seed, profile, loop, broke, began_s)
 
 
