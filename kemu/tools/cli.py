@@ -40,6 +40,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "bugs": Row("bugs:bugs", "List past bugs of Kafka, and show the effect of one.", progress=True),
     },
     "Inspect": {
+        "report": Row("report:report", "Draw a trace: one HTML file that explains the run.", progress=True),
         "explain": Row("explain:explain", "Print a trace as a transcript."),
         "replay": Row("replay:replay", "Feed a trace to today's machines up to the first difference."),
         "history": Row("history:history", "Name the anomalies in a run's history, as Jepsen's Kafka tests do."),

@@ -137,6 +137,16 @@ class ControllerTerm:
 
 
 @frozen
+class PartitionSpan:
+    """One interval of a condition of a partition."""
+
+    topic: str
+    partition: int
+    from_us: int
+    until_us: int
+
+
+@frozen
 class ReplicationFigures:
     """Figures of controllers, leaders and ISRs (``emulator.metrics.leading``); ``..._us`` by "topic-partition"."""
 
@@ -149,6 +159,10 @@ class ReplicationFigures:
     leaderless_us: Mapping[str, int]
     under_min_isr_us: Mapping[str, int]
     under_replicated_us: Mapping[str, int]
+    leaderless: tuple[PartitionSpan, ...]
+    """The intervals of ``leaderless_us``, by their ends; likewise the two that follow."""
+    under_min_isr: tuple[PartitionSpan, ...]
+    under_replicated: tuple[PartitionSpan, ...]
 
 
 @frozen
@@ -191,6 +205,8 @@ class ReassignmentFigures:
     moved_bytes: int
     peak_extra_bytes_per_s: Mapping[str, int]
     """Broker -> reassignment traffic received and sent in its worst second."""
+    received: tuple[tuple[str, int, int], ...]
+    """(broker, second of the run, bytes): ``moved_bytes`` by receiver and second."""
     isr_changes: int
     most_replicas: int
     """The most replicas of any partition at a time, adding replicas included."""
