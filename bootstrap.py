@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 ROOT = os.path.dirname(os.path.realpath(__file__))
 VENV = os.path.join(ROOT, ".venv")
+LOCK = os.path.join(ROOT, "requirements.lock")
 STAMP = os.path.join(VENV, "kemu-{}.stamp")
 OLDEST = (3, 11)
 PRESET = "rolling-restart-dynamic"
@@ -153,16 +154,28 @@ def install(kind: str, what: str) -> None:
         return
     print("installing kemu and what it needs", flush=True)
     command = [python_path(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", what]
-    if subprocess.run(command, cwd=ROOT, env=clean_environment()).returncode:
-        raise BootstrapError("pip could not install the packages kemu needs (see above); is there a network?")
+    if run_in_root([*command, "--constraint", LOCK]):
+        print("the versions of requirements.lock cannot be installed here; trying others that the project allows")
+        if run_in_root(command):
+            raise BootstrapError("pip could not install the packages kemu needs (see above); is there a network?")
     with open(stamp, "w", encoding="utf-8") as file:
         file.write(wanted)
 
 
+def run_in_root(command: Sequence[str]) -> int:
+    """Run a command in the project's folder; its exit code."""
+    return subprocess.run(command, cwd=ROOT, env=clean_environment()).returncode
+
+
 def fingerprint() -> str:
-    """A hash of pyproject.toml, its folder and the Python version: a changed hash needs a new installation."""
-    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
-        content = file.read()
+    """A hash of the declared and locked packages, the folder and the Python version.
+
+    A changed hash needs a new installation.
+    """
+    content = b""
+    for path in (os.path.join(ROOT, "pyproject.toml"), LOCK):
+        with open(path, "rb") as file:
+            content += file.read()
     place = f"{ROOT}\n{sys.version_info[:2]}\n".encode()
     return hashlib.sha256(place + content).hexdigest()
 

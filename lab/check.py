@@ -39,7 +39,8 @@ def extra_steps() -> list[tuple[str, list[str]]]:
     """Steps that run only by name: they take long, or install packages into new environments over a network."""
     return [
         ("packaging", ["-m", "lab.check_packaging"]),
-        ("lower-bounds", ["-m", "lab.check_lower_bounds"]),
+        ("lower-bounds", ["-m", "lab.check_dependencies", "lower-bounds"]),
+        ("newest", ["-m", "lab.check_dependencies", "newest"]),
         ("reach", ["-m", "lab.check_reach"]),
     ]
 

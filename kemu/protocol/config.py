@@ -1,4 +1,4 @@
-"""Configuration by Kafka's own keys, each with its default and where the default comes from.
+"""Configuration by Kafka's own keys, each with its default and the source of the default.
 
 A field ``session_timeout_ms`` is Kafka's ``session.timeout.ms``. Keys without a Kafka counterpart describe the
 application or the emulated machine and start with ``emulated.``.
@@ -8,34 +8,37 @@ from typing import Any
 
 import attrs
 
+from kemu.protocol.frozen import frozen
+
 AT_LEAST_ONCE = "at_least_once"
 EXACTLY_ONCE = "exactly_once"
-"""Values of Streams' ``processing.guarantee``; the others are KIP-447's ``exactly_once_beta`` and ``exactly_once_v2``.
+"""The first value of Streams' ``processing.guarantee`` for exactly once. KIP-447 added ``exactly_once_beta`` and
+``exactly_once_v2``.
 """
 NEVER = (1 << 63) - 1
-"""Kafka's ``Long.MaxValue``: a limit that is never reached."""
+"""Kafka's ``Long.MaxValue``, the limit that is never reached."""
 _SOURCE = "kemu.source"
 _KEY = "kemu.key"
 
 
 def key(default: Any, source: str, name: str | None = None) -> Any:
-    """A config field; ``name`` when the Kafka key is not the field's name with dots."""
+    """A config field; ``name``: the Kafka key, if it is not the field's name with dots."""
     return attrs.field(default=default, metadata={_SOURCE: source, _KEY: name})
 
 
 def key_of(field: "attrs.Attribute[Any]") -> str:
-    """Kafka's name of a config field."""
+    """The Kafka key of a config field."""
     return field.metadata.get(_KEY) or field.name.replace("_", ".")
 
 
 def source_of(field: "attrs.Attribute[Any]") -> str:
-    """The source of a field's default."""
+    """The source of the default of a config field."""
     return str(field.metadata.get(_SOURCE, ""))
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ConsumerConfig:
-    """One member of a group."""
+    """The configuration of one member of a group."""
 
     group_id: str = key("g", "required by Kafka; no default there")
     client_id: str = key("", "Kafka: empty; here the actor's name")
@@ -82,9 +85,9 @@ class ConsumerConfig:
     emulated_incompatible_rejoin: str = key("once", "emulated, KIP-429 page: once or at-once, when V0 and V1 meet")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class BrokerConfig:
-    """One broker, its group coordinator included."""
+    """The configuration of one broker and its group coordinator."""
 
     group_min_session_timeout_ms: int = key(6_000, "Kafka 3.9")
     group_max_session_timeout_ms: int = key(1_800_000, "Kafka 3.9")
@@ -114,9 +117,9 @@ class BrokerConfig:
     coordinator_kind: str = key("java", "past bugs of: java (4.0), scala (3.2 on), scala-2.8, -2.6, -2.4")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ProducerConfig:
-    """A producer of a topic: its rate and its delivery guarantees."""
+    """The configuration of a producer of a topic: its rate and its delivery guarantees."""
 
     acks: int = key(-1, "Kafka 3.0: all")
     request_timeout_ms: int = key(30_000, "Kafka 3.9")
@@ -132,9 +135,9 @@ class ProducerConfig:
     emulated_batch_interval_ms: int = key(100, "emulated: interval between batches")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class StreamsConfig:
-    """One instance of a Kafka Streams application. ``ConsumerConfig`` holds the settings of its threads' consumers.
+    """The configuration of one Kafka Streams instance. ``ConsumerConfig`` has the settings of its threads' consumers.
 
     Keys of KIP-429's page that never shipped keep the page's names.
     """
@@ -178,9 +181,11 @@ class StreamsConfig:
         return self.processing_guarantee == EXACTLY_ONCE
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ControllerConfig:
-    """The control plane of one broker: its session in the metadata store, and its behaviour as controller."""
+    """The configuration of a broker's controller part: its session in the metadata store, and its work as
+    controller.
+    """
 
     zookeeper_session_timeout_ms: int = key(18_000, "KIP-537, Kafka 2.5; 6,000 before")
     zookeeper_max_in_flight_requests: int = key(10, "Kafka 2.8")
@@ -201,9 +206,9 @@ class ControllerConfig:
     emulated_first_rebalance_ms: int = key(5_000, "Kafka: fixed delay before the first preferred-leader check")
 
 
-@attrs.frozen(kw_only=True)
+@frozen(kw_only=True)
 class ReplicaConfig:
-    """Replication on one broker; defaults are Kafka 2.8's."""
+    """The configuration of replication on one broker; the defaults are Kafka 2.8's."""
 
     replica_lag_time_max_ms: int = key(30_000, "KIP-537, Kafka 2.5; 10,000 before")
     replica_fetch_wait_max_ms: int = key(500, "Kafka 2.8")

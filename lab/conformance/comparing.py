@@ -236,9 +236,13 @@ class Explanations:
     def text_of(self, reason: str) -> str:
         """A reason in words."""
         if reason == HAND_OVER:
-            return f"off by at most {HAND_OVER_S:g} s a span: that is the hand-over on the recordings' loaded machine"
+            return (
+                f"differs by at most {HAND_OVER_S:g} s an interval, the time of thread switches on the loaded machine"
+            )
         if reason == CHANCE:
-            return "outside of the 5-95 % range and inside that of all runs: of what is alike one in ten is, by chance"
+            return (
+                "outside the 5-95 % range, inside the range of all runs: for equal systems, one in ten is so by chance"
+            )
         return self.reasons[reason]
 
     def unknown(self) -> list[str]:

@@ -12,7 +12,6 @@ import click
 from click.testing import CliRunner
 
 from kemu.emulator.checkers import CHECKERS
-from kemu.emulator.findings import KINDS
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.past_bugs.registry import PAST_BUGS
 from kemu.emulator.plan.actions import ACTIONS
@@ -104,7 +103,7 @@ def checkers() -> str:
     listed = table(
         ("checker", "rule", "kinds of violations"),
         (
-            (_anchor(name), _first_line(inspect.getmodule(cls)), ", ".join(f"`{kind}`" for kind in KINDS[name]))
+            (_anchor(name), _first_line(inspect.getmodule(cls)), ", ".join(f"`{kind}`" for kind in cls.kinds))
             for name, cls in CHECKERS.items()
         ),
     )

@@ -9,7 +9,7 @@ The code of an allowance is a function, a class or a module of its own, so that 
 (``tests/emulator/checkers/test_allowances.py``).
 """
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 
 @frozen

@@ -20,7 +20,7 @@ Source: Kafka 3.4 ``ReplicaManager.getPartitionOrError``,
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.base import Checker
@@ -86,6 +86,7 @@ class Answers(Checker):
     """
 
     name = "answers"
+    kinds = ("untrue",)
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
@@ -128,6 +129,11 @@ class Answers(Checker):
         for request, (reply, untrue) in judged.items():
             self.on[received(request)] = self._asked
             self.on[sent(reply)] = self._answered_as(untrue)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings)
 
     # --- brokers -----------------------------------------------------------------------------------------------
 

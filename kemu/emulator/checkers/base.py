@@ -9,11 +9,12 @@ Rules about the whole run are judged in
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from kemu.emulator.facts import Handler, Seen, is_of_the_wire, kind_of
-from kemu.emulator.findings import KINDS, STAYS_DEGRADED, Loss, Unmended, Violation
+from kemu.emulator.findings import STAYS_DEGRADED, Loss, Unmended, Violation
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.settings import Settings
 
 NEVER_US = 1 << 62
 MAX_VIOLATIONS = 100
@@ -22,12 +23,12 @@ enough."""
 
 
 class Checker:
-    """Base of all checkers; ``name`` is the checker's key in ``CHECKERS``.
-
-    A subclass fills ``on``: the method that takes each type of fact.
-    """
+    """Base of all checkers. A subclass fills ``on``: the method that takes each type of fact."""
 
     name = ""
+    """The checker's key in ``CHECKERS``."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of the checker's violations."""
     panel: Panel
     """The shared state that the checker reads. The panel handles each fact before the checker does."""
 
@@ -58,9 +59,15 @@ class Checker:
             own = self.on.get(kind)
             self.on[kind] = takes if own is None else _both(takes, own)
 
-    def rest(self) -> None:
-        """Switch the checker off: no event that the checker judges can happen in this run."""
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls()
+
+    def at_rest(self) -> Self:
+        """Switch the checker off, and return it: no event that the checker judges can happen in this run."""
         self.on, self.every, self.looks_us = {}, None, NEVER_US
+        return self
 
     def look(self, seen: Seen) -> None:
         """Judge rules about elapsed time, and set ``looks_us`` to the time of the next look."""
@@ -125,8 +132,8 @@ class Checker:
         self.unmended.append(Unmended(at_us, what, why, text))
 
     def violation(self, seen: Seen, kind: str, entities: tuple[str, ...], text: str, *, liveness: bool = False) -> None:
-        """Report a violation, with one of the checker's ``KINDS``, which scenarios may expect."""
-        assert kind in KINDS.get(self.name, (kind,)), f"{self.name} has no kind {kind}"
+        """Report a violation, with one of the checker's ``kinds``, which scenarios may expect."""
+        assert not self.kinds or kind in self.kinds, f"{self.name} has no kind {kind}"
         if len(self.violations) < MAX_VIOLATIONS:
             self.violations.append(Violation(self.name, seen.at_us, seen.seq, entities, text, liveness, kind))
         else:

@@ -26,12 +26,14 @@ Source: KIP-333.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Self
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import DiskTailLost, Healed, HostStarted, MemberReconfigured, Seen
 from kemu.emulator.watching.panel import Service
 from kemu.emulator.watching.progress import pieces_of
 from kemu.emulator.watching.ranges import Ranges
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.catch_up import OffsetRange
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import OFFSETS_TOPIC, ActorName, GroupId, MemberId, TopicPartition, host_of
@@ -84,6 +86,16 @@ class CatchUpChecker(Checker):
     """
 
     name = "catch-up"
+    kinds = (
+        "commit-not-rising",
+        "committed-unprocessed",
+        "delivered-twice",
+        "not-jumped",
+        "outside-range",
+        "range-left-open",
+        "range-misplaced",
+        "second-uncommitted",
+    )
 
     def __init__(self, bound_us: int = DEFAULT_BOUND_US, commit_us: Mapping[GroupId, int] | None = None) -> None:
         super().__init__()
@@ -116,6 +128,13 @@ class CatchUpChecker(Checker):
             Healed: self._disturbed,
             HostStarted: self._disturbed,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        every = settings.times.items()
+        commit_us = {name: each.commit_us + 2 * each.poll_us for name, each in every if all(each.commits.values())}
+        return cls(settings.scenario.stable_within_us, commit_us)
 
     # --- members -----------------------------------------------------------------------------------------------
 

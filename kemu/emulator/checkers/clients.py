@@ -20,13 +20,13 @@ Source: Kafka 3.4 ``Sender``, ``RecordAccumulator``, ``KafkaAdminClient``,
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
-from kemu.emulator.checkers.group_progress import GroupTimes
 from kemu.emulator.facts import FaultApplied, HostDown, MemberReconfigured, Seen, received, sent
+from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.memberships import MEMBER
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
@@ -196,6 +196,7 @@ class Clients(Checker):
     """
 
     name = "clients"
+    kinds = ("not-looked-up", "not-rejoined", "storm", "too-late", "too-soon", "undecided", "vanished")
 
     def __init__(self, settings: Settings | None = None, times: Mapping[GroupId, GroupTimes] | None = None) -> None:
         super().__init__()
@@ -266,6 +267,11 @@ class Clients(Checker):
             reply = MESSAGES[SPECS[request].api_key, Kind.REPLY].cls
             self.shown_to({sent(request): self._admin_asks, received(reply): self._admin_hears})
         self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings, settings.times)
 
     # --- producers ---------------------------------------------------------------------------------------------
 

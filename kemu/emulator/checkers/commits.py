@@ -23,6 +23,7 @@ Source: Kafka 3.4.1 ``ConsumerCoordinator``, ``GroupMetadata``.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Self
 
 from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.facts import (
@@ -35,6 +36,7 @@ from kemu.emulator.facts import (
     Seen,
 )
 from kemu.emulator.watching.group_commits import NOTHING
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import NO_GENERATION, OFFSETS_TOPIC, ActorName, GroupId, TopicPartition, host_of
 from kemu.protocol.notes.groups import (
@@ -120,6 +122,18 @@ class CommitsChecker(Checker):
     """Judges commits, positions and removals; see the module docstring."""
 
     name = "commits"
+    kinds = (
+        "ahead-of-work",
+        "given-up-uncommitted",
+        "not-kept",
+        "not-truncated",
+        "position-not-committed",
+        "removed-too-early",
+        "removed-too-late",
+        "reset-in-range",
+        "went-back",
+        "wrong-reset",
+    )
 
     def __init__(
         self,
@@ -184,6 +198,19 @@ class CommitsChecker(Checker):
             TopicDeleted: self._topic_deleted,
             BecameLeader: self._led,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(
+            {
+                **dict.fromkeys(settings.streams, "earliest"),
+                **settings.by_member(lambda of: of.auto_offset_reset),
+            },
+            settings.broker.offsets_retention_minutes * 60_000_000,
+            _eager_groups_with_auto_commit(settings),
+            settings.broker.offsets_retention_check_interval_ms * 1_000,
+        )
 
     def _say(self, seen: Seen, kind: str, at: TopicPartition, text: str) -> None:
         self.violation(seen, kind, (seen.fact.group, f"{at[0]}-{at[1]}", seen.actor), text)
@@ -473,3 +500,15 @@ class CommitsChecker(Checker):
         for (group, at), left in self.panel.commits.changed:
             self._committed_us.pop((group, at), None)
             self._may_start_before(at, group, left)
+
+
+def _eager_groups_with_auto_commit(settings: Settings) -> tuple[str, ...]:
+    """Groups of eager members with the same settings and with auto-commit."""
+    found = []
+    for name, group in settings.scenario.groups.items():
+        config = group.consumer(name, "", 0, settings.release.consumer)
+        by_range = set(config.partition_assignment_strategy) & {"range", "roundrobin", "sticky"}
+        eager = bool(by_range) and config.rebalance_protocol == "eager" and not config.enable_parallel_rebalance
+        if group.streams is None and not group.overrides and eager and config.enable_auto_commit:
+            found.append(name)
+    return tuple(found)

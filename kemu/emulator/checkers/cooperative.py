@@ -74,6 +74,7 @@ class Cooperative(Checker):
     """Judges the cooperative protocol; see the module docstring."""
 
     name = "cooperative"
+    kinds = ("assignment-refused", "handed-over-too-soon", "no-rejoin", "revoked-too-much")
 
     def __init__(self) -> None:
         super().__init__()

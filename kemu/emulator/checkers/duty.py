@@ -22,7 +22,7 @@ class Duty(NamedTuple):
     """A condition that must end.
 
     Args:
-        kind: one of ``KINDS``.
+        kind: one of the kinds of the checker.
         about: its entities.
         parties: hosts that must be undisturbed.
         state: any change restarts the clock.

@@ -25,7 +25,7 @@ them.
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
@@ -270,6 +270,7 @@ class Fields(Checker):
     """
 
     name = "fields"
+    kinds = ("wrong",)
     settings: Settings
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -328,6 +329,11 @@ class Fields(Checker):
         )
         self.on.update(more)
         self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings)
 
     # --- comparing ---------------------------------------------------------------------------------------------
 

@@ -24,20 +24,18 @@ Source: Kafka 3.4 ``GroupCoordinator``, ``AbstractCoordinator``,
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import Self
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.liveness import DISTURBING, disturbs
 from kemu.emulator.facts import FaultApplied, FaultEnded, Healed, HostClosed, HostDown, MemberReconfigured, Seen
-from kemu.emulator.scenario.members import MemberSpec
-from kemu.emulator.text.kafka_keys import configured
+from kemu.emulator.watching.group_times import GroupTimes
 from kemu.emulator.watching.interruptions import WELL, Cause
 from kemu.emulator.watching.memberships import MEMBER, SYNCING, UNJOINED, CoordinatorsGroup, MemberEntry
 from kemu.emulator.watching.panel import Holding
-from kemu.protocol.config import BrokerConfig
-from kemu.protocol.draws import DrawName
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.notes.groups import (
     GroupRequestRead,
@@ -48,9 +46,6 @@ from kemu.protocol.notes.groups import (
     Processed,
 )
 from kemu.protocol.notes.replication import BecameLeader, NodeWritten
-
-if TYPE_CHECKING:
-    from kemu.emulator.scenario.scenario import Scenario
 
 LOOK_EVERY_US = 4_000_000
 MARGIN_US = 30_000_000
@@ -66,40 +61,8 @@ ISOLATING = ("isolate", "split")
 """Faults under which a link delivers nothing."""
 SILENT = "stop-polling"
 """A fault under which an application does not poll."""
-_DRAWS = (
-    DrawName.HAND_OVER,
-    DrawName.FOLLOWER_SYNC,
-    DrawName.FIRST_JOIN,
-    DrawName.GROUP_LOAD,
-    DrawName.OFFSETS_LOAD,
-    DrawName.CALLBACK_REVOKED,
-    DrawName.CALLBACK_LOST,
-    DrawName.CALLBACK_ASSIGNED,
-)
 _UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 _US = 1_000
-
-
-@frozen(kw_only=True)
-class GroupTimes:
-    """The longest times that a group's settings allow its members, in us.
-
-    ``poll_us``, ``records_us``: the application's work between two polls, and its part for records. ``calls_us``: one
-    call of each callback, and other waits of a rebalance. ``commits``: by host, whether it commits by interval; ""
-    stands for later members. ``reads``: whether members read and commit alone: not in Streams, nor with KIP-333.
-    """
-
-    session_us: int = 45_000_000
-    rebalance_us: int = 300_000_000
-    request_us: int = 30_000_000
-    delay_us: int = 3_000_000
-    commit_us: int = 5_000_000
-    poll_us: int = 100_000
-    records_us: int = 100_000
-    calls_us: int = 0
-    commits: Mapping[str, bool] = {}
-    streams: bool = False
-    reads: bool = True
 
 
 _KEYS = {
@@ -118,6 +81,17 @@ class GroupDuties(Checker):
     """
 
     name = "group-progress"
+    kinds = (
+        "closed-early",
+        "join-unfinished",
+        "member-kept",
+        "no-position",
+        "not-rejoined",
+        "not-taken",
+        "offsets-uncommitted",
+        "records-unread",
+        "sync-unfinished",
+    )
 
     def __init__(self, times: Mapping[GroupId, GroupTimes] | None = None) -> None:
         super().__init__()
@@ -166,6 +140,11 @@ class GroupDuties(Checker):
             OffsetRemoved: self._removed,
         }
         self.shown_to(dict.fromkeys(DISTURBING, self._disturbed))
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings.times)
 
     # --- facts -------------------------------------------------------------------------------------------------
 
@@ -541,40 +520,6 @@ class GroupDuties(Checker):
             return None
         since_us = self._undisturbed_us(*hosts, history.last[1])
         return None if since_us is None else max(since_us, history.since_us)
-
-
-def times_of(scenario: "Scenario") -> dict[GroupId, GroupTimes]:
-    """The times that the settings of a scenario's groups allow."""
-    delay_ms = configured(BrokerConfig(), scenario.brokers.config).group_initial_rebalance_delay_ms
-    drawn = [how.most for name in _DRAWS if (how := scenario.draws.of(name)) is not None]
-    poll_us = getattr(scenario.draws.of(DrawName.POLL_WORK), "most", 0)
-    record_us = getattr(scenario.draws.of(DrawName.RECORD_WORK), "most", 0)
-    found: dict[GroupId, GroupTimes] = {}
-    for name, group in scenario.groups.items():
-        members = {
-            host: group.overrides.get(host, MemberSpec()) for host, of, _ in scenario.member_names() if of == name
-        }
-        configs = {host: group.consumer(name, host, 0, member=own) for host, own in members.items()}
-        later = group.consumer(name, "", 0)
-        every = [later, *configs.values()]
-        works = [max(each.emulated_process_us_per_record, record_us) * each.max_poll_records for each in every]
-        calls = [
-            each.emulated_on_revoked_ms + each.emulated_on_lost_ms + each.emulated_on_assigned_ms for each in every
-        ]
-        found[name] = GroupTimes(
-            session_us=max(each.session_timeout_ms for each in every) * _US,
-            rebalance_us=max(each.max_poll_interval_ms for each in every) * _US,
-            request_us=max(each.request_timeout_ms for each in every) * _US,
-            delay_us=delay_ms * _US,
-            commit_us=max(each.auto_commit_interval_ms for each in every) * _US,
-            poll_us=max(works) + poll_us,
-            records_us=max(works),
-            calls_us=max(calls) * _US + sum(drawn),
-            commits={"": later.enable_auto_commit, **{host: each.enable_auto_commit for host, each in configs.items()}},
-            streams=group.streams is not None,
-            reads=group.streams is None and not any(each.enable_parallel_rebalance for each in every),
-        )
-    return found
 
 
 def _isolates(fault: FaultApplied, one: str, other: str) -> bool:

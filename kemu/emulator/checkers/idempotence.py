@@ -23,6 +23,7 @@ class Idempotence(Checker):
     """Judges appends of idempotent producers; see the module docstring."""
 
     name = "idempotence"
+    kinds = ("appended-twice",)
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,8 +16,11 @@ Source: Kafka 3.4 ``Partition.maybeShrinkIsr``,
 ``KafkaController.doControlledShutdown``, ``LogManager`` (checkpoints).
 """
 
+from typing import Self
+
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, HostStarted, Seen, TopicFilled
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, TopicPartition, broker_host
 from kemu.protocol.nodes import PartitionState
@@ -53,6 +56,13 @@ class Isr(Checker):
     """Judges leaders and closing brokers; see the module docstring."""
 
     name = "isr"
+    kinds = (
+        "acknowledged-by-too-few",
+        "joined-while-closing",
+        "leadership-kept",
+        "shrunk-in-sync",
+        "watermark-at-start",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,6 +93,11 @@ class Isr(Checker):
             HostStarted: self._started,
             NodeWritten: self._written,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls() if settings.replicated else cls().at_rest()
 
     # --- leaders -----------------------------------------------------------------------------------------------
 

@@ -69,6 +69,14 @@ class LeadershipChecker(Checker):
     """Judges leaders, controllers and the store's writes; see the module docstring."""
 
     name = "leadership"
+    kinds = (
+        "controller-epoch",
+        "deposed-controller-writes",
+        "isr-not-counted",
+        "old-epoch-obeyed",
+        "state-written",
+        "two-leaders",
+    )
 
     def __init__(self) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ Source: Kafka 3.4 ``ConsumerCoordinator``, ``AbstractCoordinator``.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Self
 
 from kemu.emulator.checkers.assignments import COOPERATIVE
 from kemu.emulator.checkers.base import Checker
@@ -76,6 +76,17 @@ class Lifecycle(Checker):
     """Judges each member alone; see the module docstring."""
 
     name = "lifecycle"
+    kinds = (
+        "callback",
+        "left-in-time",
+        "not-owned",
+        "out-of-order",
+        "owned",
+        "started-twice",
+        "works-when-closed",
+        "works-when-down",
+        "works-when-failed",
+    )
 
     def __init__(
         self, poll_us: Mapping[GroupId | ActorName, int] | None = None, settings: Settings | None = None
@@ -114,6 +125,11 @@ class Lifecycle(Checker):
             MemberReconfigured: self._reconfigured,
         }
         self.every = self._reports
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings.by_member(lambda of: of.max_poll_interval_ms * 1_000), settings)
 
     def _say(self, seen: Seen, kind: str, text: str) -> None:
         self.violation(seen, kind, (seen.actor,), f"{seen.actor} {text}")

@@ -18,7 +18,7 @@ Source: Kafka 3.4 ``GroupCoordinator``, ``ConsumerCoordinator``.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.checkers.commits import UNSUBSCRIBE
@@ -41,6 +41,7 @@ from kemu.emulator.findings import (
     UNTOLD_COORDINATOR,
 )
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.settings import Settings
 from kemu.emulator.watching.static_ids import StaticIds
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, broker_of, host_of
@@ -106,6 +107,14 @@ class Liveness(Checker):
     """
 
     name = "liveness"
+    kinds = (
+        "forgotten-instance",
+        "forgotten-rebalance",
+        "member-failed",
+        "not-at-rest",
+        "unheard-isr",
+        "untold-coordinator",
+    )
 
     def __init__(
         self,
@@ -143,6 +152,13 @@ class Liveness(Checker):
         self.shown_to(dict.fromkeys((TopicGrown, MetadataCached), self._topic_learned))
         # before the fact counts as a disturbance
         self.shown_to({FaultApplied: self._subscribes, HostStarted: self._starts})
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        scenario = settings.scenario
+        topics = {name: group.subscription for name, group in scenario.groups.items()}
+        return cls(scenario.stable_within_us, topics, max_age_us=scenario.metadata_max_age_us)
 
     def attach(self, panel: Panel) -> None:
         """Read this panel."""

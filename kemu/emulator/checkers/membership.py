@@ -25,7 +25,7 @@ in tests/data/raw-requests.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from kemu.actors.machine import Received, Send
 from kemu.emulator.checkers.assignments import broken_promises, owned_unsubscribed
@@ -107,6 +107,27 @@ class MembershipRules(Checker):
     """Judges coordinators; see the module docstring."""
 
     name = "membership"
+    kinds = (
+        "accepted",
+        "assignment",
+        "evicted",
+        "generation",
+        "join-answer",
+        "join-phase",
+        "left-out",
+        "loaded",
+        "members",
+        "no-cause",
+        "not-divided",
+        "not-ranged",
+        "not-revoked",
+        "not-sticky",
+        "off-rack",
+        "protocol",
+        "refused",
+        "transition",
+        "unbalanced",
+    )
 
     def __init__(self, initial_delay_us: int = 0, settings: Settings | None = None) -> None:
         """Create a checker of one run.
@@ -149,6 +170,11 @@ class MembershipRules(Checker):
         }
         if settings is not None:
             self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings.broker.group_initial_rebalance_delay_ms * 1_000, settings)
 
     def _at(self, seen: Seen) -> _Step:
         step = self._step

@@ -45,6 +45,13 @@ class NoLostRecord(Checker):
     """Judges commits, acknowledgements and logs; see the module docstring."""
 
     name = "no-lost-record"
+    kinds = (
+        "acknowledged-lost",
+        "acknowledged-unwritten",
+        "append-gap",
+        "committed-unprocessed",
+        "processed-unwritten",
+    )
 
     def __init__(self) -> None:
         super().__init__()

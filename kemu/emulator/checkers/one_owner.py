@@ -48,6 +48,7 @@ class OneOwner(Checker):
     """Judges assignments as members receive them; see the module docstring."""
 
     name = "one-owner"
+    kinds = ("two-owners",)
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,9 +21,7 @@ Source: Kafka 3.4 ``AbstractCoordinator.HeartbeatThread``, ``Fetcher``,
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
-
-from attrs import frozen
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.consumer.catch_up import PART
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
@@ -31,6 +29,7 @@ from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, received, sent
 from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
+from kemu.protocol.frozen import frozen
 from kemu.protocol.messages.control import (
     AlterIsr,
     AlterIsrReply,
@@ -338,6 +337,7 @@ class Pace(Checker):
     """
 
     name = "pace"
+    kinds = ("overdue", "too-late", "too-many", "too-soon")
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
@@ -379,6 +379,11 @@ class Pace(Checker):
         for message, kind in ended:
             self.shown_to({sent(message): self._ended_as(kind), received(message): self._ended_as(kind)})
         self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings)
 
     # --- requests ----------------------------------------------------------------------------------------------
 

@@ -18,10 +18,12 @@ Source: KIP-435, KIP-455, ``KafkaController.onPartitionReassignment`` 2.8.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Self
 
 from kemu.actors.controller.context import ReplicaPhase
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import Healed, Seen, TopicReplicated
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.dynamic_configs import MIN_INSYNC_REPLICAS
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.control import EPOCH_DURING_DELETE
@@ -117,6 +119,21 @@ class ReassignmentChecker(Checker):
     """
 
     name = "reassignment"
+    kinds = (
+        "deleted-assigned",
+        "dropped-in-sync",
+        "not-of-the-step",
+        "not-the-step",
+        "order-lost",
+        "refused",
+        "step-from-elsewhere",
+        "too-many-leaders",
+        "too-many-partitions",
+        "too-many-replicas",
+        "unfinished",
+        "unnamed",
+        "unused",
+    )
 
     def __init__(self, *, limits: Limits | None = NO_LIMITS) -> None:
         super().__init__()
@@ -156,6 +173,12 @@ class ReassignmentChecker(Checker):
             AdminAnswered: self._answered,
             Healed: self._heal,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        replication = settings.scenario.brokers.replication
+        return cls() if replication is None else cls(limits=replication.limits())
 
     def _reassignment(self, topic: str, partition: int) -> _Reassignment:
         move = self._reassignments.get((topic, partition))

@@ -22,12 +22,15 @@ Allowed losses have a reason in ``findings.LOSS_REASONS``.
 Source: Kafka 3.4 ``Partition``, ``ReplicaManager``; KIP-101, KIP-966.
 """
 
+from typing import Self
+
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.replica_truth import PartitionTruth
 from kemu.emulator.facts import HostDown, Seen, TopicFilled, TopicReplicated
 from kemu.emulator.findings import DIVERGED, LEADER_ONLY, UNCLEAN, Loss
 from kemu.emulator.watching.epoch_log import FIRST_TERM, EpochLog, Run, minus
 from kemu.emulator.watching.logs import reader_of
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.dynamic_configs import UNCLEAN_ELECTION_ENABLE
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.nodes import BROKER_DEFAULTS, TOPIC_CONFIGS, PartitionState, read_config
@@ -61,6 +64,20 @@ class Replicas(Checker):
     """Judges replicated logs; see the module docstring."""
 
     name = "replicas"
+    kinds = (
+        "acknowledged-uncommitted",
+        "another-record",
+        "append-gap",
+        "committed-lost",
+        "cut-too-much",
+        "failed-log-dir",
+        "isr-without-committed",
+        "logs-differ",
+        "read-uncommitted",
+        "start-behind",
+        "unclean-forbidden",
+        "watermark-back",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,6 +117,11 @@ class Replicas(Checker):
             Processed: self._processed,
             RangeProcessed: self._processed,
         }
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls() if settings.replicated else cls().at_rest()
 
     def _topic(self, seen: Seen, fact: TopicReplicated) -> None:
         if fact.unclean:

@@ -19,7 +19,7 @@ Source: Kafka 3.4 ``KafkaController``, ``ReplicaManager``, ``Partition``.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.checkers.controller_duties import ControllerDuties
@@ -30,6 +30,7 @@ from kemu.emulator.facts import Handler, Healed, Seen, is_of_the_wire
 from kemu.emulator.findings import EPOCH_OF_ANOTHER_TOPIC, LEFT_OVER_LOG, LOG_OF_ANOTHER_TOPIC, UNHEARD_ISR
 from kemu.emulator.watching.control_plane import ControlPlane
 from kemu.emulator.watching.panel import Panel
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.config import ControllerConfig, ReplicaConfig
 from kemu.protocol.names import TopicPartition, broker_host
 from kemu.protocol.nodes import PartitionState
@@ -73,6 +74,29 @@ class ReplicationDuties(Checker):
     """
 
     name = "duties"
+    kinds = (
+        "dead-in-isr",
+        "epoch-of-another-topic",
+        "fetch-stalled",
+        "former-leader",
+        "left-over",
+        "log-of-another-topic",
+        "moved-early",
+        "never-shrunk",
+        "no-controller",
+        "no-leader",
+        "not-balanced",
+        "not-registered",
+        "order-not-obeyed",
+        "out-of-isr",
+        "replica-kept",
+        "session-cut",
+        "session-kept",
+        "stale-metadata",
+        "step-kept",
+        "unanswered",
+        "watermark-waits",
+    )
 
     def __init__(
         self,
@@ -99,6 +123,18 @@ class ReplicationDuties(Checker):
         self.on = {Healed: self._heal}
         for part in (*reversed(self._parts), self._plane):
             self.shown_to(part.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        scenario = settings.scenario
+        made = cls(
+            settings.controller,
+            settings.replicas,
+            min(map(scenario.brokers.bandwidth_of, scenario.broker_names())),
+            settings.producer.request_timeout_ms * 1_000,
+        )
+        return made if settings.replicated else made.at_rest()
 
     def takers_of(self, kind: type) -> tuple[Handler, ...]:
         """The handlers of a fact. Most kinds of facts may change the duties."""

@@ -20,7 +20,7 @@ ZooKeeper 3.5 ``ClientCnxn``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from kemu.actors.machine import Hangup, LinkDown, Received, Send
 from kemu.emulator.checkers.base import Checker
@@ -123,6 +123,15 @@ class Requests(Checker):
     """
 
     name = "requests"
+    kinds = (
+        "answered-unasked",
+        "gave-up-early",
+        "out-of-order",
+        "timed-out-early",
+        "two-sessions",
+        "unanswered",
+        "waits-for-ever",
+    )
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
@@ -164,6 +173,11 @@ class Requests(Checker):
         self.on[AnswerInjected] = self._injects
         self.shown_to({sent(reply): self._times_out_as(errors) for reply, errors in WITH_TIMEOUT.items()})
         self.shown_to(settings.on)
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        return cls(settings)
 
     # --- clients -----------------------------------------------------------------------------------------------
 

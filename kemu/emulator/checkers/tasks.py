@@ -24,12 +24,14 @@ Source: Kafka 3.4 ``StreamsPartitionAssignor``,
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from typing import Self
 
 from kemu.emulator.checkers.base import NEVER_US, Checker
 from kemu.emulator.checkers.liveness import DEFAULT_BOUND_US
 from kemu.emulator.checkers.task_duties import FLUSH_US, LOOKS_US, TaskDuties, undisturbed_since_us
 from kemu.emulator.facts import DiskTailLost, HostDown, HostStarted, Seen, UnflushedLost
 from kemu.emulator.watching.applications import ACTIVE, RUNNING, WatchedCopy
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.names import GroupId, host_of
 from kemu.protocol.notes.groups import (
     JoinPhaseCompleted,
@@ -71,6 +73,25 @@ class Tasks(Checker):
     """
 
     name = "tasks"
+    kinds = (
+        "checkpoint-lost",
+        "checkpoint-without-state",
+        "copies-misplaced",
+        "early-follow-up",
+        "given-up-uncommitted",
+        "moved-while-running",
+        "no-follow-up",
+        "not-at-rest",
+        "not-one-owner",
+        "not-restored",
+        "open-state-kept",
+        "runs-twice",
+        "runs-unowned",
+        "runs-without-state",
+        "shut-down-early",
+        "state-passed-over",
+        "uncommitted",
+    )
 
     def __init__(
         self,
@@ -103,6 +124,17 @@ class Tasks(Checker):
         }
         self.shown_to(self._duties.on)
         self.looks_us = LOOKS_US
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        streams = settings.streams
+        made = cls(
+            settings.scenario.stable_within_us,
+            [name for name, each in streams.items() if each.exactly_once],
+            {name: each.commit_interval_ms * 1_000 for name, each in streams.items()},
+        )
+        return made if streams else made.at_rest()
 
     def look(self, seen: Seen) -> None:
         """Judge every few seconds."""

@@ -13,9 +13,11 @@ Source: Kafka's ``ConsumerCoordinator.rejoinNeededOrPending``.
 
 from collections import deque
 from collections.abc import Collection
+from typing import Self
 
 from kemu.emulator.checkers.base import Checker
 from kemu.emulator.facts import HostDown, Seen, TopicGrown
+from kemu.emulator.watching.settings import Settings
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.member import decode_subscription
 from kemu.protocol.names import MemberId, host_of
@@ -49,6 +51,7 @@ class UselessWork(Checker):
     """
 
     name = "useless-work"
+    kinds = ("rejoin-without-cause",)
 
     def __init__(self, groups: Collection[str] | None = None, *, racks: bool = False) -> None:
         super().__init__()
@@ -70,6 +73,15 @@ class UselessWork(Checker):
             }
         if racks:
             self.on[MetadataCached] = self._cached
+
+    @classmethod
+    def for_run(cls, settings: Settings) -> Self:
+        """Create the checker of a run with these settings."""
+        groups = settings.scenario.groups
+        return cls(
+            [name for name, group in groups.items() if group.streams is None],
+            racks=any(group.racks for group in groups.values()),
+        )
 
     def _topics(self, seen: Seen, fact: TopicGrown | TopicDeleted) -> None:
         self._metadata_changed += 1

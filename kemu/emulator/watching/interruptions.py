@@ -24,11 +24,10 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Protocol
 
-from attrs import frozen
-
 from kemu.emulator.facts import HostDown, HostPaused, HostResumed, HostStarted, Seen
 from kemu.emulator.watching.applications import ACTIVE, CLOSED, RUNNING
 from kemu.emulator.watching.memberships import ENDED, JOINING, CoordinatorsGroup, Memberships
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import BROKER_IDS, PartitionState
 from kemu.protocol.notes.groups import (

@@ -8,12 +8,11 @@ the run.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from attrs import frozen
-
 from kemu.emulator.facts import Seen
 from kemu.emulator.watching.interruptions import STABLE, WELL, Stage
 from kemu.emulator.watching.memberships import ENDED, JOINING, MEMBER, SYNCING, MemberProgress
 from kemu.emulator.watching.panel import Panel
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import ActorName, GroupId, TopicPartition, broker_host, host_of
 from kemu.protocol.nodes import ReplicaAssignment
 from kemu.protocol.notes.replication import NodeWritten

@@ -1,4 +1,4 @@
-"""``kemu analyze`` and ``kemu query``: recorded runs as tables, and SQL over these tables."""
+"""``kemu analyze`` makes tables of recorded runs; ``kemu query`` runs SQL on these tables."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kemu.tools.pipeline.run import Analysis
 
 OUT = "analysis"
-"""Name of the folder of tables and summaries, inside the analyzed folder."""
+"""Default name of the folder for tables and summaries, inside the analyzed folder."""
 
 
 @click.command()
@@ -38,9 +38,9 @@ def analyze(
     form: str,
     verbose: bool,
 ) -> None:
-    """Turn the campaigns and traces in DIR into tables, and print the comparison of cells.
+    """Compute tables from the campaigns and traces in DIR, and print a comparison of their configurations.
 
-    A second call reads only new runs. Exit codes: 0, 2 bad input, 127 a table breaks a constraint.
+    A second call reads only new runs. Exit codes: 0 done, 2 bad input, 127 a table breaks a constraint.
     """
     with clear_errors():
         from kemu.tools.pipeline.run import analyze as analyze_folder
@@ -66,7 +66,11 @@ def analyze(
 
 
 def make_folder(place: Path) -> None:
-    """Make the folder, or raise the reason as ``CampaignError``."""
+    """Make a folder with its parents.
+
+    Raises:
+        CampaignError: the folder cannot be made.
+    """
     from kemu.tools.pipeline.campaign import CampaignError
 
     try:
@@ -76,7 +80,7 @@ def make_folder(place: Path) -> None:
 
 
 def as_dict(done: "Analysis") -> dict[str, Any]:
-    """An analysis as plain data."""
+    """The analysis as values for JSON."""
     return {
         "new": done.new_units,
         "rows": done.rows,
@@ -88,7 +92,7 @@ def as_dict(done: "Analysis") -> dict[str, Any]:
 
 
 def print_analysis(done: "Analysis", place: Path) -> None:
-    """Print the headline table, the unreadable records, and the places of the other tables."""
+    """Print the headline table, the unreadable records, and the paths of the other tables."""
     counts = ", ".join(f"{rows:,} {name}" for name, rows in done.rows.items() if rows)
     print_lines([*as_table(done.headline), "", f"{done.new_units} new; {counts}"])
     for bad in done.bad_records:
@@ -98,7 +102,7 @@ def print_analysis(done: "Analysis", place: Path) -> None:
 
 
 def as_table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Rows as a table that fits the terminal; long cells are cut and end with "…", and a last line says so."""
+    """The lines of a table that fits the terminal; "…" marks the end of a shortened cell, and a note explains "…"."""
     if not rows:
         return ["no rows"]
     names = list(rows[0])
@@ -113,7 +117,7 @@ def as_table(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 MOST_CELL = 24
-"""Characters of a cell that are always printed."""
+"""Cells of at most this number of characters are never shortened."""
 
 
 def _said(value: Any) -> str:
@@ -136,7 +140,7 @@ def _said(value: Any) -> str:
 @click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
 @click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM.")
 def query(folder: Path, sql: str | None, form: str, limit: int, master: str, memory: str) -> None:
-    """Query the tables that "kemu analyze" made of DIR in Spark SQL; without SQL, list tables and columns."""
+    """Run a Spark SQL query on the tables that "kemu analyze" made of DIR; without SQL, list tables and columns."""
     with clear_errors():
         from kemu.tools.pipeline.campaign import CampaignError
         from kemu.tools.pipeline.run import ask

@@ -1,4 +1,4 @@
-"""``kemu campaign``: many scenarios, profiles, settings and seeds, on Spark."""
+"""``kemu campaign`` runs many scenarios, profiles, settings and seeds on Spark."""
 
 import csv
 import json
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from kemu.tools.pipeline.campaign import Campaign, RunLine
 
 LISTED = 20
-"""Failed seeds that are printed; failures.csv has all of them."""
+"""Maximum number of failed seeds that are printed; failures.csv lists all failed seeds."""
 SAY_EVERY_S = 10.0
 
 
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
-@click.option("--seeds", required=True, metavar="A:B", help="The seeds A to B, both included.")
-@click.option("--profiles", metavar="P,P", help="Releases or KIP pages (default: each scenario's own).")
+@click.option("--seeds", required=True, metavar="A:B", help="Run the seeds A to B, both included.")
+@click.option("--profiles", metavar="P,P", help="Emulate these releases or KIP pages (default: each scenario's).")
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values of KEY; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
@@ -59,12 +59,12 @@ def campaign(
 ) -> None:
     """Run every SCENARIO under every profile, with every setting of the grid and every seed; list the failures.
 
-    KEY of --grid and ACTION are as for "kemu run", and every run has the result of "kemu run". A campaign that was
-    killed continues with --resume. With a master that is not local, --out must be a folder that driver and executors
-    share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Then: "kemu analyze OUT".
+    KEY of --grid and ACTION of --do have the syntax of "kemu run", and each run has the result of "kemu run". Use
+    --resume to continue a killed campaign. With a master that is not local, --out must be a folder that driver and
+    executors share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Next: "kemu analyze OUT".
 
-    Exit codes: 0 all held, 2 bad input, 3 executors gave other digests than this machine, 127 a run broke,
-    128 liveness, 129 correctness.
+    Exit codes: 0 all runs hold, 2 bad input, 3 executors and this machine computed different digests, 127 the program
+    failed, 128 liveness, 129 correctness.
     """
     with clear_errors():
         from kemu.tools.pipeline.campaign import begin, differing, executors_see, resume, run_rest, sample_runs
@@ -122,7 +122,7 @@ def spark_settings(conf: Sequence[str]) -> dict[str, str]:
 
 
 def cores_of(master: str) -> int:
-    """Number of tasks that run at a time: exact for local masters, a guess for others (16, for small tasks)."""
+    """Number of tasks that run at a time: exact for local masters, 16 for other masters, which do not tell."""
     import os
     import re
 
@@ -134,7 +134,7 @@ def cores_of(master: str) -> int:
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Print an error that the user can correct as one message; runs that broke are an error of kemu."""
+    """Print an error of a campaign or of Spark; exit with ``BAD_INPUT``, or with ``BROKEN`` for failed runs."""
     try:
         from kemu.tools.pipeline.campaign import CampaignError
         from kemu.tools.pipeline.session import SparkTrouble
@@ -152,7 +152,7 @@ def clear_errors() -> Iterator[None]:
 
 @contextmanager
 def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
-    """Progress on standard error: one changing line on a terminal, else a line every 10 s."""
+    """Show progress on standard error: one changing line on a terminal, else a line every 10 s."""
     from kemu.tools.pipeline.campaign import Rate
     from kemu.tools.progress import is_quiet
 
@@ -180,7 +180,7 @@ def telling(total: int) -> "Iterator[Callable[[list[RunLine], int], None]]":
 
 
 def report(running: "Campaign", lines: "Sequence[RunLine]", wall_s: float, form: str) -> None:
-    """Print the results of all runs, and failed runs with the commands that repeat them."""
+    """Print the results of all runs, and for each failed run the command that repeats the run."""
     from kemu.tools.pipeline.campaign import table_of_cells
 
     cells = running.spec.cells
@@ -212,7 +212,7 @@ def _report_text(
     cells_table: Sequence[Mapping[str, Any]],
     commands: "Sequence[tuple[RunLine, str]]",
 ) -> Iterator[str]:
-    """The table of cells, then each failed run with its command."""
+    """Print the table of cells, then each failed run with the command that repeats the run."""
     cells = running.spec.cells
     rows = [
         [

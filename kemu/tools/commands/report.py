@@ -40,8 +40,8 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
     from kemu.emulator.trace.blocks import TraceError
     from kemu.emulator.trace.traces import read_trace
     from kemu.protocol.wire.codec import CodecError
-    from kemu.tools.report.collecting import report_of
     from kemu.tools.report.page import write_page
+    from kemu.tools.report.recorded import report_of
     from kemu.tools.report.run_report import as_json
 
     if opens and form != "html":

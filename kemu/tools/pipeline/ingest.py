@@ -1,14 +1,14 @@
-"""New chunks and traces into Parquet, each exactly once.
+"""Write new chunks and traces as Parquet, each exactly once.
 
     TABLES/parts.json                                      the parts, and the source files of each
     TABLES/part=0003/table=notes/campaign=.../*.parquet    the rows of one ingestion
 
-Executors decode traces, compute their figures and write Parquet through Arrow. Rows do not pass through Spark's Java,
-which takes several times as long for tables this wide.
+Executors decode traces, compute figures and write Parquet through Arrow. Rows do not pass through Spark's Java process,
+which would need several times as long for tables with so many columns.
 
-A part counts from the moment that ``parts.json`` names it. The next ingestion removes the remains of a killed one.
-``parts.json`` records the chunks and files of each part, so that none is ingested twice. ``parts.json`` also records
-the columns of the parts: parts of another kemu are refused and not filled with nulls.
+A part is valid once ``parts.json`` names the part. The next ingestion deletes invalid parts of a killed ingestion.
+``parts.json`` records the chunks and files of each part, so that no chunk or file is ingested twice. ``parts.json``
+also records a digest of all columns, so that an analysis can refuse parts of another version of kemu.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from attrs import frozen
 from pyspark.sql import DataFrame, SparkSession
 
+from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
 from kemu.tools.pipeline.decode import Span
 from kemu.tools.pipeline.source import batches, run_prefix, spans_of, trace_files
@@ -48,40 +48,40 @@ from kemu.tools.pipeline.worker import TRACES
 PARTS = "parts.json"
 OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, *COUNTED)
 OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES, BAD_RECORDS))
-"""The other tables of a campaign are in the chunks' own files."""
+"""The tables that an ingestion reads from a campaign's traces; the chunks contain the other tables as Parquet."""
 OF_LONE_TRACES = frozenset(schema.name for schema in (*OF_TRACES, *COUNTED))
-"""Figures of runs outside a campaign are in no file, so metrics observe their facts again."""
+"""The tables that an ingestion reads or computes from traces outside campaigns, including the tables of metrics."""
 JOB_BYTES = 48 << 20
 GROUP_ROWS = 1 << 17
-"""Rows in a group of a Parquet file."""
+"""Maximum number of rows in a row group of a Parquet file."""
 T = TypeVar("T")
 LONE = "traces"
-"""The campaign of traces outside all campaigns."""
+"""Value of the column ``campaign`` for traces outside campaigns."""
 
 
 @frozen
 class New:
-    """Chunks and traces that are not ingested yet."""
+    """Chunks and traces that no part contains yet."""
 
     chunks: tuple[Path, ...]
     """Folders of chunks."""
     traces: tuple[Path, ...]
-    """Trace files outside of campaigns."""
+    """Trace files outside campaigns."""
     units: Mapping[str, list[int]]
-    """Path -> (bytes, modification time in ns), to recognise it later; chunks never change."""
+    """Path -> (bytes, modification time in ns), with which a later analysis detects changed traces."""
 
     def __bool__(self) -> bool:
         return bool(self.units)
 
 
 def columns_now() -> str:
-    """A digest of the columns of all tables of this kemu."""
+    """A digest of the columns of all tables of this version of kemu."""
     declared = [(schema.name, schema.columns) for schema in (*RECORDED.values(), *DERIVED.values())]
     return hashlib.blake2b(json.dumps(declared).encode(), digest_size=8).hexdigest()
 
 
 class Tables:
-    """A folder of parts."""
+    """The tables of an analysis, in a folder of parts."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -106,15 +106,15 @@ class Tables:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of the parts that count."""
+        """The names of the valid parts."""
         return tuple(sorted(self._known))
 
     def units(self) -> dict[str, list[int]]:
-        """All ingested paths, with their sizes and times."""
+        """The paths of all ingested chunks and traces, each with size and modification time."""
         return {unit: stamp for units in self._known.values() for unit, stamp in units.items()}
 
     def find_new(self, root: Path) -> New:
-        """Find the chunks and traces at or below a folder that are in no part.
+        """Return the chunks and traces at or below a folder that no part contains.
 
         Raises:
             CampaignError: a trace has changed since its ingestion, or a campaign cannot be read.
@@ -146,7 +146,7 @@ class Tables:
         return New(tuple(chunks), tuple(traces), units)
 
     def ingest(self, new: New) -> str:
-        """Make a part of these chunks; return the part's name."""
+        """Make a part from new chunks and traces; return the name of the part."""
         for left in self.folder.glob("part=*"):
             if left.name.removeprefix("part=") not in self._known:
                 shutil.rmtree(left)
@@ -158,14 +158,14 @@ class Tables:
         return name
 
     def commit(self, name: str, new: New) -> None:
-        """Add the part to the analyzed parts."""
+        """Make a part valid: write its name, chunks and files into ``parts.json``."""
         self._known[name] = dict(new.units)
         fresh = self.folder / f".{PARTS}.{os.getpid()}"
         fresh.write_text(json.dumps({"columns": columns_now(), "parts": self._known}), encoding="utf-8")
         fresh.replace(self.folder / PARTS)
 
     def read(self, schema: Schema, parts: Sequence[str] | None = None) -> DataFrame:
-        """A table of all parts that count, or of the given ones: its columns, then ``campaign``."""
+        """The rows of a table in all valid parts, or in ``parts``, with a last column ``campaign``."""
         names = self.parts if parts is None else parts
         folders = [self.folder / f"part={name}" / f"table={schema.name}" for name in names]
         there = [str(folder) for folder in folders if folder.is_dir()]
@@ -175,14 +175,14 @@ class Tables:
         return self.spark.read.schema(wanted).option("basePath", str(self.folder)).parquet(*there).select(*wanted.names)
 
     def write(self, part: str, schema: Schema, rows: DataFrame) -> None:
-        """Add rows (a table's columns, then ``campaign``) to a part."""
+        """Write rows of a table, with a last column ``campaign``, into a part."""
         place = self.folder / f"part={part}" / f"table={schema.name}"
         rows.write.mode("append").partitionBy("campaign").parquet(str(place))
 
 
 @frozen
 class IngestJob:
-    """The work of one task: chunks' tables to join into larger files, and traces to decode."""
+    """The work of one task: tables of chunks to merge into larger files, and traces to decode."""
 
     part: str
     campaign: str
@@ -190,11 +190,11 @@ class IngestJob:
     chunks: tuple[str, ...]
     spans: tuple[Span, ...]
     tables: frozenset[str]
-    """The tables into which the spans are decoded."""
+    """The tables to decode from the spans."""
 
 
 def jobs_of(new: New, part: Path, cores: int) -> list[IngestJob]:
-    """Cut the work into tasks of similar size: small files share one, and a large file has several."""
+    """Divide the work into tasks of similar size: a task with several small files, or with a part of a large file."""
     jobs: list[IngestJob] = []
 
     def add(campaign: str, chunks: Sequence[Path], spans: Sequence[Span], tables: frozenset[str]) -> None:
@@ -219,7 +219,7 @@ def _bytes_of(span: Span) -> int:
 
 
 def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
-    """Consecutive items of together about ``JOB_BYTES``, or less if cores would be idle."""
+    """Divide items into consecutive groups of about ``JOB_BYTES``, or less if cores would otherwise be idle."""
     limit = min(JOB_BYTES, sum(size for _, size in sized) // cores + 1)
     items: list[T] = []
     total = 0
@@ -234,13 +234,13 @@ def _bins(sized: Sequence[tuple[T, int]], cores: int) -> Iterator[list[T]]:
 
 
 def convert(job: IngestJob) -> int:
-    """Do a job on an executor; return the number of rows written.
+    """Do a job on an executor; return the number of written rows.
 
-    A file is written under another name and then renamed. The file is named after the job, so that a job that runs
-    twice leaves one file.
+    The executor writes a file under a temporary name, and then renames the file. The final name depends only on the
+    job, so a repeated job replaces the file.
 
     Raises:
-        OSError: a full disk, or a file that cannot be read as a chunk's table.
+        OSError: the disk is full, or a file is no table of a chunk.
     """
     with ExitStack() as stack:
         files = {name: stack.enter_context(_Growing(job, schema)) for name, schema in RECORDED.items()}
@@ -255,7 +255,7 @@ def convert(job: IngestJob) -> int:
 
 
 class _Growing:
-    """A table's Parquet file of a job. The file appears under its name only if the block ends without an exception."""
+    """A context manager that writes a Parquet file; the file gets its name only if the block raises no exception."""
 
     def __init__(self, job: IngestJob, schema: Schema) -> None:
         self._schema = schema
@@ -300,7 +300,7 @@ class _Growing:
 
 
 def campaigns_below(root: Path, leave_out: Path) -> list[Campaign]:
-    """Every campaign at or below a folder."""
+    """The folders of all campaigns at or below a folder."""
     if root.is_file():
         return []
     found = []

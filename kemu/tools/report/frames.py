@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from attrs import frozen
+from kemu.protocol.frozen import frozen
 
 Cell: TypeAlias = int | str
 Column: TypeAlias = Sequence[Any]

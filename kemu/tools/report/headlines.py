@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from attrs import frozen
-
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.runner import RunResult
+from kemu.protocol.frozen import frozen
 from kemu.tools.report.story import TOLD_US, clock_text, span_text, still_text
 
 MOST_TILES = 5

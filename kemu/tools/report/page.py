@@ -20,12 +20,11 @@ from operator import sub
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.trace.traces import Trace
+from kemu.protocol.frozen import frozen
 from kemu.tools.report.collecting import RunReport
 from kemu.tools.report.frames import Column, Frame
 from kemu.tools.report.headlines import still, tiles

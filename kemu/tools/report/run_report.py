@@ -1,4 +1,4 @@
-"""The report of a run: text for people, JSON for programs."""
+"""The report of a run, as text or as JSON values."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kemu.emulator.findings import LOSS_REASONS, STAYS_BLOCKED, STAYS_DEGRADED, Loss, Unmended
 from kemu.emulator.metrics import task_downtime
@@ -26,6 +26,7 @@ from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.runner import RunResult, unfired_in_all
 from kemu.emulator.scenario.expectations import split
 from kemu.emulator.scenario.scenario import Scenario, known_names
+from kemu.protocol.frozen import frozen
 from kemu.protocol.names import broker_host
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.report.collecting import RunReport
@@ -42,13 +43,13 @@ MOST_WAITING = 20
 REBALANCE_HEADS = ("gen", "began", "took", "stopped", "members", "moved")
 TASK_HEADS = ("from", "down", "detect", "barrier", "restore", "pause")
 _CAUSES = {task_downtime.STILL: "host paused"}
-"""Cause of a downtime as JSON has it -> its words in the report."""
+"""Cause of a task's downtime in JSON -> text of the cause in the report."""
 LAST_LINES = 120
-"""Lines of a story that are printed; a longer story lacks its middle."""
+"""Maximum number of printed lines of a story; the middle of a longer story is left out."""
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:
-    """The result as plain data: the fields of the run and of its figures in one object."""
+    """The result as values for JSON: the fields of the run and of its figures in one object."""
     left_out = {"figures"} if result.core is not None else {"figures", "core"}
     own = attrs.asdict(result, filter=lambda field, _: field.name not in left_out)
     figures = plain(result.figures)
@@ -73,10 +74,10 @@ def as_json(report: RunReport) -> str:
 
 
 def as_text(report: RunReport, *, told: bool = False, verbose: bool = False) -> Iterable[str]:
-    """The report, line by line: the first screen, then the details.
+    """The lines of the report: the first screen, then the details.
 
-    ``told``: the story was printed during the run. ``verbose``: the whole story is printed, with Kafka's own words at
-    full length.
+    ``told``: the story was printed during the run. ``verbose``: the report has the whole story, with Kafka's reasons in
+    full.
     """
     width = terminal_width()
     result, scenario, story = report.result, report.scenario, report.story
@@ -124,7 +125,7 @@ def as_text(report: RunReport, *, told: bool = False, verbose: bool = False) -> 
 
 
 class Restarts:
-    """The real down times of hosts; the plan has the time before the random draw."""
+    """The real down times of hosts, in place of the planned down times, which random draws change."""
 
     PLANNED = re.compile(r"each down for (?P<planned>\S+)$")
 
@@ -133,14 +134,14 @@ class Restarts:
         self._story = story
 
     def amended(self, line: StoryLine) -> StoryLine:
-        """A line of the story; a rolling restart has the real down times of its hosts."""
+        """The story line, with real down times if the line is about a rolling restart."""
         found = re.match(r"fault (\d+): ", line.sentence) if line.kind == "fault" else None
         if found is None:
             return line
         return evolve(line, sentence=self.in_text(int(found[1]), line.sentence))
 
     def in_text(self, index: int, text: str) -> str:
-        """The text of an entry of the plan with the real down times."""
+        """The text of an entry of the plan, with real down times."""
         planned = self.PLANNED.search(text)
         spans = self._spans(index) if planned is not None else []
         if planned is None or not spans:
@@ -150,7 +151,7 @@ class Restarts:
         return f"{text[: planned.start()]}each down for {real} (planned: {planned['planned']})"
 
     def _spans(self, index: int) -> list[int]:
-        """The down times of the hosts of an entry's group since the entry was applied, in us."""
+        """The down times of the hosts in the group of an entry, after the entry was applied, in us."""
         applied_us = self._story.applied_us.get(index)
         group = getattr(self._scenario.plan[index].action, "group", None) if index < len(self._scenario.plan) else None
         if applied_us is None or group is None or group not in self._scenario.groups:
@@ -161,7 +162,7 @@ class Restarts:
 
 @frozen
 class Column:
-    """A figure in the table of seeds; ``value``: None if a run has no such figure."""
+    """A column of the table of seeds; ``value`` returns the figure of a run, or None for a run without the figure."""
 
     head: str
     value: Callable[[Figures], float | None]
@@ -202,7 +203,7 @@ OF_SEEDS = (
     Column("expected losses", lambda figures: figures.expected_losses, _count),
     Column("leaderless", lambda figures: figures.values["leaderless"] or 0, _seconds),
 )
-"""The figures of a run, in the order of columns."""
+"""The columns of the table of seeds, in order."""
 
 
 def _of_streams(name: str) -> Callable[[Figures], float | None]:
@@ -233,7 +234,10 @@ def _median(column: Column, values: Sequence[float | None]) -> str:
 
 
 def table_of_seeds(results: Sequence[RunResult], command_for: Callable[[int], str]) -> Iterable[str]:
-    """One row per run without the columns that are zero in all runs; then each failed run with its command."""
+    """The lines of a table with one row for each run, then each failed run with the command that repeats the run.
+
+    The table omits columns that are zero in all runs.
+    """
     first = results[0]
     failed = [result for result in results if OF_VERDICT[result.verdict]]
     yield f"{first.scenario}, profile {first.profile}, seeds {first.seed} to {results[-1].seed}"
@@ -266,7 +270,7 @@ def _rows_of_seeds(results: Sequence[RunResult]) -> Iterable[str]:
 
 
 def _sums_of_seeds(results: Sequence[RunResult]) -> Iterable[str]:
-    """Losses, causes that remain, and entries of the plan without effect, over all runs."""
+    """The lines about all runs: losses, unmended parts, and entries of the plan that had no effect."""
     lost = [loss for result in results for loss in result.losses]
     if lost:
         runs = sum(1 for result in results if result.losses)
@@ -306,7 +310,7 @@ def _head(result: RunResult, scenario: Scenario) -> Iterable[str]:
 
 
 def told_lines(lines: Sequence[StoryLine]) -> Iterable[str]:
-    """A story for a terminal; a long one lacks its middle."""
+    """The printed lines of a story; the middle of a long story is left out."""
     half = LAST_LINES // 2
     for number, line in enumerate(lines):
         if len(lines) > LAST_LINES and number == half:
@@ -316,7 +320,7 @@ def told_lines(lines: Sequence[StoryLine]) -> Iterable[str]:
 
 
 def costs_of(figures: Figures, verbose: bool = False) -> Iterable[str]:
-    """The cost of a run, line by line, without figures that are zero; ``verbose``: with Kafka's whole reasons."""
+    """The lines about the cost of a run, without figures that are zero; ``verbose``: with Kafka's reasons in full."""
     if figures.rebalances:
         yield from _rebalances(figures.rebalances, verbose)
     yield from _downtime(figures)
@@ -335,7 +339,7 @@ def costs_of(figures: Figures, verbose: bool = False) -> Iterable[str]:
 
 
 def _records(figures: Figures) -> Iterable[str]:
-    """Records, their delay, freshness and lag."""
+    """The lines about records: their number, delay, freshness and lag."""
     records = figures.records
     counts = (
         (records.appended, "appended"),
@@ -387,7 +391,7 @@ def _records(figures: Figures) -> Iterable[str]:
 
 
 def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
-    """The size of the group's metadata record and its distance to the limit, for Streams and for large groups."""
+    """The lines about the size of group metadata records, for Streams and for large groups."""
     for name, group in figures.groups.items():
         spec = scenario.groups.get(name)
         size, margin = group.metadata_max_bytes, group.margin_to_limit
@@ -399,7 +403,7 @@ def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
 
 
 def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
-    """The duration of reassignments, and their load on brokers."""
+    """The lines about reassignments: duration, and load on brokers."""
     took = f"in {span_text(moves.took_us)}" if moves.took_us is not None else "and did not end"
     left = f", {moves.unfinished} still on their way" if moves.unfinished else ""
     yield f"  reassignments: {moves.partitions} partitions in {len(moves.steps)} steps, {took}{left}"
@@ -418,7 +422,7 @@ def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
 
 
 def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
-    """The tasks of a Streams application: rebalances by event, downtime by task, restores."""
+    """The lines about a Streams application's tasks: rebalances by event, downtime by task, restores."""
     yield f"  tasks of {application}: {len(streams.downtime_us)}, {streams.tasks_down} of them down for a time"
     for episode in streams.episodes:
         balanced = "never in balance"
@@ -466,7 +470,7 @@ def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
 
 
 def _rows_of_tasks(streams: StreamsFigures) -> Iterable[str]:
-    """The downtimes of tasks; of many, the longest."""
+    """The lines about the longest downtimes of tasks."""
     rows = streams.task_downtime
     shown = rows
     if len(rows) > MOST_REBALANCES:
@@ -485,7 +489,7 @@ def _rows_of_tasks(streams: StreamsFigures) -> Iterable[str]:
 
 
 def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
-    """The number of partitions, their total time, and the longest times; no lines if there are none."""
+    """The lines about partitions with a state such as "without a leader": number, total time, longest times."""
     spans = {name: us for name, us in spent_us.items() if us}
     if spans:
         worst = sorted(spans.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -495,7 +499,7 @@ def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
 
 
 def _downtime(figures: Figures) -> Iterable[str]:
-    """Partitions without service: the causes, the waits, and the share of the group."""
+    """The lines about partitions without service: causes, waits, and the share of each group's partitions."""
     yield from _spans("partitions without service for a time", figures.downtime_us)
     if not figures.downtime:
         return
@@ -523,7 +527,7 @@ def _shares(spent_us: Mapping[str, int], unit: str = "partition-seconds") -> str
 
 
 def _control(figures: ReplicationFigures) -> Iterable[str]:
-    """Controllers, elections, ISR changes, and partitions without leader or in-sync replicas."""
+    """The lines about controllers, elections, ISR changes, and partitions without leader or in-sync replicas."""
     terms = [
         f"{broker_host(term.broker)} from {clock_text(term.from_us)} (epoch {term.controller_epoch})"
         for term in figures.controllers
@@ -540,7 +544,7 @@ def _control(figures: ReplicationFigures) -> Iterable[str]:
 
 
 def _closings(closings: Sequence[ClosingFigures]) -> Iterable[str]:
-    """The duration of clean ends, and their unfinished work."""
+    """The lines about clean stops of hosts: duration, and work that a host had not finished."""
     slowest = max(closings, key=lambda row: row.took_us)
     many = f"{len(closings)} hosts were closed, the slowest" if len(closings) > 1 else "closed"
     yield f"  {many}: {slowest.host} in {span_text(slowest.took_us)}"
@@ -552,7 +556,7 @@ def _closings(closings: Sequence[ClosingFigures]) -> Iterable[str]:
 
 
 def _rebalances(rows: Sequence[RebalanceFigures], verbose: bool = False) -> Iterable[str]:
-    """Every rebalance; of many, the longest and the sum."""
+    """The lines about rebalances: every rebalance, or of many rebalances the longest and the total time."""
     shown = rows
     if len(rows) > MOST_REBALANCES:
         longest = sorted(rows, key=lambda row: -row.took_us)[:MOST_REBALANCES]
@@ -595,7 +599,7 @@ def _reasons(losses: Iterable[Loss]) -> list[str]:
 
 
 def _losses(losses: Sequence[Loss]) -> Iterable[str]:
-    """Records lost as Kafka's rules allow, by reason, with the rule."""
+    """The lines about records lost as Kafka's rules allow, by reason."""
     for why in _reasons(losses):
         rows = [loss for loss in losses if loss.why == why]
         yield f"  {sum(loss.records for loss in rows):,} records by {why}: {LOSS_REASONS[why]}"
@@ -607,7 +611,7 @@ def _losses(losses: Sequence[Loss]) -> Iterable[str]:
 
 
 def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
-    """Conditions from which Kafka itself does not recover, by reason, with the explanation."""
+    """The lines about conditions from which Kafka itself does not recover, by reason."""
     for why in dict.fromkeys(each.why for each in left):
         rows = [each for each in left if each.why == why]
         yield f"  {why}: {STAYS_DEGRADED[why]}"
@@ -617,7 +621,7 @@ def _unmended(left: Sequence[Unmended]) -> Iterable[str]:
 
 
 def _waiting(result: RunResult) -> Iterable[str]:
-    """Waiting hosts and groups, their waiting time, and the cause."""
+    """The lines about hosts and groups that wait at the end, with waiting time and cause."""
     for each in result.waiting[:MOST_WAITING]:
         yield f"  {still_text(each, result.virtual_us)}"
     if len(result.waiting) > MOST_WAITING:
@@ -625,7 +629,7 @@ def _waiting(result: RunResult) -> Iterable[str]:
 
 
 def _violations(result: RunResult, scenario: Scenario) -> Iterable[str]:
-    """Every violation, the error of a broken run, and the reason why figures are not comparable."""
+    """The lines about every violation, the error of a broken run, and a run whose figures are not comparable."""
     unexpected, _ = split(result.violations, scenario.expect)
     for violation in result.violations:
         said = "" if violation in unexpected else "expected, "
@@ -643,7 +647,7 @@ def _violations(result: RunResult, scenario: Scenario) -> Iterable[str]:
 
 
 def _run_itself(report: RunReport) -> Iterable[str]:
-    """Speed, digest, trace, and the command that repeats the run."""
+    """The lines with speed, digest, trace, and the command that repeats the run."""
     result, trace = report.result, report.trace
     speed = result.virtual_us / 1e6 / result.wall_s if result.wall_s else 0
     yield (

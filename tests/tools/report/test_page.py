@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from kemu.emulator.trace.traces import read_trace
 from kemu.tools.cli import kemu
-from kemu.tools.report.collecting import report_of
 from kemu.tools.report.frames import Frame
 from kemu.tools.report.messages import Messages
 from kemu.tools.report.page import asset, packed, page_of, steps_around
+from kemu.tools.report.recorded import report_of
 from tests.tools.report.presets import SIX, made, traced
 from tests.tools.report.reading import read_frames, read_page
 

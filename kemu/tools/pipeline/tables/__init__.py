@@ -1,14 +1,15 @@
-"""Tables derived from the recorded ones: pure functions, DataFrame to DataFrame, each with its contract.
+"""Tables derived from the recorded tables, by pure functions from DataFrames to a DataFrame.
 
-``TABLES`` lists them: every analysis makes and checks them, and queries know them by name. ``n`` orders the facts of a
-run. Times are often equal (a step reports many facts), so queries about earlier facts order by ``n`` and not by time.
+``TABLES`` lists the derived tables. Every analysis makes and checks all of ``TABLES``, and queries can name them. The
+column ``n`` orders the facts of a run. Facts often have equal times, because a step reports several facts, so queries
+about earlier facts order by ``n``.
 """
 
 from collections.abc import Callable, Mapping
 
-from attrs import frozen
 from pyspark.sql import DataFrame
 
+from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.tables.groups import commits, generations, layouts, ownership, unowned
 from kemu.tools.pipeline.tables.replication import isr_changes, leaderless, leaderships
 from kemu.tools.pipeline.tables.schemas import (
@@ -29,14 +30,14 @@ from kemu.tools.pipeline.tables.streams import task_intervals
 
 @frozen
 class DerivedTable:
-    """A derived table: its schema, its function, and the tables that the function takes, in order."""
+    """A derived table: its schema, the function that makes the table, and the tables that the function needs."""
 
     schema: Schema
     make: Callable[..., DataFrame]
     needs: tuple[Schema, ...]
-    """Recorded tables, or derived tables listed before this one."""
+    """The arguments of the function, in order: recorded tables, or earlier derived tables of ``TABLES``."""
     about: str = ""
-    """A fact without which the table is empty, such as one that only clusters with replication report."""
+    """Type of a fact; the table is empty for runs without such facts."""
 
 
 TABLES = (
@@ -50,7 +51,7 @@ TABLES = (
     DerivedTable(LEADERSHIPS, leaderships, (NOTES, ISR_CHANGES), "NodeWritten"),
     DerivedTable(LEADERLESS, leaderless, (NOTES, LEADERSHIPS, ISR_CHANGES), "NodeWritten"),
 )
-"""The tables in the order of their making."""
+"""The derived tables in the order in which an analysis makes them."""
 
 DERIVED: Mapping[str, Schema] = {table.schema.name: table.schema for table in TABLES}
-"""The tables' schemas by name."""
+"""Name of a derived table -> schema."""
