@@ -9,6 +9,7 @@ Source: TopicCommand and ConsumerGroupCommand of Kafka 1.1 to 4.1; KIP-175, KIP-
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from attrs import Factory, define
 
@@ -366,6 +367,7 @@ def _assigned(text: str) -> tuple[tuple[str, int], ...] | None:
     return tuple(found)
 
 
+@lru_cache(maxsize=10_000)
 def _ids(text: str) -> tuple[int, ...]:
     """Return the broker ids in a list such as ``1,2``; other words, such as "none" and "N/A", are left out."""
     ids = (whole_number(part.strip(), LARGEST_ID) for part in text.split(","))
