@@ -10,7 +10,7 @@ from kemu.emulator.checkers import CHECKERS
 from kemu.emulator.checkers.base import Checker, Clock
 from kemu.emulator.checkers.liveness import Liveness
 from kemu.emulator.engine.raised import LIVELOCK, owner_among, owner_in, raised_text
-from kemu.emulator.facts import Handler, Seen, handlers_of, kind_of
+from kemu.emulator.facts import Seen, Watching
 from kemu.emulator.findings import MEMBER_FAILED, Loss, Unmended, Violation
 from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.metrics.metrics import Metrics
@@ -24,8 +24,9 @@ from kemu.protocol.frozen import frozen
 class Judgement:
     """The judgement of a run.
 
-    ``verdict``: "holds", "violated" (a forbidden event happened), "liveness" (a required event did not happen in
-    time), "livelock" (virtual time did not advance) or "broken" (a machine, a checker or the user's code raised).
+    ``verdict`` is "holds", "violated", "liveness", "livelock" or "broken". Violated: a forbidden event happened.
+    Liveness: a required event did not happen in time. Livelock: virtual time did not advance. Broken: a machine, a
+    checker or the user's code raised.
     ``violations``: all violations by time, including expected violations, and one violation for each unmet expectation.
     ``unmended``: conditions that Kafka itself never ends. ``reason``: the reason of the verdict in one line; "" if the
     run holds. ``did_not_work``: the reason why the run's figures are meaningless; "" for meaningful figures (see
@@ -45,7 +46,7 @@ class Judgement:
     """Groups, members and partitions that still wait at the end, with time and reason."""
 
 
-class Judging:
+class Judging(Watching):
     """The panel, the checkers and the metrics of one run. Call ``see`` with every fact in order, and ``finish`` at the
     end.
 
@@ -66,28 +67,12 @@ class Judging:
         self.metrics = Metrics(self.panel)
         self._waiting = WaitingAtEnd(self.panel)
         self._expect = expectations(expect)
-        self._watching: dict[type, tuple[Handler, ...]] = {}
+        super().__init__(self.observers)
 
     @property
     def observers(self) -> "tuple[Panel | Clock | Checker | Metrics | WaitingAtEnd, ...]":
         """The observers of facts, in the order in which they see a fact."""
         return (self.panel, self._clock, *self.checkers, self.metrics, self._waiting)
-
-    def see(self, seen: Seen) -> None:
-        """Show one fact to all observers that want the fact."""
-        fact = seen.fact
-        for handler in self._watchers_of(kind_of(fact)):
-            handler(seen, fact)
-
-    def wants(self, kind: type) -> bool:
-        """Whether an observer wants facts of a kind. ``facts_of`` asks this question for messages."""
-        return bool(self._watchers_of(kind))
-
-    def _watchers_of(self, kind: type) -> tuple[Handler, ...]:
-        watching = self._watching.get(kind)
-        if watching is None:
-            watching = self._watching[kind] = handlers_of(self.observers, kind)
-        return watching
 
     @property
     def recovered(self) -> bool:

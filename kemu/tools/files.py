@@ -51,11 +51,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _refused(path: Path, why: str) -> BadInput:
-    return BadInput(f"--out {path}: {why}")
+    return BadInput(f"{path}: {why}")
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is empty, or could be an earlier result: a scenario, a test of kemu, or JSON."""
+    """Whether a file is empty, or could be an earlier result: a scenario, a test of kemu, a page, or JSON."""
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".toml":
@@ -63,4 +63,6 @@ def _is_ours(path: Path) -> bool:
             return not (tomllib.loads(text).keys() - known)
     except (OSError, ValueError, RecursionError):
         return False
+    if path.suffix == ".html":
+        return not text or text.startswith("<!doctype html>")
     return not text or (path.suffix == ".py" and "import kemu" in text) or (path.suffix == ".json" and text[0] in "{[")

@@ -1,8 +1,9 @@
 """A run that stops early has a verdict and an owner in both loops: endless loops, and code that raises."""
 
+import faulthandler
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -104,6 +105,14 @@ class BrokenChecker(Checker):
 
 def spin(scenario: Scenario, loop: str, trace: Path | None = None) -> RunResult:
     return run(scenario, seed=1, loop=loop, trace=trace, applications={"c1": Spinning})
+
+
+@pytest.fixture(autouse=True)
+def watchdog() -> Iterator[None]:
+    """End the process, with the stack of each thread, if a run hangs."""
+    faulthandler.dump_traceback_later(180, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 def test_a_cycle_is_said_by_its_events() -> None:

@@ -72,5 +72,5 @@ def test_commands_refuse_their_own_input(words: tuple[str, ...], tmp_path: Path)
     done = CliRunner().invoke(kemu, [*(word.format(path) for word in words), "--out", out])
 
     assert done.exit_code == 2
-    assert f"--out {path}: it is an input" in done.stderr
+    assert f"{path}: it is an input" in done.stderr
     assert path.read_text(encoding="utf-8") == SCENARIO

@@ -10,7 +10,7 @@ processing a crash interrupted are not polled records. Units that a member finis
 history omits these readers.
 
 A record is identified by its offset and its leader epoch. Each group must read every record, so a lost write is lost
-for one group. ``EXPLANATIONS`` lists the facts that explain an anomaly; Kafka's allowed losses explain one, too
+for one group. ``EXPLANATIONS`` lists the facts that explain an anomaly. Kafka's allowed losses explain anomalies, too
 (``emulator.findings``). A record that a group processes twice is at-least-once delivery and no anomaly; the figure
 ``reprocessed`` counts such records.
 """
@@ -60,7 +60,7 @@ IDLE_US = 60_000_000
 
 
 class Anomaly(StrEnum):
-    """Anomalies, by Jepsen's names."""
+    """The anomalies, with the names of Jepsen's Kafka tests."""
 
     LOST_WRITE = "lost write"
     """An acknowledged record that a group read past and never read."""
@@ -69,11 +69,11 @@ class Anomaly(StrEnum):
     POLL_SKIP = "poll skip"
     """A member continued after records that it had not polled."""
     INTERNAL_POLL_SKIP = "internal poll skip"
-    """The same within one poll."""
+    """A poll skip within one poll."""
     NONMONOTONIC_POLL = "nonmonotonic poll"
     """A member polled records again that it had polled before."""
     INTERNAL_NONMONOTONIC_POLL = "internal nonmonotonic poll"
-    """The same within one poll."""
+    """A nonmonotonic poll within one poll."""
     DUPLICATE = "duplicate"
     """A batch of an idempotent producer that is at two offsets of a log. Batches of other producers have no
     identity."""
@@ -110,8 +110,8 @@ EXPLANATIONS: Mapping[str, str] = MappingProxyType(
 
 @frozen
 class Occurrence:
-    """An anomaly of the records ``first .. last`` of a partition. After a nonmonotonic poll, these are the records
-    polled again.
+    """An anomaly of the records ``first .. last`` of a partition. For a nonmonotonic poll, the records are those that
+    were polled again.
 
     ``explained``: a key of ``EXPLANATIONS``; "" for an unexplained anomaly. ``who``: the member, group or broker with
     the anomaly.
@@ -129,7 +129,7 @@ class Occurrence:
 
     @property
     def records(self) -> int:
-        """Number of records."""
+        """Number of records of the anomaly."""
         return self.last - self.first + 1
 
 
@@ -145,7 +145,7 @@ class _Batch(NamedTuple):
     last: int
     term: Term
     unclean: bool
-    """Whether an unclean election came after the batch."""
+    """Whether an unclean election followed the batch."""
 
 
 class _Reader:
@@ -162,18 +162,18 @@ class _Reader:
         self.position: int | None = None
         """The position that the reader set after the last poll; None without such a position."""
         self.why = ""
-        """The explanation for which the reader may continue at another offset than ``polled_to``; "" without one."""
+        """The explanation for which the reader may continue at another offset than ``polled_to``, or ""."""
 
 
 class _Reading:
-    """One group on one partition."""
+    """The reading of one group on one partition."""
 
     __slots__ = ("account", "deleted", "polled_us")
 
     def __init__(self, account: GroupProgress) -> None:
         self.account = account
         self.deleted = Ranges()
-        """Records that were deleted before the group read these records."""
+        """Unread records that were deleted."""
         self.polled_us = 0
 
     def explanations(self, term: Term) -> list[tuple[int, int, str]]:
@@ -445,8 +445,8 @@ class History:
         return self._healed_us is not None and max(self._healed_us, *polled, 0) < ended_us - IDLE_US
 
     def _begins(self, group: GroupId, reading: _Reading, at: TopicPartition) -> int:
-        """The group's next offset: the lowest position of the partition's owners. Without an owner, the committed
-        offset.
+        """The group's next offset: the lowest position of the partition's owners, or the committed offset if the
+        partition has no owner.
         """
         panel = self._panel
         if panel.ranges.uses(group):

@@ -110,7 +110,7 @@ def explain(
     missing = [actor for actor in actors if actor not in known]
     if missing:
         hosts = sorted({host_of(actor) for actor in known}, key=_by_number)
-        raise BadInput(f"{trace}: it has no actor {', '.join(missing)}; its hosts are {', '.join(hosts)}")
+        raise BadInput(f"{trace}: the trace has no actor {', '.join(missing)}; the hosts are {', '.join(hosts)}")
     if place is not None and not place.found:
         raise BadInput(f"{trace}: {place.missing}")
 
@@ -134,7 +134,7 @@ class _Place:
     def __init__(self, step: int | None, around: str | None) -> None:
         self._step = step
         self.found = False
-        self.missing = f"it has no step {step}" if around is None else "it has no violation"
+        self.missing = f"the trace has no step {step}" if around is None else "the trace has no violation"
 
     def near(self, entries: Iterator[Entry], context: int) -> Iterator[Entry]:
         """Yield the step or violations with ``context`` entries before and after, and all entries of ``FRAME``."""

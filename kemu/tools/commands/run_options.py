@@ -19,7 +19,9 @@ MOST_SEEDS = 1_000_000
 _OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's)."),
     click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),
-    click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: the scenario's)."),
+    click.option(
+        "--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's)."
+    ),
     click.option(
         "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable."
     ),
@@ -71,7 +73,9 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def request_of(source: str, options: RunOptions, live: bool = False, control: Path | None = None) -> Request:
+def request_of(
+    source: str, options: RunOptions, live: bool = False, control: Path | None = None, report: Path | None = None
+) -> Request:
     """The request for runs that the options of a command describe.
 
     Raises:
@@ -93,7 +97,17 @@ def request_of(source: str, options: RunOptions, live: bool = False, control: Pa
     chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
     profile = profile or loaded.profile or DEFAULT_PROFILE
     return Request(
-        source, loaded, tuple(chosen), profile, options.settings, options.actions, options.loop, trace, live, control
+        source=source,
+        scenario=loaded,
+        seeds=tuple(chosen),
+        profile=profile,
+        settings=options.settings,
+        actions=options.actions,
+        loop=options.loop,
+        trace=trace,
+        live=live,
+        control=control,
+        report=report,
     )
 
 
@@ -114,5 +128,5 @@ def seed_range(text: str) -> range:
     if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')
     if int(last) - int(first) >= MOST_SEEDS or int(last) > LARGEST_SEED:
-        raise click.UsageError(f'--seeds "{text}" is too much: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
+        raise click.UsageError(f'--seeds "{text}" is too large: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
     return range(int(first), int(last) + 1)

@@ -27,8 +27,7 @@ from kemu.tools.interrupt import Interrupt
 from kemu.tools.progress import progress
 
 if TYPE_CHECKING:
-    from kemu.emulator.engine.world import Observer
-    from kemu.emulator.runner import RunResult
+    from kemu.emulator.runner import Readers, RunResult
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report.history_report import RunHistory
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("scenario", required=False)
 @click.option("--seed", type=click.IntRange(min=0), help="Run one seed, and print its draws and the whole report.")
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="Run the seeds A to B, both included.")
-@click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: the scenario's).")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
 @jobs_option
 @click.option("--replicated/--not-replicated", default=None, help="Whether drawn brokers replicate (default: some do).")
 @click.option("--operated", is_flag=True, help="Also draw actions of operators, and rare settings.")
@@ -71,7 +70,7 @@ def swarm(
 
     With --operated, clusters also have rare settings and a Streams group. Operators shut down brokers, add and remove
     members, and move partitions. Applications seek and subscribe, admin clients reset offsets and delete groups, and
-    requests hang. Most actions happen around a few moments.
+    requests hang. Most actions occur at a few moments.
 
     With --history, an unexplained anomaly (lost write, poll skip, ...) is also a failure. "kemu history" of the
     written scenario prints the anomaly.
@@ -81,11 +80,13 @@ def swarm(
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     if scenario is not None and replicated is not None:
-        raise click.UsageError("--replicated goes without SCENARIO: it changes how the cluster is drawn")
+        raise click.UsageError(
+            "--replicated and SCENARIO exclude each other: --replicated changes only a drawn cluster"
+        )
     if scenario is not None and operated:
-        raise click.UsageError("--operated goes without SCENARIO: it changes how the cluster is drawn")
+        raise click.UsageError("--operated and SCENARIO exclude each other: --operated changes only a drawn cluster")
     if out is not None and seed is None:
-        raise click.UsageError("--out goes with --seed")
+        raise click.UsageError("--out needs --seed")
     if out is not None:
         check_out(out, [scenario] if scenario else [])
     given = load_scenario(scenario) if scenario is not None else None
@@ -150,12 +151,12 @@ class SwarmRun:
         """The reason of the failure."""
         if self.result.verdict == "holds" and self.history is not None and self.history.unexplained:
             first = self.history.unexplained[0]
-            return f"nothing explains: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
+            return f"unexplained: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
         return self.result.reason or self.result.broke.splitlines()[0]
 
 
 def _run(
-    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
+    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", readers: "Readers | None" = None
 ) -> SwarmRun:
     """Run a case; for a failed run, search the past bugs of the run's release for an explanation.
 
@@ -167,7 +168,7 @@ def _run(
     from kemu.emulator.watching.panel import Panel
     from kemu.protocol.profiles import PROFILES
 
-    one = _run_once(case, profile, history, panel, observers)
+    one = _run_once(case, profile, history, panel, readers)
     own = bugs_of(PROFILES[one.result.profile]) if one.verdict != "holds" else ()
 
     def without(*mended: str) -> SwarmRun:
@@ -207,15 +208,17 @@ def _name_of(draw: Callable[[int], SwarmCase], seed: int, *rest: object) -> str:
 
 
 def _run_once(
-    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", observers: "Sequence[Observer]" = ()
+    case: SwarmCase, profile: str | None, history: bool, panel: "Panel", readers: "Readers | None" = None
 ) -> SwarmRun:
     from kemu.emulator.exploring.history import History
     from kemu.emulator.runner import run
     from kemu.tools.report.history_report import RunHistory
 
     listening = History(panel) if history else None
-    watching = [*observers, *([listening] if listening is not None else ())]
-    result = run(case.scenario, seed=case.seed, profile=profile, loop="bare", observers=watching, panel=panel)
+    watching = () if listening is None else (listening,)
+    result = run(
+        case.scenario, seed=case.seed, profile=profile, loop="bare", observers=watching, panel=panel, readers=readers
+    )
     if listening is None:
         return SwarmRun(case, result, None)
     found = listening.finish(result.virtual_us, result.losses)
@@ -234,20 +237,17 @@ def _run_one(
     """Run one seed, and print the draws of the seed and the report of the run."""
     from kemu.emulator.watching.panel import Panel
     from kemu.tools.report import history_report
+    from kemu.tools.report.collecting import Collector
     from kemu.tools.report.layout import print_lines
-    from kemu.tools.report.ownership import Ownership
     from kemu.tools.report.run_report import as_dict, as_text
-    from kemu.tools.report.story import Story
 
-    story, panel = Story(), Panel()
-    ownership = Ownership(panel)
-    one = _run(case, profile, history, panel, (story, ownership))
+    collector, panel = Collector(), Panel()
+    one = _run(case, profile, history, panel, collector.readers)
     if form == "json":
         click.echo(json.dumps({"drawn": _drawn(case), **as_dict(one.result), **_own(one), **_history(one)}, indent=2))
         return one
-    ownership.finish()
     print_lines(draws_text(case))
-    print_lines(as_text(one.result, case.scenario, story, ownership, command, None, verbose=verbose))
+    print_lines(as_text(collector.finish(one.result, case.scenario, command), verbose=verbose))
     if one.own_bugs:
         print_lines([f"  {_of_release(one)}"])
     if one.history is not None:
@@ -301,7 +301,7 @@ def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
     cores = [one.result.core for one in runs if one.result.core is not None]
     if cores:
         unrecoverable = sum(1 for core in cores if core.unrecoverable)
-        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; in {unrecoverable} it could not recover"
+        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; {unrecoverable} cores could not recover"
     stuck = [each.kind for one in runs for each in stood_still(one.result.violations)]
     if stuck:
         count = sum(1 for one in runs if stood_still(one.result.violations))
@@ -332,7 +332,7 @@ def _of_release(one: SwarmRun) -> str:
     """The line that names the past bugs that explain a failure."""
     fixed = " and ".join(f"{issue} (fixed in {PAST_BUGS[issue].fixed_in})" for issue in one.own_bugs)
     mended = json.dumps(one.own_bugs)
-    return f"a bug of {one.result.profile} itself, {fixed}: it holds with mended = {mended}"
+    return f"the run holds without a past bug of {one.result.profile}, {fixed}: mended = {mended}"
 
 
 def _own(one: SwarmRun) -> dict[str, Any]:
