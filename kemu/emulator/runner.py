@@ -43,7 +43,7 @@ from kemu.emulator.text.kafka_keys import configured
 from kemu.emulator.text.tables import Problem, ScenarioError, nearest
 from kemu.emulator.trace.files import written_beside
 from kemu.emulator.trace.recorder import Recorder, RecorderOfAll
-from kemu.emulator.trace.traces import Header, TraceWriter, vocabulary
+from kemu.emulator.trace.traces import Header, TraceWriter
 from kemu.emulator.watching.panel import Panel
 from kemu.emulator.watching.waiting_at_end import StillWaiting
 from kemu.protocol.assign.base import Assignor
@@ -201,7 +201,6 @@ class Run:
             applications=sorted(applications or ()),
             steered=choices is not None,
             driven=driven,
-            vocabulary=vocabulary(),
         )
         self.scenario = scenario
         self.writer = TraceWriter(sink, header)

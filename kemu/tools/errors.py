@@ -1,4 +1,4 @@
-"""What a command says about an error: bad input in one line, and the report of an unexpected error."""
+"""The texts of errors: bad input in one line, and the report of an unexpected error."""
 
 import shlex
 from collections.abc import Sequence

@@ -173,7 +173,8 @@ class TraceWriter:
         if sink is not None:
             if new_file:
                 write_magic(sink)
-            write_block(sink, msgpack.packb((HEADER, asdict(header))))
+            fields = asdict(header) | {"vocabulary": header.vocabulary or vocabulary()}
+            write_block(sink, msgpack.packb((HEADER, fields)))
 
     def step(self, row: StepRow) -> None:
         """Write a step of a machine."""

@@ -40,6 +40,7 @@ HEADER = Header(
     profile="kafka-3.9",
     loop="bare",
     package="0.1.0",
+    vocabulary=traces.vocabulary(),
 )
 EVENT = event_row(TimerFired(("beat",)))
 ELECTED = LeaderElected(group="g", member_id="c1-1")

@@ -244,8 +244,8 @@ def test_a_packet_has_its_last_fate() -> None:
     ("arguments", "said"),
     [
         (("no-such.kemu",), "no-such.kemu: No such file"),
-        (("{trace}", "-o", "{folder}/none/it.html"), "cannot be written"),
-        (("{trace}", "-o", "{trace}"), "is the trace itself"),
+        (("{trace}", "-o", "{folder}/none/it.html"), "there is no folder"),
+        (("{trace}", "-o", "{trace}"), "it is an input of this command"),
         (("{trace}", "--open", "--format", "json"), "--open goes with --format html"),
         (("{text}",), "not a kemu trace"),
     ],
