@@ -1,8 +1,10 @@
 """Errors of the commands that use the pipeline, each as one message, and the options that these commands share."""
 
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 
 import click
 
@@ -33,6 +35,32 @@ def clear_errors(extra: str) -> Iterator[None]:
     except CampaignError as error:
         click.echo(f"{click.style('error', fg='red')}: {error}", err=True)
         sys.exit(BROKEN if "repeat with:" in str(error) else BAD_INPUT)
+
+
+@contextmanager
+def interruptible(kept: Callable[[], str]) -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and SIGHUP end the command with one line and the exit code of the signal.
+
+    Args:
+        kept: returns what is finished, and the command that goes on.
+    """
+    received = [signal.SIGINT]
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(signal.Signals(number))
+        raise KeyboardInterrupt
+
+    signals = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
+    for each in signals:
+        signal.signal(each, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {kept()}", err=True)
+        sys.exit(128 + received[-1])
+    finally:
+        for each in signals:
+            signal.signal(each, signal.SIG_DFL)
 
 
 def spark_settings(conf: Sequence[str]) -> dict[str, str]:

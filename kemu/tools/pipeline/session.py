@@ -10,13 +10,15 @@ import logging
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.errors import SparkTrouble
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
+STOP_S = 10
+"""Time for Java to remove its temporary files after an interrupt."""
 DEFAULT_MEMORY = "1g"
 LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a Java that only distributes tasks, so that Python workers get most of the processor time."""
@@ -172,6 +176,34 @@ def start_spark(
     if not master.startswith("local"):
         _ship_package(spark)
     return spark
+
+
+@contextmanager
+def spark_session(app: str, **options: Any) -> "Iterator[SparkSession]":
+    """Start Spark as ``start_spark`` does, and stop Spark at the end of the block; at once, after an interrupt."""
+    spark = start_spark(app, **options)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield spark
+    except KeyboardInterrupt:
+        _stop_java(spark)
+        raise
+    except BaseException:
+        spark.stop()
+        raise
+    spark.stop()
+
+
+def _stop_java(spark: "SparkSession") -> None:
+    """End the Java of a session, and with it the Python workers, without an answer from Spark."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    gateway: Any = spark.sparkContext._gateway
+    process: subprocess.Popen[bytes] = gateway.proc
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _settings(master: str, memory: str, log: Path | None, java_options: str, scratch: Path) -> dict[str, str]:

@@ -10,16 +10,18 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kemu.emulator.runner import RunResult, run
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.trace.blocks import first_block
+from kemu.protocol.frozen import frozen
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.pipeline.cells import Cell, Chunk
 from kemu.tools.pipeline.rows import (
@@ -53,6 +55,28 @@ from kemu.tools.report.run_report import as_dict
 
 SUMMARY = "summary.json"
 TRACES = "traces.kemu"
+
+
+@frozen(kw_only=True)
+class RunSummary:
+    """The summary of a run that an executor returns to the driver."""
+
+    seed: int
+    verdict: str
+    digest: str
+    wall_s: float
+    steps: int
+    reason: str
+    unfired: tuple[int, ...] = ()
+    """Indexes of the plan's entries that never took effect."""
+
+
+@frozen
+class ChunkSummary:
+    """The content of ``summary.json`` of a chunk: the number of the chunk, and its runs in the order of seeds."""
+
+    chunk: int
+    runs: tuple[RunSummary, ...]
 
 
 class ChunkFailed(Exception):
@@ -108,7 +132,7 @@ def _publish(attempt: Path, final: Path) -> None:
 def _run_into(folder: Path, campaign: str, chunk: Chunk, cell: Cell, keep_traces: str) -> None:
     scenario = cell.build()
     rows = ChunkRows(campaign, chunk.cell, cell)
-    told: list[dict[str, Any]] = []
+    told: list[RunSummary] = []
     with tempfile.TemporaryDirectory(prefix="kemu-") as scratch, (folder / TRACES).open("wb") as traces:
         for seed in range(chunk.first, chunk.last + 1):
             trace = None if keep_traces == "none" else Path(scratch) / "trace.kemu"
@@ -121,21 +145,21 @@ def _run_into(folder: Path, campaign: str, chunk: Chunk, cell: Cell, keep_traces
         (folder / TRACES).unlink()
     rows.write(folder)
     with (folder / SUMMARY).open("w", encoding="utf-8") as file:
-        json.dump({"chunk": chunk.number, "runs": told}, file)
+        json.dump(attrs.asdict(ChunkSummary(chunk.number, tuple(told))), file)
         sync(file)
 
 
-def summary_of(result: RunResult) -> dict[str, Any]:
-    """The summary of a run for the driver."""
-    return {
-        "seed": result.seed,
-        "verdict": result.verdict,
-        "digest": result.digest,
-        "wall_s": result.wall_s,
-        "steps": result.steps,
-        "reason": result.reason,
-        "unfired": [fault.index for fault in result.faults if not fault.fired],
-    }
+def summary_of(result: RunResult) -> RunSummary:
+    """Return the summary of a run for the driver."""
+    return RunSummary(
+        seed=result.seed,
+        verdict=result.verdict,
+        digest=result.digest,
+        wall_s=result.wall_s,
+        steps=result.steps,
+        reason=result.reason,
+        unfired=tuple(fault.index for fault in result.faults if not fault.fired),
+    )
 
 
 class ChunkRows:
@@ -221,9 +245,3 @@ def _append_trace(traces: Any, trace: Path) -> None:
     if traces.tell():
         content = content[first_block(trace) :]
     traces.write(content)
-
-
-def read_summary(folder: Path) -> Mapping[str, Any]:
-    """The summary of a finished chunk."""
-    data: Mapping[str, Any] = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    return data
