@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kemu.emulator.text.custom_assignors import Code, code_allowed
 from kemu.tools.commands.pipeline_errors import clear_errors, interruptible, spark_settings
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP
@@ -62,12 +63,13 @@ def campaign(
 
     KEY of --grid and ACTION of --do have the syntax of "kemu run", and each run has the result of "kemu run". Use
     --resume to continue a killed campaign. With a master that is not local, --out must be a folder that driver and
-    executors share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Next: "kemu analyze OUT".
+    executors share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Assignors of the user must be
+    entry points "kemu.assignors" of an installed package. Next: "kemu analyze OUT".
 
     Exit codes: 0 all runs hold, 2 bad input, 3 executors and this machine computed different digests, 127 the program
     failed, 128 liveness, 129 correctness.
     """
-    with clear_errors("spark"), interruptible(lambda: kept(out)):
+    with clear_errors("spark"), interruptible(lambda: kept(out)), code_allowed(Code.INSTALLED):
         from kemu.tools.pipeline.campaign import (
             begin,
             differing,

@@ -48,7 +48,7 @@ def interruptible(kept: Callable[[], str]) -> Iterator[None]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         received.append(signal.Signals(number))
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)  # the handler of SIGINT knows when to interrupt
 
     signals = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
     for each in signals:

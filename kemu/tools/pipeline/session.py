@@ -15,10 +15,12 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.errors import SparkTrouble
@@ -165,8 +167,9 @@ def start_spark(
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     for key, text in {**_settings(master, memory, log, java_options, scratch), **given}.items():
         builder = builder.config(key, text)
-    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # kemu reports the error itself
+    logging.getLogger().addFilter(_is_no_ended_call)
     try:
         spark = builder.getOrCreate()
     except PySparkException as error:
@@ -181,29 +184,80 @@ def start_spark(
 @contextmanager
 def spark_session(app: str, **options: Any) -> "Iterator[SparkSession]":
     """Start Spark as ``start_spark`` does, and stop Spark at the end of the block; at once, after an interrupt."""
-    spark = start_spark(app, **options)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield spark
-    except KeyboardInterrupt:
-        _stop_java(spark)
-        raise
-    except BaseException:
-        spark.stop()
-        raise
-    spark.stop()
+    with _Interrupts() as interrupts:
+        spark = None
+        try:
+            spark = start_spark(app, **options)
+            interrupts.raise_from_now()
+            yield spark
+        except BaseException:
+            if not interrupts.received:
+                raise
+            spark = None
+            _stop_java()
+            raise KeyboardInterrupt from None
+        finally:
+            if spark is not None:
+                spark.stop()
 
 
-def _stop_java(spark: "SparkSession") -> None:
-    """End the Java of a session, and with it the Python workers, without an answer from Spark."""
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    gateway: Any = spark.sparkContext._gateway
-    process: subprocess.Popen[bytes] = gateway.proc
+class _Interrupts:
+    """Handles SIGINT inside the block, in place of PySpark.
+
+    While Spark starts, an interrupt has to wait, because Java cannot be stopped before it has answered. Later, PySpark
+    may replace the KeyboardInterrupt by an error of its own, so ``received`` tells whether there was one.
+    """
+
+    def __init__(self) -> None:
+        self.received = False
+        self._is_deferring = True
+        self._before = signal.getsignal(signal.SIGINT)
+        self._is_main = threading.current_thread() is threading.main_thread()
+
+    def __enter__(self) -> Self:
+        self._install(self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._install(self._before)
+
+    def _install(self, handler: Any) -> None:
+        if self._is_main and self._before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.received = True
+        if not self._is_deferring:
+            raise KeyboardInterrupt
+
+    def raise_from_now(self) -> None:
+        """Raise KeyboardInterrupt from now on, and at once if there was an interrupt."""
+        self._install(self._handle)
+        self._is_deferring = False
+        if self.received:
+            raise KeyboardInterrupt
+
+
+def _stop_java() -> None:
+    """End the Java of the active session, and with it the Python workers, without an answer from Spark."""
+    from pyspark import SparkContext
+
+    context: Any = SparkContext._active_spark_context
+    if context is None:
+        return
+    # A thread of PySpark prints a traceback when Java closes its connection.
+    context._accumulatorServer.handle_error = lambda *_: None
+    process: subprocess.Popen[bytes] = context._gateway.proc
     process.terminate()
     try:
         process.wait(STOP_S)
     except subprocess.TimeoutExpired:
         process.kill()
+
+
+def _is_no_ended_call(record: logging.LogRecord) -> bool:
+    """Whether a record of the log is about something else than a call that an interrupt ended."""
+    return not str(record.msg).endswith("while sending command.")
 
 
 def _settings(master: str, memory: str, log: Path | None, java_options: str, scratch: Path) -> dict[str, str]:
