@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True), metavar="DIR")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help=f"Default: DIR/{OUT}.")
-@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL, as for spark-submit.")
 @click.option("--memory", default="2g", show_default=True, help="Heap of the driver's JVM.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -37,7 +37,7 @@ def analyze(
 ) -> None:
     """Compute tables from the campaigns and traces in DIR, and print a comparison of their configurations.
 
-    A second call reads only new runs. Exit codes: 0 done, 2 bad input, 127 a table breaks a constraint.
+    A second call reads only new runs.
     """
     with clear_errors("spark"), interruptible(lambda: f"finished tables are kept; repeat with: {same_command()}"):
         from kemu.tools.pipeline.lock import locked
@@ -82,4 +82,6 @@ def print_analysis(done: "Analysis", place: Path) -> None:
     for bad in done.bad_records:
         print_lines([f"{click.style('not read', fg='yellow')}: {bad['path']}: byte {bad['at_byte']}: {bad['why']}"])
     example = "select * from differences where differs and figure = 'downtime_us'"
-    print_lines([f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)", f'ask with: kemu query {place} "{example}"'])
+    print_lines(
+        [f"summaries: {place / 'summaries'} (Parquet, CSV, JSON)", f'query with: kemu query {place} "{example}"']
+    )

@@ -32,7 +32,9 @@ SAY_EVERY_S = 10.0
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--seeds", required=True, metavar="A:B", help="Run the seeds A to B, both included.")
-@click.option("--profiles", metavar="P,P", help="Emulate these releases or KIP pages (default: each scenario's).")
+@click.option(
+    "--profiles", metavar="P,P", help="Emulate these profiles (kemu describe profiles; default: each scenario's)."
+)
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values of KEY; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
@@ -41,7 +43,7 @@ SAY_EVERY_S = 10.0
     "--keep-traces", type=click.Choice(["failing", "all", "none"]), default="failing", show_default=True,
     help="The runs whose traces are written.",
 )  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL, as for spark-submit.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of the driver's JVM.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -62,12 +64,9 @@ def campaign(
     """Run every SCENARIO under every profile, with every setting of the grid and every seed; list the failures.
 
     KEY of --grid and ACTION of --do have the syntax of "kemu run", and each run has the result of "kemu run". Use
-    --resume to continue a killed campaign. With a master that is not local, --out must be a folder that driver and
-    executors share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Assignors of the user must be
-    entry points "kemu.assignors" of an installed package. Next: "kemu analyze OUT".
-
-    Exit codes: 0 all runs hold, 2 bad input, 3 executors and this machine computed different digests, 127 the program
-    failed, 128 liveness, 129 correctness.
+    --resume to continue a killed campaign. With a master that is not local, driver and executors must share the folder
+    of --out. The executors' Python must have attrs, msgpack, pyarrow and trio. Assignors of the user must be entry
+    points "kemu.assignors" of an installed package. Next: "kemu analyze OUT".
     """
     with clear_errors("spark"), interruptible(lambda: kept(out)), code_allowed(Code.INSTALLED):
         from kemu.tools.pipeline.campaign import (
@@ -122,7 +121,7 @@ def campaign(
 
 
 def kept(out: Path) -> str:
-    """The finished runs of an interrupted campaign, and the command that goes on."""
+    """The finished runs of an interrupted campaign, and the command that continues."""
     from kemu.tools.pipeline.campaign import load
     from kemu.tools.pipeline.errors import CampaignError
 

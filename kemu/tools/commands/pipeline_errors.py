@@ -42,7 +42,7 @@ def interruptible(kept: Callable[[], str]) -> Iterator[None]:
     """Let Ctrl-C, SIGTERM and SIGHUP end the command with one line and the exit code of the signal.
 
     Args:
-        kept: returns what is finished, and the command that goes on.
+        kept: returns what is finished, and the command that continues.
     """
     received = [signal.SIGINT]
 

@@ -142,8 +142,8 @@ def start_spark(
     Args:
         app: The name of the application in Spark's user interface.
         master: The value for ``spark-submit --master``.
-            memory: Memory of the driver's Java ("2g"). With a local master all of Spark but the Python workers uses it.
-            log: The file of Spark's log; None: errors only, to stderr.
+        memory: Memory of the driver's Java ("2g"), which also includes executors of a local master.
+        log: The file of Spark's log; None: errors only, to stderr.
         settings: Spark's settings.
         java_options: Java's options.
 

@@ -251,7 +251,7 @@ def custom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine_of_data.py").write_text(CUSTOM, encoding="utf-8")
-    monkeypatch.setattr(sys, "modules", {name: each for name, each in sys.modules.items() if name != "mine_of_data"})
+    monkeypatch.delitem(sys.modules, "mine_of_data", raising=False)
     with code_allowed(Code.NONE):
         (cell,) = make_cells([str(write_small(tmp_path, duration="14s"))], ["kafka-3.4"], [])
     scenario = copy.deepcopy(cell.scenario)
@@ -270,9 +270,8 @@ def test_an_analysis_loads_no_code_that_a_trace_names(custom: dict[str, Any], tm
     rewrite_scenario(trace, renamed)
     rows: dict[str, list[tuple[Any, ...]]] = {}
 
-    for _ in Decoder(
-        lambda table, row: rows.setdefault(table, []).append(row), frozenset({"runs", "rebalances"})
-    ).decode(Span(str(trace), 0, 1 << 62)):
+    decoder = Decoder(lambda table, row: rows.setdefault(table, []).append(row), frozenset({"runs", "rebalances"}))
+    for _ in decoder.decode(Span(str(trace), 0, 1 << 62)):
         pass
 
     assert "bad_records" not in rows
@@ -314,9 +313,8 @@ def test_workers_load_only_assignors_of_installed_packages(
 def test_a_campaign_refuses_code_that_is_not_installed(custom: dict[str, Any], tmp_path: Path) -> None:
     """Before anything starts: exit code 2."""
     path = tmp_path / "own.toml"
-    path.write_text(
-        (tmp_path / "small.toml").read_text().replace("members = 3", 'members = 3\nassignors = ["mine_of_data:Mine"]')
-    )
+    text = (tmp_path / "small.toml").read_text(encoding="utf-8")
+    path.write_text(text.replace("members = 3", 'members = 3\nassignors = ["mine_of_data:Mine"]'), encoding="utf-8")
 
     outcome = CliRunner().invoke(campaign_command, [str(path), "--seeds", "1:2", "--out", str(tmp_path / "out")])
 

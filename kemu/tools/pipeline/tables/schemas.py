@@ -247,8 +247,8 @@ LEADERLESS = _schema(
 )
 """One row per interval in which a partition had no leader, after its first leader. ``cause``: the end of the last
 leadership (down, paused, stopped; for a deposed leader the writer's reason, such as "preferred"). ``elect_us``: time
-until the store named the next leader. ``take_over_us``: time from then until the new leader acted. The sum of both is
-the length of the interval."""
+until the store named the next leader. ``take_over_us``: time between this choice and the first action of the
+new leader. The sum of ``elect_us`` and ``take_over_us`` is the length of the interval."""
 
 # --- one table for all rows of a trace file ------------------------------------------------------------------------
 
