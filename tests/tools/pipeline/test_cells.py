@@ -1,5 +1,6 @@
 """The grid and its cut into chunks; no Spark."""
 
+import json
 import shlex
 from pathlib import Path
 

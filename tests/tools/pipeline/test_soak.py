@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -176,7 +177,7 @@ def test_an_interrupted_campaign_keeps_its_chunks_and_names_the_command_that_con
     assert campaign.wait(timeout=60) == code
     said = (tmp_path / "first.log").read_text()
     assert "Traceback" not in said and "Exception" not in said
-    assert said.strip().splitlines()[-1].endswith(f"continue with: kemu {' '.join(arguments)} --resume")
+    assert said.strip().splitlines()[-1].endswith(f"continue with: kemu {shlex.join(arguments)} --resume")
     wait_until(lambda: not in_session(campaign.pid), 30, "the end of all processes")
     before = len(chunks_of(out))
     subprocess.run([*KEMU, *arguments, "--resume"], cwd=ROOT, check=True, capture_output=True)
