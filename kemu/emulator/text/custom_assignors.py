@@ -16,6 +16,8 @@ from kemu.protocol.streams.registry import TASK_ASSIGNORS, TaskAssignor
 
 ENTRY_POINTS = "kemu.assignors"
 """The group of entry points in which installed packages declare assignors."""
+OF_PRESETS = "kemu.protocol.assign.examples:StickyByClaims"
+"""The custom assignor of kemu's own presets. A kemu that runs from sources declares no entry point."""
 
 
 def is_custom(name: str) -> bool:
@@ -88,8 +90,8 @@ def names_are_checked() -> bool:
 
 
 def _installed() -> set[str]:
-    """The assignors that installed packages declare, as ``module:Class``."""
-    return {point.value for point in entry_points(group=ENTRY_POINTS)}
+    """The assignors that kemu and installed packages declare, as ``module:Class``."""
+    return {OF_PRESETS, *(point.value for point in entry_points(group=ENTRY_POINTS))}
 
 
 def load_made(place: str) -> object:

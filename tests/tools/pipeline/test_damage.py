@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from kemu.emulator.runner import run
+from kemu.emulator.scenario.files import load_scenario, preset_names
 from kemu.emulator.scenario.reading import scenario_from_dict
 from kemu.emulator.text import custom_assignors
 from kemu.emulator.text.custom_assignors import Code, code_allowed, load_assignor
@@ -27,6 +28,7 @@ from kemu.protocol.assign.checked import NotAnAssignor
 from kemu.tools.commands.campaign import campaign as campaign_command
 from kemu.tools.commands.campaign import kept
 from kemu.tools.commands.pipeline_errors import interruptible
+from kemu.tools.determinism.watch import canary
 from kemu.tools.pipeline.campaign import Campaign, begin, load, resume
 from kemu.tools.pipeline.cells import Spec, make_cells
 from kemu.tools.pipeline.decode import Decoder, Span
@@ -308,6 +310,14 @@ def test_workers_load_only_assignors_of_installed_packages(
     assert (tmp_path / "loaded").exists()
     with code_allowed(Code.NONE), pytest.raises(NotAnAssignor):
         load_assignor("mine_of_data:Mine")
+
+
+def test_kemus_own_presets_run_in_campaigns() -> None:
+    """One of them is the canary, which every campaign runs."""
+    with code_allowed(Code.INSTALLED):
+        for name in preset_names():
+            load_scenario(name)
+        canary()
 
 
 def test_a_campaign_refuses_code_that_is_not_installed(custom: dict[str, Any], tmp_path: Path) -> None:
