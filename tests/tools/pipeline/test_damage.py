@@ -29,6 +29,7 @@ from kemu.tools.commands.campaign import campaign as campaign_command
 from kemu.tools.commands.campaign import kept
 from kemu.tools.commands.pipeline_errors import interruptible
 from kemu.tools.determinism.watch import canary
+from kemu.tools.interrupt import signals_interrupt
 from kemu.tools.pipeline.campaign import Campaign, begin, load, resume
 from kemu.tools.pipeline.cells import Spec, make_cells
 from kemu.tools.pipeline.decode import Decoder, Span
@@ -348,10 +349,15 @@ def interrupts_raise() -> Iterator[None]:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_names_what_is_kept_and_how_to_go_on(
-    interrupts_raise: None, capsys: pytest.CaptureFixture[str], number: int, code: int
+    interrupts_raise: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    code: int,
 ) -> None:
     """One line, and the exit code of the signal."""
-    with pytest.raises(SystemExit) as ended, interruptible(lambda: "3 runs are kept"):
+    monkeypatch.setattr("kemu.tools.interrupt._last_signal", signal.SIGINT)
+    with pytest.raises(SystemExit) as ended, signals_interrupt(), interruptible(lambda: "3 runs are kept"):
         os.kill(os.getpid(), number)
         pytest.fail("the block did not end")
 
