@@ -12,6 +12,7 @@ AREAS: Mapping[str, str] = {
     "assign": "the assignors against those of other Python clients, and their growth",
     "replication": "failovers of 20 brokers with 2,000 partitions, cost per step against a small cluster",
     "reassign": "planning reassignments of up to 10,000 partitions, and its growth",
+    "report": "the page of a run: its size, its cost beside the run, its speed in a browser",
     "pipeline": "campaigns against a loop in one process, the trace source against Parquet, cost by number of events",
 }
 """Area -> description. Each area is a module of this package with ``measure(say) -> dict``."""

@@ -372,8 +372,10 @@ class Page {
       for (const [from, until] of this.axis.idle) {
         const [x0, x1] = [this.axis.x(from), this.axis.x(until)];
         if (x1 < GUTTER || x0 > GUTTER + this.axis.width) continue;
-        ink.fillStyle = hatch(ink, P.grid, P.paper, 4, 1);
+        ink.globalAlpha = 0.55;
+        ink.fillStyle = hatch(ink, P.dim, "", 5, 1);
         ink.fillRect(Math.max(x0, GUTTER), 0, Math.max(3, x1 - Math.max(x0, GUTTER)), picture.height);
+        ink.globalAlpha = 1;
       }
     }
     ink.fillStyle = P.red;
@@ -447,7 +449,8 @@ class Page {
   setFilter(text) {
     this.run.filter = text.trim().toLowerCase();
     for (const picture of this.pictures) {
-      const all = picture.section.rows || picture.section.blocks || picture.section.charts;
+      const { rows, blocks, charts, series } = picture.section;
+      const all = rows || blocks || charts || series;
       picture.box.hidden = Boolean(all && picture.section.shown.length === 0);
     }
     for (const fill of this.filled) fill();
