@@ -88,9 +88,9 @@ def _records(figures: Figures) -> Iterator[Tile]:
     if figures.records.appended:
         parts = ["records"]
         if figures.expected_losses:
-            parts.append(f"{figures.expected_losses:,} lost as Kafka's rules allow")
+            parts.append(f"{figures.expected_losses:,} expected losses")
         if figures.zombie_records:
-            parts.append(f"{figures.zombie_records:,} processed by members that had lost the partition")
+            parts.append(f"{figures.zombie_records:,} by members without the partition")
         yield Tile(f"{figures.lost:,} lost, {figures.reprocessed:,} twice", "; ".join(parts))
 
 

@@ -11,6 +11,7 @@ from attrs import evolve
 
 from kemu.emulator.findings import Violation
 from kemu.emulator.watching.waiting_at_end import StillWaiting
+from kemu.tools.report.frames import frame_of
 from kemu.tools.report.page import page_of
 from lab.browser import VARIABLE, Browser, OpenPage, chromium
 from tests.tools.report.presets import SIX, made
@@ -251,6 +252,36 @@ def test_what_is_still_wrong_stands_under_the_tiles(opened: Opened) -> None:
     assert "member c1 of g for 20.0 s: joins" in page.get("document.getElementById('still').textContent")
     page.click("#still button")
     assert window(page)[0] == pytest.approx(58, abs=0.1)
+
+
+def owned(rows: list[tuple[int, int, str, str]]) -> str:
+    """A page whose partitions of events were owned so: (from, until) in seconds, the partition, the owner."""
+    report = made("catch-up-second-crash").report
+    names = ("from_us", "until_us", "group", "partition", "owner", "generation", "ended")
+    told = [(a * 1_000_000, b * 1_000_000, "g", at, owner, 1, "") for a, b, at, owner in sorted(rows)]
+    return page_of(evolve(report, frames={**report.frames, "ownership": frame_of(names, told)}))
+
+
+def test_of_many_partitions_only_those_that_moved_are_drawn(opened: Opened) -> None:
+    """Above 1,000; the note counts the others."""
+    stayed = [(0, 80, f"t-{number}", "c1") for number in range(1_195)]
+    moved = [row for number in range(5) for row in ((0, 30, f"u-{number}", "c1"), (30, 80, f"u-{number}", "c2"))]
+    page = opened(owned(stayed + moved))
+
+    drawn = page.get("report.run.sections.find((each) => each.id === 'partitions').rows.map((row) => row.label)")
+    assert drawn == [f"u-{number}" for number in range(5)]
+    assert "1,195 partitions that never changed owner" in page.get(
+        "document.querySelector('#partitions .note').textContent"
+    )
+
+
+def test_two_owners_are_a_span_of_their_own(opened: Opened) -> None:
+    """From the second owner's begin to the first one's end; not where one follows the other, or owns it again."""
+    rows = [(0, 30, "t-0", "c1"), (20, 50, "t-0", "c2"), (50, 60, "t-0", "c1"), (60, 80, "t-0", "c1")]
+    page = opened(owned(rows))
+
+    twice = page.get("report.run.sections.find((each) => each.id === 'partitions').rows[0].twice")
+    assert twice == [[20_000_000, 30_000_000]]
 
 
 @pytest.mark.parametrize("dark", [False, True])

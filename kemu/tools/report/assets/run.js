@@ -192,8 +192,14 @@ function violations(run, page) {
       el("button", { type: "button", class: "jump", id: `violation-${index}`, onclick: () => page.toViolation(each) }, clock(each.at_us, 3)),
       ` step ${count(each.step)}: `, el("b", {}, `${each.checker} (${each.expected ? "expected, " : ""}${each.kind})`), `: ${each.text}`,
       each.kafkas_own && el("p", { class: "dim" }, `as in Kafka: ${each.kafkas_own}`),
-      each.around.length ? el("details", { open: index === 0 }, el("summary", {}, "the steps around it"), el("pre", { class: "steps" }, each.around.map((line) =>
+      each.around.length ? el("details", { open: index === 0, ontoggle: (event) => toHere(event.target) }, el("summary", {}, "the steps around it"), el("pre", { class: "steps" }, each.around.map((line) =>
         el("span", { class: line.startsWith(">") ? "here" : "" }, line.slice(1) + "\n")))) : null)));
+}
+
+// Scroll a transcript to the step that it is about.
+function toHere(details) {
+  const [box, here] = [details.querySelector("pre"), details.querySelector(".here")];
+  if (here) box.scrollTop = here.offsetTop - box.offsetTop - box.clientHeight / 3;
 }
 
 function rebalanceCards(run, page) {
