@@ -369,7 +369,7 @@ class Partitions extends Rows {
     const down = covering(D, row.down, axis, x)[0];
     if (down !== undefined) {
       lines.push(`without service (${between(D, down)}): ${D.say("cause", down)}, last served by ${D.say("member", down)}`);
-      lines.push(...this.run.piecesOf(down));
+      lines.push(...this.run.waitsOf(down));
     }
     const first = down !== undefined ? [D.from_us[down], D.until_us[down]] : owned.length ? [F.from_us[owned[0]], F.until_us[owned[0]]] : [];
     return { lines, from: first[0], until: first[1], name: row.partition };

@@ -26,7 +26,7 @@ class Run {
   constructor({ head, about, frames }) {
     Object.assign(this, { head, about, F: frames, filter: "" });
     this.state = { api: "control", error: "any", host: "all" };
-    this.pieces = groupedRows(this.F.down_pieces, (row) => this.F.down_pieces.down[row]);
+    this.downWaits = groupedRows(this.F.down_waits, (row) => this.F.down_waits.down[row]);
     this.axis = new Axis(about.virtual_us, this.idleSpans());
     this.sections = this.pictures();
     this.stops = this.places();
@@ -88,11 +88,12 @@ class Run {
     return Array.from({ length: n }, (_, row) => [from[row], until[row] < 0 ? this.axis.end : until[row]]);
   }
 
-  piecesOf(down) {
-    const F = this.F.down_pieces;
-    return (this.pieces.get(down) || []).map((row) => {
+  // What a partition without service waited for, the longest first.
+  waitsOf(down) {
+    const F = this.F.down_waits;
+    return (this.downWaits.get(down) || []).map((row) => {
       const actor = F.say("actor", row);
-      return `  ${span(F.until_us[row] - F.from_us[row])} for ${F.say("cause", row)}${actor ? ` (${actor})` : ""}`;
+      return `  ${span(F.spent_us[row])} for ${F.say("cause", row)}${actor ? `: ${actor}` : ""}`;
     });
   }
 
