@@ -120,7 +120,7 @@ class Events {
   strip(name, steps, colour, of, unit) {
     if (!steps.most) return;
     const top = of && unit === "%" ? of : steps.most;
-    const sub = unit === "%" ? `top: 100 % of ${count(of)}` : `top: ${count(steps.most)} ${unit}`;
+    const sub = unit === "%" ? `top: 100 % of ${count(of)}` : `top: ${plural(steps.most, unit.slice(0, -1))}`;
     const draw = (ink, axis, y) => {
       drawStrip(ink, axis, steps, y + 3, 38, top, P[colour]);
       ink.fillStyle = P.dim;
@@ -176,7 +176,12 @@ class Events {
       ink.fillStyle = P.card;
       ink.fillRect(axis.x(F.until_us[row]) - 0.5, y + 4, 0.5, 12);
       const room = axis.x(F.until_us[row]) - axis.x(F.from_us[row]);
-      labels.put(axis.x(F.from_us[row]) + 3, F.say("host", row), isPaused ? P.ink : P.paper, room);
+      const host = F.say("host", row);
+      if (isPaused && room > 30) {
+        ink.fillStyle = P.card;
+        ink.fillRect(Math.max(axis.x(F.from_us[row]), GUTTER) + 1, y + 5, ink.measureText(host).width + 5, 10);
+      }
+      labels.put(axis.x(F.from_us[row]) + 3, host, isPaused ? P.ink : P.paper, room);
     }
   }
 
