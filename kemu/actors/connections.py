@@ -1,8 +1,8 @@
 """One request at a time per connection: a broker reads the next request after it answered the previous request.
 
-So a heartbeat waits behind the SyncGroup of its own client, a LeaveGroup behind its JoinGroup, and a consumer's
-Metadata behind its fetch. A batch waits behind a batch that is still being replicated. Source:
-``SocketServer.Processor.processCompletedReceives``, which mutes the channel, and the protocol guide: "a single
+So a client's heartbeat waits behind its SyncGroup, its LeaveGroup behind its JoinGroup, and its Metadata
+request behind its fetch. A batch waits behind a batch that is still being replicated.
+Source: ``SocketServer.Processor.processCompletedReceives``, which mutes the channel, and the protocol guide: "a single
 in-flight request per connection".
 
 A broker does not notice the end of a muted channel. The broker still reads the requests sent before a connection broke,
@@ -20,8 +20,8 @@ from kemu.protocol.names import ActorName
 class Connections:
     """Muted connections, and the requests that arrived on muted connections.
 
-    A server calls ``keeps(event)`` for each request, calls ``mute`` for a request that it serves, and calls
-    ``read_on()`` at the end of each step with ``readable`` requests.
+    A server calls ``keeps(event)`` for each request, and ``mute`` for a request that it serves. At the end
+    of each step with ``readable`` requests the server calls ``read_on()``.
 
     Args:
         machine: the server.

@@ -22,7 +22,7 @@ class _Held(NamedTuple):
 class Negotiation:
     """The client's requests to brokers whose versions are unknown, and the known versions of brokers.
 
-    The client's requests wait until the broker has listed its versions. Then each request is sent in the highest common
+    The client's requests wait until the broker has listed its versions. Each request is sent in the highest common
     version. A waiting request is in flight for the client: it times out, and fails with the connection.
 
     Args:

@@ -39,14 +39,14 @@ class Unsubscribe:
 
 @value
 class PausePartitions:
-    """Consumer: call ``pause()`` for the assigned partitions among these."""
+    """Consumer: call ``pause()`` for the assigned partitions of the list."""
 
     partitions: tuple[tuple[str, int], ...]
 
 
 @value
 class ResumePartitions:
-    """Consumer: call ``resume()`` for the assigned partitions among these."""
+    """Consumer: call ``resume()`` for the assigned partitions of the list."""
 
     partitions: tuple[tuple[str, int], ...]
 
@@ -270,7 +270,7 @@ class MakeTopic:
 
 @value
 class AddPartitions:
-    """Admin: give a topic this many partitions in all (KIP-195)."""
+    """Admin: increase a topic's number of partitions to ``partitions`` (KIP-195)."""
 
     topic: str
     partitions: int
@@ -299,8 +299,8 @@ class ReassignPartitions:
     """Admin: move a topic's partitions (KIP-455).
 
     ``targets``: (partition, replicas). ``brokers``: spread all partitions over these brokers; each partition begins
-    with the broker after the first broker of the partition before. Without both: cancel the topic's ongoing
-    reassignments.
+    with the broker after the first broker of the partition before. Without ``targets`` and ``brokers``:
+    cancel the topic's ongoing reassignments.
     """
 
     topic: str
@@ -361,7 +361,7 @@ class FailLogDir:
 class SeedNodes:
     """Store: create these persistent nodes and their parents before any client connects.
 
-    So a cluster begins with topics.
+    So a new cluster already has topics.
     """
 
     nodes: tuple[tuple[str, bytes], ...]
@@ -372,10 +372,10 @@ class LoseStoreAnswer:
     """Store: execute the ``nth`` operation request (1 = next) of this client, then lose its connection silently.
 
     The client receives no further message on this connection: neither the answer nor a watch. The client gives up after
-    its read timeout and reconnects without knowing the result. ``client``: an actor, or "" for all actors. ``executed``
-    False: the connection is lost before the operation is executed. ``writes_only``: do not count requests that only
-    read. ``number``: the number of this fault in ``StoreFaultHit`` and ``EndStoreFault``; -1: not needed. The commands
-    below have the same field.
+    its read timeout and reconnects without knowing the result. ``client``: an actor, or "" for all actors. Without
+    ``executed``, the connection is lost before the operation is executed. ``writes_only``: do not count requests that
+    only read. ``number``: the number of this fault in ``StoreFaultHit`` and ``EndStoreFault``; -1: not needed. The
+    commands below have the same field.
     """
 
     client: str
@@ -412,9 +412,9 @@ class DelayWatches:
 
 @value
 class ExpireSession:
-    """Store: end the session of this client (an actor) now. The client learns this with its next request.
+    """Store: end the session of this client (an actor) now. The client learns of the end with its next request.
 
-    ``linger_us``: the time for which its ephemeral nodes remain, as in a slow ensemble (KAFKA-7165).
+    ``linger_us``: the time for which the session's ephemeral nodes remain, as in a slow ensemble (KAFKA-7165).
     """
 
     client: str

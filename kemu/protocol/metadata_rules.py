@@ -14,7 +14,7 @@ class MetadataRules:
 
     epochs_since: int = 9
     """The first version of Metadata with reliable leader epochs: epochs from brokers before 2.4 may be stale
-    (``MetadataResponse.hasReliableLeaderEpochs``, KAFKA-9212, 2.4.0). Clients of 2.3 use them from version 7 on.
+    (``MetadataResponse.hasReliableLeaderEpochs``, KAFKA-9212, 2.4.0). Clients of 2.3 use the epochs from version 7 on.
     """
     new_topic_ids_reset_epochs: bool = True
     """Whether a new topic id resets the last seen epochs, so that the response's epochs are valid.

@@ -115,7 +115,7 @@ def means(named: str, actor: ActorName) -> bool:
 
 
 def through(part: str, peer: str) -> str:
-    """An actor's own name for a connection, timer or log of one of its parts. Parts may have parts."""
+    """An actor's own name for a connection, timer or log of one of its parts. A part may have parts of its own."""
     return f"{part}{THROUGH}{peer}"
 
 
@@ -128,7 +128,7 @@ def path_and_peer(name: str) -> tuple[str, str]:
 def part_and_rest(name: str) -> tuple[str, str]:
     """Split a name made by ``through`` into the outermost part ("" without a part) and the remaining name.
 
-    The remaining name is the part's own name for the object.
+    The part uses the remaining name for the same connection, timer or log.
     """
     part, found, rest = name.partition(THROUGH)
     return (part, rest) if found else ("", name)

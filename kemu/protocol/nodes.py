@@ -83,13 +83,13 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def topic_of(path: str) -> str:
-    """The topic whose assignment this node is; "" for any other path."""
+    """The topic whose assignment is stored at this path; "" for any other path."""
     parts = path.split("/")
     return parts[3] if len(parts) == 4 and parts[1:3] == ["brokers", "topics"] else ""
 
 
 def partition_of_state(path: str) -> TopicPartition | None:
-    """The partition whose state node this is; None for any other path."""
+    """The partition whose state node has this path; None for any other path."""
     parts = path.split("/")
     if len(parts) != 7 or parts[6] != "state" or parts[1:3] != ["brokers", "topics"]:
         return None

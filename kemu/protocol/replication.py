@@ -34,8 +34,8 @@ class Truncation(StrEnum):
     ON_FETCH = "on-fetch"
     """KIP-595, inter.broker.protocol.version 2.7: truncation by Fetch. The follower sends the epoch of its last record.
 
-    A leader whose epoch ends earlier answers with the epoch's end instead of records. A follower without epochs
-    truncates to its high watermark.
+    If this epoch ends earlier on the leader, the leader answers with the epoch's end instead of records. A follower
+    without epochs truncates to its high watermark.
 
     Source: ``AbstractFetcherThread.truncateOnFetchResponse``, ``ReplicaFetcherThread.isTruncationOnFetchSupported``.
     """

@@ -1,4 +1,4 @@
-"""``python -m lab.conformance``: compare Kafka's runs, recorded or new, with the emulator's.
+"""``python -m lab.conformance``: compare runs of Kafka, recorded or new, with runs of the emulator.
 
 Exit codes: 0 all figures agree or are explained, 1 a figure differs, 2 bad input.
 """
@@ -45,8 +45,8 @@ runs the same plan as a scenario with {seeds} seeds (profile `{profile}`, bare l
 
 In the emulator, members and brokers start, close, die and pause at the times of the recording. A member joins at the
 time of its first JoinGroup, and closes at the time at which its polling thread began to close. A lone broker starts at
-the time of its first response. Seeds draw two durations between the recording's minimum and maximum: the time in which
-a lone broker knew no topic, and the time in which coordinators loaded groups. Seeds draw the load of the machine from
+the time of its first response. Seeds draw two durations between the recording's minimum and maximum. In the first,
+a lone broker knows no topic; in the second, coordinators load groups. Seeds draw the load of the machine from
 the members' times between JoinGroup responses and SyncGroups.
 
 Seeds draw other durations from measurements over all recordings: lateness of heartbeats and threads, cold processes,
@@ -56,9 +56,9 @@ no work on records.
 
 A figure agrees if Kafka's value lies between the emulator's 5 % and 95 % quantile; the numbers of generations must be
 equal. Durations are compared with runs whose generations had the same members as Kafka's. Kafka's side is one run, so
-for equal systems one duration in ten lies outside. A duration outside this range, but inside the range of all runs, is
-*chance*. The number of such durations must be as small as in 99 of 100 comparisons of equal systems. *DIFFERS* with a
-reason marks a known difference that kemu should remove.
+for equal systems one duration in ten lies outside this range. A duration outside this range, but inside the range of
+all runs, is *chance*. The number of such durations must be as small as in 99 of 100 comparisons of equal systems.
+*DIFFERS* with a reason marks a known difference that kemu should remove.
 
 Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
 """
@@ -69,7 +69,7 @@ Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
     "--recordings",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     envvar="KEMU_RECORDINGS",
-    help="Folder of recordings of a real Kafka, used instead of the facts in the repository.",
+    help="Folder of recordings of a real Kafka, in place of the facts in the repository.",
 )
 @click.option(
     "--maven",
@@ -108,7 +108,7 @@ Made by `python -m lab.conformance --write-docs` on the emulator of {made_of}.
     show_default=f"{plans.PROFILE}, or that of the release that is run now",
 )
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
-@click.option("--requests", is_flag=True, help="Also list every response to every member beside the emulator's.")
+@click.option("--requests", is_flag=True, help="Also list all responses to members, beside the emulator's.")
 @click.option("--write-facts", is_flag=True, help="Extract the facts of the recordings, store them, and exit.")
 @click.option("--write-docs", is_flag=True, help="Also write the table of all plans into docs/.")
 def main(
@@ -174,7 +174,7 @@ def _courses(recordings: Path | None, folder: Path, wanted: str) -> list[Course]
 def _live_courses(
     release: str | None, distribution: Path | None, facts: Path, wanted: str, record: Path | None
 ) -> tuple[list[Course], str]:
-    """Run the plans one after the other; return their recordings and Kafka's release."""
+    """Run the plans in sequence; return their recordings and Kafka's release."""
     kept = [plans.read_course(facts, name) for name in _chosen(plans.plans_in(facts), wanted)]
     run_with = unpacked(distribution)[0] if distribution is not None else release
     assert run_with is not None
@@ -233,7 +233,7 @@ def _write_docs(compared: Sequence[ComparedPlan], explanations: Explanations, se
 
 
 def _made_of() -> str:
-    """Commit and day of the checkout; for an installed package its version."""
+    """Commit and day of the checkout; the version for an installed package."""
     asked = ["git", "-C", str(plans.REPOSITORY), "log", "-1", "--format=commit %h of %cs"]
     try:
         return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()

@@ -2,8 +2,8 @@
 
 One AlterIsr is in flight at a time, with all changes that waited when it was created. The broker resends the request
 unchanged until a controller answers, each time to the controller that the broker then knows. If the host of that
-controller lost power, the request times out only after ``replica.socket.timeout.ms``. Until then no ISR of this leader
-changes.
+controller lost power, the request times out only after ``replica.socket.timeout.ms``. No ISR of this leader changes
+before this timeout.
 
 Source: KIP-497; Kafka 3.4's ``AlterPartitionManager``, ``BrokerToControllerChannelManager``,
 ``Partition.handleAlterPartitionError``.
@@ -39,8 +39,9 @@ AWAITS_CONTROLLER = (
 )
 """Errors that show another state at the controller: the leader waits for a LeaderAndIsr with another leader epoch.
 
-The LeaderAndIsr is usually already sent, with one exception: the controller's own write created the version in the
-refusal, and the controller does not know this (``isr_alterations``). Then the next election ends the wait.
+The controller has usually sent the LeaderAndIsr already. In one case the controller has sent none: its own write
+created the version in the refusal, unknown to the controller (``isr_alterations``). In this case the next election ends
+the leader's wait.
 """
 
 

@@ -1,4 +1,4 @@
-"""A broker's answers about the cluster and the partitions that it leads (a part of both brokers).
+"""A broker's answers about the cluster and the partitions that it leads (a part of every broker).
 
 The requests are Metadata, FindCoordinator and ListOffsets. Leaders are known from the controller's ``UpdateMetadata``
 or, without replication, from a ``ClusterView``. A topic's metadata is built once per view of the cluster.

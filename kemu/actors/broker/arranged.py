@@ -4,7 +4,7 @@ The broker answers Metadata, FindCoordinator, Produce, Fetch, ListOffsets and Of
 acknowledged, visible to fetches and noted (``RecordsAppended``) only when its append is durable. With one replica, acks
 1 and acks -1 are therefore equal. Another actor of the same host, ``b<n>/coordinator``, stores the offsets of groups.
 
-The cost of a step depends only on its partitions: each partition refers to its delayed fetches, and a topic's metadata
+The cost of a step depends only on its partitions. Each partition refers to its delayed fetches, and a topic's metadata
 is built once per view of the cluster.
 """
 

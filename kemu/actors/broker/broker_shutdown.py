@@ -2,9 +2,9 @@
 broker).
 
 In a controlled shutdown the controller moves leaderships to other brokers, and removes the broker from ISRs. While the
-broker still leads partitions, it retries after a back-off, a few times, and then stops anyway. During the shutdown the
-broker does not follow new leaders, so that it does not rejoin ISRs. Source: Kafka 2.8's ``KafkaServer.shutdown``,
-``ReplicaManager.makeFollowers``.
+broker still leads partitions, it repeats the request a few times, with a back-off. After the last attempt the broker
+stops in any case. During the shutdown the broker does not follow new leaders, so that it does not rejoin ISRs. Source:
+Kafka 2.8's ``KafkaServer.shutdown``, ``ReplicaManager.makeFollowers``.
 """
 
 from kemu.actors.broker.control_requests import ControlRequests

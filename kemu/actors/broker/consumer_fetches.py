@@ -1,7 +1,7 @@
 """Consumers' fetches on a broker, with or without replication (a part of the broker).
 
 A fetch is answered at once when ``min_bytes`` are available, when a partition has an error, or when its wait is 0.
-Otherwise the fetch is delayed. Source: Kafka's ``ReplicaManager.fetchMessages``.
+Any other fetch is delayed. Source: Kafka's ``ReplicaManager.fetchMessages``.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,8 +83,8 @@ class ConsumerFetches:
         self._absent = absent
         self._delayed: DelayedFetches[ConsumerFetch] = DelayedFetches(machine, BrokerTimer.FETCH, self._answer_news)
         self._reusable: dict[ActorName, ConsumerFetch] = {}
-        """Client -> its last fetch, if the answer had no news. An idle client sends an equal request again; its rows
-        need no new check until a partition changes (``invalidate``).
+        """Client -> its last fetch, if the answer had neither records nor an error. An idle client sends an equal
+        request again; its rows need no new check until a partition changes (``invalidate``).
         """
         self._connections = connections
 
@@ -111,7 +111,7 @@ class ConsumerFetches:
                 and row.fetch_offset == known.log.end_offset
                 and row.current_leader_epoch == known.leader_epoch
             ):
-                watched.append(known.waiters)  # a valid row without news
+                watched.append(known.waiters)  # a valid row without new records
                 continue
             partition, error = self._partition_for(row)
             if partition is None or error is not _NONE:
@@ -143,7 +143,7 @@ class ConsumerFetches:
     def time_is_over(self, number: int) -> None:
         """Answer a fetch that timed out with the available records.
 
-        From v7 on, the answer omits partitions without news, as a fetch session does (KIP-227).
+        From v7 on, the answer omits partitions without new information, as a fetch session does (KIP-227).
         """
         fetch = self._delayed.time_is_over(number)
         in_session = fetch.caller.version >= FETCH_SESSIONS_SINCE

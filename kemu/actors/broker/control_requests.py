@@ -1,9 +1,9 @@
 """The controller's requests to a broker (a part of the replicated broker).
 
-The requests are LeaderAndIsr, StopReplica and UpdateMetadata. The controller's epoch and the own broker epoch fence
+The requests are LeaderAndIsr, StopReplica and UpdateMetadata. The controller's epoch and the broker's own epoch fence
 each request. The leader epoch of each partition also fences LeaderAndIsr and StopReplica. The broker learns its broker
-epoch shortly after the start, when it is registered. Until then requests wait: the broker could not distinguish them
-from requests for an earlier registration.
+epoch shortly after the start, when it is registered. Requests wait for the registration: the broker could not
+distinguish them from requests for an earlier registration.
 
 Source: Kafka 2.8's ``KafkaApis``, ``ReplicaManager``; KIP-380 (broker epoch), KIP-570 (leader epoch in StopReplica).
 """
@@ -308,7 +308,7 @@ class ControlRequests:
             self._answer(call)
 
     def _stop_one(self, state: StopReplicaPartition, delete_all: bool, call: StopCall) -> None:
-        """Stop one replica. If its log is deleted, ``call`` waits for the deletion."""
+        """Stop one replica. If the replica's log is deleted, ``call`` waits for the deletion."""
         at = (state.topic_name, state.partition_index)
         error = self._may_stop(at, state.leader_epoch)
         replica = self._manager.replicas.get(at)

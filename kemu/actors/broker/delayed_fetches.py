@@ -25,8 +25,8 @@ class DelayedFetch:
         self.rows = rows
         self.missing = 0
         self.available: dict[int, int] = {}
-        """Index into ``rows`` -> bytes of the row's partition for the answer; only rows with news (bytes or
-        an error).
+        """Index into ``rows`` -> bytes of the row's partition for the answer; only rows with bytes or an
+        error.
         """
         self.watched: Sequence[Waiters] = ()
         """The waiter sets of the fetch's partitions, while the fetch is delayed or is kept for reuse."""

@@ -61,7 +61,9 @@ class FollowerFetch(DelayedFetch):
 
 
 class FollowerFetches:
-    """The answers to followers' fetches. In an idle cluster most rows have no news, and take a fast path."""
+    """The answers to followers' fetches. In an idle cluster most rows have no new information, and a faster function
+    checks them.
+    """
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class FollowerFetches:
         return self._delayed.give_up(replica.follower_waiters)
 
     def answer_all(self, fetch: FollowerFetch) -> None:
-        """Answer every row of a fetch, one of whose partitions is no longer led here."""
+        """Answer every row of a fetch after this broker lost a partition of the fetch."""
         fetch.replicas = [None] * len(fetch.rows)
         self._answer(fetch)
 
@@ -190,7 +192,9 @@ class FollowerFetches:
                 self._deletions.fetched(replica, broker, row.log_start_offset)
 
     def _answer(self, fetch: FollowerFetch) -> None:
-        """Reply with the partitions that have news: records, an error, or another high watermark than last sent."""
+        """Reply with the partitions that have new information: records, an error, or another high watermark than last
+        sent.
+        """
         broker = fetch.broker
         left = fetch.max_bytes
         rows: list[FetchedPartition] = []

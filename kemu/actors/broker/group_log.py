@@ -38,8 +38,8 @@ class GroupCall(ProduceCall):
 
 
 class WatchedCall(GroupCall):
-    """An append that the coordinator considers written. The answer reports that the high watermark has passed the
-    append.
+    """An append that is valid for the coordinator as soon as it is in the log. The answer reports that the high
+    watermark has passed the append.
     """
 
     __slots__ = ()
@@ -71,8 +71,8 @@ class OffsetsHost:
     def append(self, event: Received) -> None:
         """Append for the coordinator, and answer when all in-sync replicas have the records.
 
-        The append is refused if the leadership has ended or begun anew and the coordinator does not know this. With
-        ``required_acks`` 1, ``min.insync.replicas`` does not apply, and there is no timeout.
+        The broker refuses the append if the leadership has ended or begun anew without the coordinator's knowledge.
+        With ``required_acks`` 1, ``min.insync.replicas`` does not apply, and there is no timeout.
         """
         request: AppendGroups = event.message
         replica = self._manager.led.get((OFFSETS_TOPIC, request.partition))

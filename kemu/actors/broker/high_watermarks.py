@@ -1,8 +1,8 @@
 """A leader's high watermark, and the requests that wait for it (a part of the replicated broker).
 
-The high watermark is recomputed when it may rise: on a new leadership, and when the own log, a follower's log or the
-ISR changes. The passing of time alone does not recompute the high watermark, although a replica that was recently in
-sync is ignored after some time. The next such event takes the replica's lag into account.
+The high watermark is recomputed when it may rise: on a new leadership, and when the leader's log, a follower's log or
+the ISR changes. Time alone causes no recomputation, although a replica outside the ISR that was recently caught up is
+ignored after some time. The next recomputation takes the replica's lag into account.
 
 Source: Kafka's ``Partition.maybeIncrementLeaderHW``, ``Partition.checkEnoughReplicasReachOffset``; 3.7's
 ``Partition.isUnderMinIsr`` (KAFKA-15583).

@@ -61,7 +61,7 @@ class HostedPartition:
         self.lead(leader_epoch)
         self.queue: list[QueuedBatch] = []
         self.appending: list[tuple[LoggedBatch, QueuedBatch]] = []
-        """The content of the append in progress; empty without one."""
+        """The content of the append in progress; empty without an append."""
         self.waiters: Waiters = {}
 
     @property

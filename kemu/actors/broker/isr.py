@@ -1,8 +1,8 @@
 """The ISR on its leader: the state of the followers, and the rules for changes of the ISR and the high watermark.
 
-The ISR is in the metadata store; the leader changes the ISR by compare-and-set. While such a write is in progress its
-result is unknown, so both results must be safe. Replicas that the write would add, and replicas that the write would
-remove, must both have a record before the high watermark passes it (the *maximal* ISR).
+The ISR is in the metadata store; the leader changes the ISR by compare-and-set. While such a write is in progress the
+leader does not know its result, so both results must be safe. Replicas that the write would add, and replicas that the
+write would remove, must all have a record before the high watermark passes this record (the *maximal* ISR).
 
 Source: Kafka 2.8's ``Partition`` and ``Replica``.
 """
@@ -100,8 +100,8 @@ def watermark_for(
     """The offset that all relevant replicas have reached: replicas in the ISR, and replicas that were recently caught
     up.
 
-    The recently caught-up replicas prevent the high watermark from outrunning a replica that is about to join. -1 while
-    the position of a relevant replica is unknown.
+    The recently caught-up replicas prevent the high watermark from outrunning a replica that is about to join. The
+    result is -1 while the position of a relevant replica is unknown.
     """
     counted = in_sync.maximal if rules.maximal_isr else in_sync.members
     least = own_end

@@ -1,8 +1,8 @@
 """A leader's ISR changes: lagging replicas, proposals and their results (a part of the replicated broker).
 
 Until a change is decided both results are possible, and the leader waits for all replicas that may be in the ISR
-(``InSync.maximal``). Each partition has at most one pending change. A rule (``IsrPath``) selects the decider. The store
-decides the leader's own writes (``isr_store``), or the controller decides the leader's requests (``alter_isr``).
+(``InSync.maximal``). Each partition has at most one pending change. By the rule ``IsrPath``, the leader writes its
+changes into the store (``isr_store``), or requests them from the controller (``alter_isr``).
 
 Source: Kafka 2.8's ``Partition`` (maybeShrinkIsr, maybeExpandIsr, handleAlterIsrResponse).
 """
@@ -56,7 +56,7 @@ class IsrWriter(Protocol):
 
     @property
     def timers(self) -> Mapping[str, Callable[[], None]]:
-        """The handlers of its timers."""
+        """The kinds of the writer's timers, each with its handler."""
         ...
 
 

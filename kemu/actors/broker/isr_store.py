@@ -3,13 +3,13 @@
 A change is a compare-and-set on the partition's state node, with the version that the leader knows. The change keeps
 leader, leader epoch and the deciding controller's epoch. Until the store has answered, both results are possible
 (``InSync.maximal``). After a lost answer the write is repeated. If the store had already executed the write, the
-version conflicts. Then the leader reads the node and compares its content (KAFKA-1382).
+version conflicts. After a conflict, the leader reads the node and compares the node's content (KAFKA-1382).
 
 The session belongs to the broker's controller part; this part attaches to the session. Changes wait while no session
 exists. Changes in progress when a session expires are repeated in the next session, if their leadership still lasts.
 
-Until inter.broker.protocol.version 2.6. Source: Kafka 2.8's ``Partition.updateIsr``, ``ReplicationUtils``,
-``ZkIsrManager`` (the notifications).
+Leaders write ISRs up to inter.broker.protocol.version 2.6. Source: Kafka 2.8's ``Partition.updateIsr``,
+``ReplicationUtils``, ``ZkIsrManager`` (the notifications).
 """
 
 from collections.abc import Callable, Mapping
@@ -167,7 +167,8 @@ class IsrStore:
     def notify_due(self) -> None:
         """Announce changed ISRs to the controller, when the timer ISR_NOTIFY fired.
 
-        The announcement is a sequential node. It waits until the changes have settled or are late.
+        The announcement is a sequential node. The announcement waits until no ISR has changed for some time, or until
+        the last announcement is old enough.
         """
         if not self._changed and not self._announcing:
             return

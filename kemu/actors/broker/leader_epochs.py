@@ -101,8 +101,8 @@ class LeaderEpochs:
     def divergence(self, last_epoch: int, offset: int, log_end_offset: int) -> EpochEndOffset | None:
         """Compare this log with a log that ends at ``offset`` with a record of ``last_epoch``.
 
-        Returns the newest epoch that both logs may have, and its end in this log; None without a divergence; undefined
-        if ``last_epoch`` is newer than all known epochs.
+        Returns the newest epoch that both logs may have, and its end in this log; None without a divergence. The
+        result is undefined if ``last_epoch`` is newer than all known epochs.
 
         Source: ``Partition.readRecords`` (KIP-595).
         """

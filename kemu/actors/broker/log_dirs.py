@@ -2,8 +2,8 @@
 
 A new log is placed in the live directory with the fewest logs, the first of several. The place of each log is recorded,
 as a file system would show it after a restart. Logs in a failed directory are offline until the process restarts with a
-repaired directory. Until then, a missing log of an existing replica must not be created: the log may be in the failed
-directory.
+repaired directory. While a directory is offline, a missing log of an existing replica must not be created: the log
+may be in this directory.
 
 Source: Kafka 2.8 ``LogManager`` (``nextLogDirs``, ``handleLogDirFailure``, ``getOrCreateLog``).
 """

@@ -2,7 +2,7 @@
 
 FindCoordinator is answered COORDINATOR_NOT_AVAILABLE until the topic exists and this broker knows a leader of the
 group's partition; the client retries. With fewer live brokers than ``offsets.topic.replication.factor`` the controller
-refuses the topic. Then each FindCoordinator makes the broker request the topic again.
+refuses the topic. After a refusal, each FindCoordinator makes the broker request the topic again.
 
 Source: ``KafkaApis.getCoordinator``, ``AutoTopicCreationManager`` 3.4.1. Before 2.8 a broker wrote the topic to the
 store itself, under the same condition (``KafkaApis.createInternalTopic`` 2.6.3), with the same effect for groups.

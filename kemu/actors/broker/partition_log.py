@@ -80,7 +80,9 @@ def sequence_after(sequence: int, count: int) -> int:
 
 
 class SequenceCheck(NamedTuple):
-    """The result of a check. NONE and offset -1: the batch may be appended. NONE and an offset: it is a duplicate."""
+    """The result of a check. NONE and offset -1: the batch may be appended. NONE and an offset: the batch is a
+    duplicate.
+    """
 
     error: ErrorCode
     base_offset: int = -1
@@ -115,7 +117,9 @@ class PartitionLog:
         self._bases: list[int] = []
         self._batches: list[RecordBatch] = []
         self._latest_ms: list[int] = []
-        """Per range: the latest append time up to the end of the range. Times may decrease with a clock."""
+        """Per range: the latest append time up to the end of the range. Times may decrease if the host's clock steps
+        back.
+        """
         self._producers: dict[int, _ProducerState] = {}
 
     @classmethod
@@ -245,9 +249,9 @@ class PartitionLog:
     def check(self, producer_id: int, producer_epoch: int, sequence: int, count: int) -> SequenceCheck:
         """Whether this batch of an idempotent producer is next, a duplicate, or out of order.
 
-        A duplicate equals one of the last five batches in epoch, first and last sequence. An older epoch is fenced. A
-        new epoch must start at 0; otherwise the batch must follow the last batch. An unknown producer may start at any
-        sequence.
+        A duplicate has the epoch, the first and the last sequence of one of the last five batches. An older epoch is
+        fenced. A new epoch must start at 0; otherwise the batch must follow the last batch. An unknown producer may
+        start at any sequence.
         Source: Kafka's ``ProducerStateEntry`` and ``ProducerAppendInfo``.
         """
         state = self._producers.get(producer_id)

@@ -1,4 +1,4 @@
-"""Producers' requests on a broker, and the results of their batches (a part of both brokers).
+"""Producers' requests on a broker, and the results of their batches (a part of every broker).
 
 Source: Kafka's ``DelayedProduce``.
 """

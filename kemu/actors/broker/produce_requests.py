@@ -1,4 +1,4 @@
-"""Produce requests on a broker, split into batches (a part of both brokers).
+"""Produce requests on a broker, split into batches (a part of every broker).
 
 Brokers differ in the append of a valid batch. With replication the batch is in the leader's log at once and waits for
 other replicas; without replication, the batch waits for the disk. So the broker provides the functions that refuse and

@@ -40,7 +40,7 @@ class ReplicationQuota:
             self._samples.clear()
 
     def concerns(self, at: TopicPartition) -> bool:
-        """Whether the own replica of a partition is in its topic's list."""
+        """Whether this broker's replica of a partition is in the list of the partition's topic."""
         text = self._settings.get(at[0], {}).get(self._key, "")
         if not text:
             return False

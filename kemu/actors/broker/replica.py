@@ -212,8 +212,8 @@ class Replica:
         return min((self.log.end_offset - row.fetch_offset) * self.record_bytes, row.max_bytes)
 
     def is_fully_copied(self, row: FetchPartition, broker: int) -> bool:
-        """Whether a follower's fetch is valid and has no records to copy. (False may also mean that this is
-        unknown.)
+        """Whether a follower's fetch is valid and has no records to copy. (False may also mean that the
+        answer is unknown.)
         """
         return (
             row.fetch_offset == self.log.end_offset
@@ -233,7 +233,9 @@ class Replica:
         return log.epochs.divergence(last, row.fetch_offset, log.end_offset)
 
     def has_no_news(self, row: FetchPartition, broker: int) -> bool:
-        """Whether the follower also knows the current high watermark, so that the answer contains no news."""
+        """Whether the follower also knows the current high watermark, so that the answer contains no new
+        information.
+        """
         follower, log = self.followers.get(broker), self.log
         return (
             follower is not None

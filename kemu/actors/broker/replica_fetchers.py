@@ -1,10 +1,10 @@
 """Replication on the follower (a part of the replicated broker): one fetch loop per leading broker.
 
 Like Kafka's fetcher threads, a loop fetches all its partitions in one request, which the leader delays until data is
-available. A new follower must learn the offset at which its log diverges (``leader_epochs``). The answer to its first
-fetch contains this offset; in older releases, the answer to a separate request does (``Truncation``). One request is in
-flight at a time; the loop sends the next request when the received data is written. A partition with an error waits for
-a back-off. A partition with an outdated leader epoch waits for the controller.
+available. A new follower must learn the offset at which its log diverges (``leader_epochs``). The answer to the
+follower's first fetch contains this offset. In older releases, the answer to a separate request contains this offset
+(``Truncation``). One request is in flight at a time; the loop sends the next request when the received data is written.
+A partition with an error waits for a back-off. A partition with an outdated leader epoch waits for the controller.
 
 Source: Kafka 2.6's and 3.4's ``AbstractFetcherThread``, ``ReplicaFetcherThread``.
 """
@@ -129,7 +129,7 @@ class ReplicaFetchers:
             loop.run()
 
     def durable(self, replica: Replica) -> None:
-        """Continue the loop of this replica, one of whose writes is durable."""
+        """Continue the loop of this replica after a write of the replica became durable."""
         loop = self._loops.get(replica.leader)
         if loop is not None and replica.at in loop.followed:
             loop.run()
@@ -427,8 +427,8 @@ class ReplicaFetcher:
         return each
 
     def _failed(self, each: Followed, error: ErrorCode, ask: Asked) -> None:
-        """Back off a partition with an error. A fenced partition waits for a LeaderAndIsr, unless it has already
-        arrived.
+        """Back off a partition with an error. A fenced partition waits for a LeaderAndIsr, unless the
+        LeaderAndIsr has already arrived.
         """
         replica = each.replica
         same_epoch = replica.leader_epoch == ask.leader_epoch or not self._manager.rules.checks_answer_epoch

@@ -1,7 +1,7 @@
 """The log of a replica: a partition's log that followers copy and truncate, with its leader epochs.
 
 Records are in the log when they are appended. Records below ``stored_end`` are stored on this broker: written, or
-flushed where the configuration requires this. The disk has a journal to which entries are only appended; a truncation
+flushed if the configuration requires a flush. The disk has a journal to which entries are only appended; a truncation
 is also an entry. The device keeps the order of a log's writes, so a restart always finds a former state of the log.
 
 ========  ==========================================================================================================

@@ -1,9 +1,10 @@
 """The replicas of a broker and their journals on its disk (a part of the replicated broker).
 
 Every change of a log is an entry of the replica's journal. The entry is valid as soon as it is written into the page
-cache. If ``log.flush.interval.messages`` records are then unflushed, or an operation requires it, the journal is
-flushed. The flush scheduler (``log.flush.scheduler.interval.ms``) also flushes logs that were not flushed for
-``log.flush.interval.ms``. Kafka's defaults turn all of this off: the operating system alone decides when to write.
+cache. The journal is flushed if ``log.flush.interval.messages`` records are unflushed after the entry, or if an
+operation requires the flush. The flush scheduler (``log.flush.scheduler.interval.ms``) also flushes logs that were not
+flushed for ``log.flush.interval.ms``. Kafka's defaults turn these flushes off: the operating system alone decides when
+to write.
 
 The high watermarks are checkpointed from time to time, apart from the journals: after a start they may be outdated.
 
@@ -212,7 +213,7 @@ class ReplicaManager:
     # --- start -------------------------------------------------------------------------------------------------
 
     def found(self, log: str, records: tuple[Record, ...]) -> None:
-        """Keep a log of the disk until ``restore``."""
+        """Remember the records of a log from the disk, until ``restore`` loads the log."""
         self._found[log] = records
 
     def restore(self) -> None:
@@ -248,7 +249,9 @@ class ReplicaManager:
     def write_journal(
         self, replica: Replica, records: tuple[Record, ...], done: Callable[[ErrorCode], None] | None = None
     ) -> None:
-        """Add entries to a replica's journal for a change of its log. ``done`` is called when they are durable."""
+        """Add entries to a replica's journal for a change of its log. ``done`` is called when the entries
+        are durable.
+        """
         log = replica.log
         flushes = done is not None or log.end_offset - log.flushed_end >= self._flush_messages
         self._last_token = token = self._last_token + 1
@@ -307,7 +310,7 @@ class ReplicaManager:
         invalidate(replica.waiters)
         self.write_journal(replica, (start_entry(start_offset),))
         for follower in replica.followers.values():
-            follower.sent_watermark = -1  # the next answer reports the new start, even without other news
+            follower.sent_watermark = -1  # the next answer reports the new start, even without other changes
         self._note_start(replica, why)
 
     def delete_expired(self) -> None:
@@ -379,7 +382,7 @@ class ReplicaManager:
             self._write_watermarks(tuple(rows))
 
     def forget_watermark(self, replica: Replica) -> None:
-        """Reset the checkpoint of a deleted replica, if it has one."""
+        """Reset the checkpoint of a deleted replica, if the checkpoint exists."""
         if self._checkpointed.pop(replica.log_name, None) is not None:
             self._write_watermarks(((replica.log_name.encode(), b"0"),))
 

@@ -1,6 +1,6 @@
 """A broker with replication: it leads and follows partitions by the controller's requests, with leader epochs and ISRs.
 
-Each part has a file. The replicas and their journals: ``replica_manager``. Producers' requests: ``produce_calls``.
+Each part is a module. The replicas and their journals: ``replica_manager``. Producers' requests: ``produce_calls``.
 Fetches: ``consumer_fetches``, ``follower_fetches``. High watermarks: ``high_watermarks``. ISR changes: ``isr_changes``,
 decided by the metadata store (``isr_store``) or the controller (``alter_isr``). Appends on the leader:
 ``led_partitions``. Deletions by admins: ``record_deletions``. The log of this process's group coordinator:

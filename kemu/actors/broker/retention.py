@@ -1,9 +1,10 @@
 """Retention: a broker deletes whole old segments, or segments beyond the size limit, from the start of its logs.
 
-The content of a log determines its segments. A batch starts a new segment if it would make the current segment too
-large, or was appended too long after the current segment's first batch. A segment is deleted when its last record is
-older than ``retention.ms``, or while at least ``retention.bytes`` would remain. The whole segment must be below the
-high watermark. The last segment is deleted by age only. Every broker deletes segments of its own replicas.
+The content of a log determines its segments. A batch starts a new segment if the batch would make the current segment
+too large. A batch also starts a new segment if it is appended too long after the current segment's first batch. A
+segment is deleted when its last record is older than ``retention.ms``, or while at least ``retention.bytes`` would
+remain. The whole segment must be below the high watermark. The last segment is deleted by age only. Every broker
+deletes segments of its own replicas.
 
 ``__consumer_offsets`` is compacted, not deleted. No check runs while no record can expire: with Kafka's defaults (a
 week, any size) no run has a check. Not emulated: ``file.delete.delay.ms``, compaction.

@@ -26,7 +26,7 @@ class ReplicaRules:
     """The rules of replication on a broker. The defaults are the rules of current releases."""
 
     isr_path: IsrPath = IsrPath.CONTROLLER
-    """The decider of ISR changes. KIP-497."""
+    """The way in which the leader changes ISRs: through the controller or the store. KIP-497."""
     truncation: Truncation = Truncation.ON_FETCH
     """The way in which a follower finds the offset to truncate to. KIP-101, KIP-279, KIP-595."""
     follows_same_leader_again: bool = True
@@ -41,7 +41,7 @@ class ReplicaRules:
     """A follower ignores answers to requests of an older leader epoch. KAFKA-7786."""
     checks_fetch_epoch: bool = True
     """A follower ignores answers to fetches of an older leader epoch: the leader may have truncated its log since.
-    Since 3.9.1 and 4.0.1.
+    Followers do so since 3.9.1 and 4.0.1.
 
     Earlier releases compare only the offset (``AbstractFetcherThread.processFetchRequest``, KAFKA-18991). Up to 2.6,
     where followers requested epoch ends first, such an answer never meets a fetching partition.

@@ -6,7 +6,7 @@ from kemu.protocol.names import ActorName
 
 
 class BrokersToAsk:
-    """The known brokers and the bootstrap brokers. The client asks the broker again that answered last.
+    """The known brokers and the bootstrap brokers. The client asks the last answering broker again.
 
     Args:
         bootstrap: the brokers to ask first, not empty.

@@ -99,10 +99,10 @@ class Discovery:
     """The lookup of a member's coordinator.
 
     Both threads of a member look for the coordinator: the polling thread, and the heartbeat thread in the background
-    (KIP-62). Each thread has its own backoff and ignores the other thread's lookup. Source:
-    ``AbstractCoordinator.ensureCoordinatorReady`` and its ``HeartbeatThread``, which does not wait for the other's
-    answer (KAFKA-10793). Measured with 3.4.1 without a coordinator: 19 to 47 lookups a second by members with a running
-    heartbeat thread, 7 to 20 by a new member. A busier computer made fewer lookups.
+    (KIP-62). Each thread has its own backoff and ignores the other thread's lookup.
+    Source: ``AbstractCoordinator.ensureCoordinatorReady`` and its ``HeartbeatThread``, which does not wait for the
+    other's answer (KAFKA-10793). Measured with 3.4.1 without a coordinator: 19 to 47 lookups a second by members with a
+    running heartbeat thread. A new member made 7 to 20. On a busier computer the members made fewer lookups.
 
     A found coordinator is unavailable during the reconnect backoff of its host. The next lookup may find another
     coordinator before that backoff ends. Source: ``checkAndGetCoordinator``.

@@ -80,8 +80,8 @@ NOTHING_KNOWN = KnownCluster({}, {}, {})
 class LastSeen:
     """The highest leader epoch that a client has seen of each partition, while it is interested in the topic.
 
-    This class stores only epochs that are not in ``KnownCluster``: epochs of topics missing from the last response, and
-    newer epochs from sources other than metadata.
+    This class stores only epochs that are not in ``KnownCluster``. These are epochs of topics missing from the last
+    response, and newer epochs from sources other than metadata.
     """
 
     def __init__(self, rules: MetadataRules) -> None:

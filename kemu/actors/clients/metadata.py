@@ -157,8 +157,8 @@ class MetadataRefresh:
         return bool(self.interest) or self._keeps is not None
 
     def refresh_if_allowed(self) -> None:
-        """Request metadata, unless the last response's backoff has not passed. Source:
-        ``Metadata.timeToAllowUpdate``.
+        """Request metadata, unless the last response's backoff has not passed.
+        Source: ``Metadata.timeToAllowUpdate``.
         """
         if self._machine.now_us >= self._not_before_us:
             self.refresh()
@@ -186,7 +186,9 @@ class MetadataRefresh:
         return self._last_seen.current_leader(self.cluster, topic, partition)
 
     def saw_epoch(self, topic: str, partition: int, epoch: int) -> bool:
-        """Record a leader epoch. If metadata is older, refresh it and return True: until then the leader is unknown."""
+        """Record a leader epoch. If the metadata is older, refresh the metadata and return True: the leader is unknown
+        until the refresh.
+        """
         if not self._last_seen.saw(self.cluster, topic, partition, epoch):
             return False
         self.refresh()

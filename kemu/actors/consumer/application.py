@@ -4,8 +4,8 @@ The polling thread belongs to the application. Inside ``poll()`` the client work
 Outside ``poll()`` the application works, and the client's tasks on the polling thread wait.
 
 The consumer informs an application when a call ends. The application reacts with its next call: exactly one of
-``poll``, ``work``, ``commit_sync`` and ``close``, as its last statement. An application has no clock and no random
-numbers: the same inputs lead to the same calls.
+``poll``, ``work``, ``commit_sync`` and ``close``, as its last statement. An application uses no clock and draws no
+random number. So the same inputs lead to the same calls.
 
 Source: Kafka's ``Consumer`` interface (``Calls``). ``Application`` is the interface of any program that uses a
 consumer.
@@ -116,7 +116,7 @@ class Calls(Protocol):
         ...
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Subscribe to these topics instead of the former ones, from the next poll on."""
+        """Subscribe to these topics instead of the former topics, from the next poll on."""
         ...
 
     def subscribe_to_pattern(self, pattern: str) -> None:
@@ -213,7 +213,8 @@ class PollLoop:
     """The usual application: poll, process the records, commit if so configured, poll again.
 
     The configuration sets the processing time (``emulated.process.us.per.record`` and similar keys). Drawn times
-    replace it: one draw for each poll, added to the first partition, and one draw for each partition's time per record.
+    replace the configured time: one draw for each poll, added to the first partition, and one draw for each partition's
+    time per record.
     """
 
     def __init__(self, config: ConsumerConfig, draws: Draws = CALM) -> None:

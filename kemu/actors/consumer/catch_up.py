@@ -1,6 +1,7 @@
 """KIP-333's mode of a member (``enable.parallel.rebalance``): jump to the log's end; a second consumer reads the gap.
 
-The module is a part of the consumer. It acts when the member gets a partition with a commit and unread records:
+The module is a part of the consumer. This part acts in four steps when the member gets a partition with a commit and
+unread records.
 
 1. Read both commit logs of the partition.
 2. Check that the log still holds the committed records (KIP-320), and read the log's end, once.
@@ -24,8 +25,8 @@ ranges of open tokens. The member creates the second consumer with the first ope
 
 (*) ``emulated.parallel.rebalance.calls = page`` follows the KIP's page literally: a poll returns ``max.poll.records``
 of each consumer ("twice as many records could be returned"). ``beginningOffsets`` and ``endOffsets`` are "the
-earliest/latest offsets that they have processed". This contradicts Kafka's meaning of these calls, so it is not the
-default.
+earliest/latest offsets that they have processed". This reading contradicts Kafka's meaning of these calls, so it is
+not the default.
 
 Partitions assigned with ``assign()`` have no such mode: without membership no generation fences the second consumer.
 """
@@ -85,15 +86,15 @@ class HostOfChild(ConsumerMachine, Protocol):
         ...
 
     def admit(self, part: str, machine: Machine) -> None:
-        """Host a machine; ``HostingMachine.admit`` implements this."""
+        """Host a machine, as ``HostingMachine.admit`` does."""
         ...
 
     def dismiss(self, part: str) -> None:
-        """End a hosted machine; ``HostingMachine.dismiss`` implements this."""
+        """End a hosted machine, as ``HostingMachine.dismiss`` does."""
         ...
 
     def tell_part(self, part: str, command: object) -> None:
-        """Send a command to a hosted machine; ``HostingMachine.tell_part`` implements this."""
+        """Send a command to a hosted machine, as ``HostingMachine.tell_part`` does."""
         ...
 
 
@@ -368,7 +369,9 @@ class CatchUp:
         return {at: self._returned[at][end] if at in self._returned else None for at in partitions}
 
     def _drain(self, most: int) -> list[Returned]:
-        """The records of both consumers. They share the limit, or (by the page) each consumer has its own limit."""
+        """The records of both consumers. The consumers share the limit, or (by the page) each consumer has its own
+        limit.
+        """
         positions, child = self._positions, self._child
         if child is None or not child.has_records:
             return positions.drain(most)

@@ -1,9 +1,9 @@
 """KIP-333's second consumer: it processes the ranges that the first consumer skipped, oldest first.
 
 The second consumer is a machine inside the member's machine; peers know its address ``c1/catch-up``. The second
-consumer has its own connections and metadata, and looks up the coordinator itself. It is not a member of the group. The
-second consumer's commits contain the generation of its member, so the coordinator fences both together. Without a range
-to process, the second consumer waits: it neither reads nor commits.
+consumer has its own connections and metadata, and looks up the coordinator itself. The second consumer is not a member
+of the group. The second consumer's commits contain the generation of its member, so the coordinator fences both
+together. Without a range to process, the second consumer waits: it neither reads nor commits.
 
 Fetched records wait until a poll of the member takes them. Records are processed when the application makes its next
 call after that poll.
@@ -131,7 +131,7 @@ class ChildConsumer(Machine):
         config: the member's configuration.
         bootstrap: the brokers to ask first.
         chance: the random stream of the member's process.
-        versions: the API versions of its requests.
+        versions: the API versions of the consumer's requests.
         metadata_rules: the leader epochs in metadata that the release trusts.
     """
 
@@ -193,7 +193,7 @@ class ChildConsumer(Machine):
         self._interval_runs = False
         self._committing = False
         self._commit_next: Callable[[], None] | None = None
-        """The requested commit that waits for the end of the commit in progress; None without one."""
+        """The requested commit that waits for the end of the commit in progress; None without such a commit."""
         self._timers: Mapping[str, Callable[[], None]] = {
             DEADLINE[0]: self.client.deadline_passed,
             FIND[0]: self.discovery.timer_fired,

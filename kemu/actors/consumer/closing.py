@@ -1,8 +1,8 @@
 """close(): commit, call the listener, leave, and wait for the coordinator's answers. A part of the consumer.
 
 close() waits twice. Before the consumer revokes its partitions, close() waits for commits without a coordinator. At its
-end, close() waits for the answers to all requests in flight. Both waits share the timeout of ``close()``. Source:
-``ConsumerCoordinator.close``, ``AbstractCoordinator.close``, ``StreamThread.completeShutdown`` (3.4.1).
+end, close() waits for the answers to all requests in flight. Both waits share the timeout of ``close()``.
+Source: ``ConsumerCoordinator.close``, ``AbstractCoordinator.close``, ``StreamThread.completeShutdown`` (3.4.1).
 """
 
 from collections.abc import Callable

@@ -97,8 +97,8 @@ class Commits:
         ended commits.
         """
         self._waiting: list[tuple[CommitSplit, Callable[[Commit], None]]] = []
-        """Calls of commitAsync() that wait for a coordinator. A successful lookup sends them, a failed lookup fails
-        them.
+        """Calls of commitAsync() that wait for a coordinator. After a successful lookup the consumer sends the
+        commits; after a failed lookup the commits fail.
         """
         self._fenced = False
         """Whether FENCED_INSTANCE_ID was the answer to a commit other than commitSync().
@@ -288,8 +288,8 @@ class Commits:
         """React to the error in the answer to a commit under this generation.
 
         Args:
-            raises: raise a missing authorization to the application (``commitOffsetsSync``); otherwise it is logged
-                (``autoCommitOffsetsAsync``, ``maybeAutoCommitOffsetsSync``, 3.4.1).
+            raises: whether to raise a missing authorization to the application (``commitOffsetsSync``), or to log
+                it (``autoCommitOffsetsAsync``, ``maybeAutoCommitOffsetsSync``, 3.4.1).
 
         Returns:
             The result of the commit.

@@ -61,7 +61,7 @@ class Consumer(HostingMachine):
         draws: the durations that differ between members and over time.
         listener: the application's rebalance listener; by default a ``TimedListener``.
         application: the program that polls and processes; by default a ``PollLoop``.
-        versions: the API versions of its requests.
+        versions: the API versions of the consumer's requests.
         rules_of: the rebalance rules; by default the highest protocol that all configured assignors support.
         metadata_rules: the leader epochs in metadata that the release trusts.
         tasks_first: whether to revoke the partitions before the consumer closes (``CloseCall``).
@@ -251,8 +251,8 @@ class Consumer(HostingMachine):
     def fail(self, error: ErrorCode, why: str) -> None:
         """Raise a fatal error to the application. The application then closes its consumer, as usual programs do.
 
-        Without ``internal.leave.group.on.close`` this close calls no listener and sends no LeaveGroup. Source:
-        ``AbstractCoordinator.close`` (3.4.1).
+        Without ``internal.leave.group.on.close`` this close calls no listener and sends no LeaveGroup.
+        Source: ``AbstractCoordinator.close`` (3.4.1).
         """
         group, member_id = self.config.group_id, self.membership.generation.member_id
         self._failure = MemberFailed(group=group, member_id=member_id, error=error, why=why)
@@ -267,7 +267,8 @@ class Consumer(HostingMachine):
     def wake_at(self, at_us: int) -> None:
         """Wake the polling thread at this time.
 
-        One timer serves all requests: the earliest time wins, and later times are requested again.
+        One timer serves all callers: it runs until the earliest requested time, and callers with later times call
+        again.
         """
         if at_us < self._wake_us or not self._wake_us:
             self._wake_us = at_us

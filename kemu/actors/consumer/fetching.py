@@ -5,7 +5,8 @@ position and an empty buffer. An idle leader gets the same Fetch object in each 
 leader gets a new object. As in Kafka's ``Fetcher``, requests are sent only while the polling thread polls. Before a
 poll returns records, the poll sends the next requests.
 
-Not emulated: fetch sessions. Every Fetch lists all of its partitions; the answers contain only partitions with news.
+Not emulated: fetch sessions. Every Fetch lists all of its partitions; the answers contain only partitions with new
+information.
 """
 
 from collections.abc import Callable, Mapping
@@ -107,8 +108,8 @@ class Fetching:
             leader.plan = None
 
     def pause(self, one: Partition) -> None:
-        """Neither fetch the partition nor return its records. Buffered and requested records wait. Source:
-        KAFKA-7548.
+        """Neither fetch the partition nor return its records. The buffer keeps buffered and requested records of the
+        partition. Source: KAFKA-7548.
         """
         one.paused = True
         self._ready = [other for other in self._ready if other is not one]

@@ -1,4 +1,4 @@
-"""A member's heartbeat thread. A part of its membership.
+"""A member's heartbeat thread. The thread is a part of the membership.
 
 The heartbeat thread runs in COMPLETING_REBALANCE (since Kafka 2.6) and STABLE. The thread sends heartbeats, and forgets
 a coordinator that has been silent for the session timeout. After that, the heartbeat thread looks for a coordinator
@@ -58,7 +58,7 @@ class Heartbeats:
         self._arm()
 
     def _after_us(self) -> int:
-        """The time until the next heartbeat, in us. The drawn wait between the thread's checks may make it longer."""
+        """The time until the next heartbeat, in us. The drawn wait between the thread's checks may extend this time."""
         longer_us = self._draws.us(DrawName.HEARTBEAT_WAIT, 0)
         if not longer_us:
             return self._interval_us

@@ -37,7 +37,7 @@ Outcome: TypeAlias = Took | Raised | Busy
 
 
 class Listener(Protocol):
-    """A rebalance listener. It has no clock and no random numbers: the same inputs lead to the same outcomes."""
+    """A rebalance listener without a clock and without random numbers: the same inputs lead to the same outcomes."""
 
     def on_revoked(self, partitions: tuple[TopicPartition, ...]) -> Outcome:
         """Run ``onPartitionsRevoked``: the member still owns these partitions and may commit their offsets."""

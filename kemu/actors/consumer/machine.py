@@ -243,7 +243,9 @@ class CatchUpView(Protocol):
         then: Callable[[Result], None],
         only: Sequence[tuple[TopicPartition, int]] | None = None,
     ) -> bool:
-        """Make the second consumer commit these offsets, or all of its progress. False: it has no progress."""
+        """Make the second consumer commit these offsets, or all of its progress. False: the second consumer has no
+        progress.
+        """
         ...
 
     def second_offsets(self) -> tuple[tuple[TopicPartition, int], ...]:
@@ -308,7 +310,7 @@ class ConsumerMachine(FetchingMachine, Protocol):
         ...
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
-        """(Re)start a timer."""
+        """Start a timer, or start it again."""
         ...
 
     def stop_timer(self, key: TimerKey) -> None:

@@ -146,8 +146,8 @@ class Membership:
     def _is_fresh(self) -> bool:
         """Whether the pattern was matched against new metadata.
 
-        Metadata is refreshed once before each join, if the backoff allows a refresh. Source:
-        ``ConsumerCoordinator.poll``, which refreshes at each poll() during the join.
+        Metadata is refreshed once before each join, if the backoff allows a refresh.
+        Source: ``ConsumerCoordinator.poll``, which refreshes at each poll() during the join.
         """
         machine = self._machine
         if machine.subscription.pattern is None:
@@ -158,7 +158,7 @@ class Membership:
         return machine.metadata.answers >= self._fresh_after_answers
 
     def _take(self, outcome: Outcome) -> bool:
-        """Adopt the outcome of the join. False: the poll ends here."""
+        """Adopt the outcome of the join. False: poll() must return now."""
         if isinstance(outcome, Joined):
             if self.state is MemberState.STABLE or not self._machine.rebalancing.heeds_resets:
                 return self._machine.rebalancing.complete(outcome.assignment)
@@ -354,8 +354,8 @@ class Membership:
     # --- leaving -----------------------------------------------------------------------------------------------
 
     def poll_timed_out(self) -> None:
-        """Leave the group because the application did not poll in time. The heartbeat thread leaves, and raises no
-        error.
+        """Leave the group because the application did not poll in time. The heartbeat thread sends LeaveGroup, and
+        raises no error.
 
         Without a known coordinator the thread tries again when it next runs.
         """
@@ -363,7 +363,9 @@ class Membership:
             self.leave(POLL_TIMEOUT)
 
     def leave(self, why: str) -> None:
-        """Leave the group and reset the membership. A static member sends no request. The member ignores the answer."""
+        """Leave the group and reset the membership. A static member sends no LeaveGroup. The member ignores the answer
+        to LeaveGroup.
+        """
         coordinator, member_id = self._discovery.coordinator, self.generation.member_id
         sends = (
             self._instance_id is None

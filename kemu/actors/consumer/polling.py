@@ -578,7 +578,9 @@ class PollingThread:
         self._machine.start_timer((ConsumerTimer.WORK,), for_us)
 
     def _only_assigned(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        """The assigned partitions among these: an application that gets an order checks its assignment first."""
+        """The assigned partitions of the given partitions: an application that gets an order checks its assignment
+        first.
+        """
         return tuple(at for at in partitions if at in self._positions.partitions)
 
     def _unsubscribed(self) -> None:

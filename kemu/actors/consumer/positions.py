@@ -6,8 +6,8 @@ position, according to ``auto.offset.reset``. A partition with a position is fet
 returns records.
 
 A position remembers the leader epoch of the record before it. After a change of the leader or its epoch, the consumer
-pauses the fetch and asks the new leader for the end of the position's epoch. If the epoch ends before the position, the
-log was truncated, and the consumer continues at the epoch's end (KIP-320; clients since 2.3). Without
+pauses the fetch. The consumer asks the new leader for the end of the position's epoch. If the epoch ends before the
+position, the log was truncated, and the consumer continues at the epoch's end (KIP-320; clients since 2.3). Without
 OffsetForLeaderEpoch in its version table a consumer is an older client, which keeps its position unchecked. After an
 undefined answer Kafka 2.3 to 2.6 moves to offset -1, gets OFFSET_OUT_OF_RANGE, and resets. Later clients reset at once,
 as here.
@@ -386,7 +386,8 @@ class Positions:
     # --- truncation --------------------------------------------------------------------------------------------
 
     def _validate(self, one: Partition) -> None:
-        """Ask the leader to validate the position, unless this leader and epoch were already checked. The fetch waits.
+        """Ask the leader to validate the position, unless this leader and epoch were already checked. The partition is
+        not fetched before the answer.
 
         Source: ``SubscriptionState.maybeValidatePosition``, ``validatePosition``.
         """
@@ -484,7 +485,9 @@ class Positions:
             self.try_later()
 
     def _epoch_ends(self, one: Partition, row: EpochEnd) -> None:
-        """Continue with the end of the position's epoch. Source: ``SubscriptionState.maybeCompleteValidation``."""
+        """Compare the position with the end of its epoch in the answer; reset a position beyond this end. Source:
+        ``SubscriptionState.maybeCompleteValidation``.
+        """
         undefined = row.end_offset < 0 or row.leader_epoch < 0
         catch_up = self._machine.catch_up
         if not undefined and row.end_offset >= one.position:

@@ -2,7 +2,7 @@
 consumer.
 
 Only the polling thread asks questions, so at most one question is in progress. Requests are retried until
-``default.api.timeout.ms`` has passed. Then a partition without an answer gets None, where Kafka raises a
+``default.api.timeout.ms`` has passed. A partition without an answer at this timeout gets None, where Kafka raises a
 TimeoutException. An error that no retry can resolve ends the question at once, and the next poll raises the error.
 
 With two commit logs (KIP-333) ``committed()`` is the progress in the first open range. Without an open range,

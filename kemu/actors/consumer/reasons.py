@@ -1,4 +1,5 @@
-"""Reasons for rejoining or leaving, in the words of Kafka's consumer logs. Requests contain them since 3.2 (KIP-800).
+"""Reasons for rejoining or leaving, in the words of Kafka's consumer logs. Requests contain a reason since 3.2
+(KIP-800).
 
 Source: ``AbstractCoordinator`` and ``ConsumerCoordinator`` 3.4.1; the words are the same through 3.9.
 """

@@ -370,8 +370,9 @@ class Rebalancing:
     def _is_subscribed_to(self, assigned: set[str]) -> bool:
         """Whether the assigned topics are subscribed.
 
-        Topics that match the pattern become subscribed: the leader learned of them before this member. Source:
-        ``SubscriptionState.checkAssignmentMatchedSubscription``, ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
+        Topics that match the pattern become subscribed: the leader learned of them before this member.
+        Source: ``SubscriptionState.checkAssignmentMatchedSubscription``,
+        ``ConsumerCoordinator.maybeUpdateJoinedSubscription``.
         """
         machine = self._machine
         if machine.subscription.pattern is None or assigned.issubset(machine.subscription.topics):

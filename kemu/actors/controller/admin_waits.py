@@ -1,10 +1,11 @@
-"""Delayed answers to admins: each waits until the own broker's metadata shows the result, or until its timeout.
+"""Delayed answers to admins: each waits until the metadata of the controller's broker shows the result, or until its
+timeout.
 
 The controller creates a topic when the topic's nodes are in the store. The admin gets the answer when the partitions
-have leaders, so that the own broker accepts a further request for the topic. An unfinished request is answered
+have leaders, so that the controller's broker accepts a further request for the topic. An unfinished request is answered
 REQUEST_TIMED_OUT, and still takes effect. The timeout begins with the arrival of the request.
 
-This part knows the own broker's metadata from the requests that this controller sent and the broker acknowledged. A
+This part knows the broker's metadata from the requests that this controller sent and the broker acknowledged. A
 controller that has resigned sends no further metadata, so its waiting answers time out. Kafka's controller reads its
 broker's cache instead.
 
@@ -23,7 +24,7 @@ from kemu.protocol.messages.control import LEADER_DURING_DELETE, NO_LEADER, Upda
 from kemu.protocol.names import TopicPartition
 
 Leaders: TypeAlias = Mapping[TopicPartition, int]
-"""Leaders in the own broker's metadata; partitions of topics being deleted are absent."""
+"""Leaders in the metadata of the controller's broker; partitions of topics being deleted are absent."""
 
 
 class DelayedReply(NamedTuple):
@@ -81,10 +82,10 @@ class AdminWaits:
         self._held.hold(self._last_number, (task.caller, later), left_us)
 
     def answered(self, broker: int, request: object, reply: object) -> None:
-        """Send the waiting answers whose rows the own broker's metadata now shows.
+        """Send the waiting answers whose rows the metadata of the controller's broker now shows.
 
-        ``broker`` has answered the request. Only UpdateMetadata requests to the own broker change the own broker's
-        metadata.
+        ``broker`` has answered the request. Only UpdateMetadata requests to the controller's own broker matter
+        here.
         """
         match request, reply:
             case UpdateMetadata(), UpdateMetadataReply(error_code=ErrorCode.NONE) if broker == self._machine.broker_id:

@@ -1,8 +1,8 @@
 """Reassignment up to Kafka 2.3: all new replicas join all old replicas; at the end the old replicas are removed.
 
 Kafka's old tool lists the unfinished partitions in a node of the store (``/admin/reassign_partitions``). Until the node
-is deleted, no other reassignment can be requested, and no reassignment can be cancelled. In the table, OAR are the
-current replicas of a partition, RAR the requested replicas:
+is deleted, no other reassignment can be requested, and no reassignment can be cancelled. The table calls the
+current replicas of a partition OAR and the requested replicas RAR.
 
 =====  =============================================================================================================
 1      not all of RAR in sync: OAR + RAR into the store and into memory (in undefined order; RAR first here)
@@ -83,7 +83,7 @@ class AllAtOnceReassignment:
     # --- triggers ------------------------------------------------------------------------------------------------
 
     def _asked(self, *, resumed: bool = False) -> Work[None]:
-        """Start the partitions in the node that are not in progress, and remove impossible partitions from the node."""
+        """Start the reassignment of new partitions in the node, and remove impossible partitions from the node."""
         rows = yield from self._work.asked_in_store()
         failed: dict[TopicPartition, None] = {}
         for at, target in rows.items():
@@ -154,7 +154,7 @@ class AllAtOnceReassignment:
     # --- one partition -----------------------------------------------------------------------------------------
 
     def _try_step(self, at: TopicPartition) -> Work[None]:
-        """Do the steps 1 to 3, or the steps 5 to 12. A repeated call is harmless."""
+        """Execute the steps 1 to 3 of the module's table, or the steps 5 to 12. A repeated call is harmless."""
         machine, context, target = self._machine, self._machine.context, self._targets[at]
         isr = yield from self._work.read_isr(at)
         missing = without(target, isr)

@@ -2,8 +2,8 @@
 
 A batch begins empty. If a failed state change left requests in the batch, the next state change raises
 ``BatchNotEmpty``. A later entry of a partition replaces an earlier entry, but the marks "is new" and "delete" remain.
-Each broker gets LeaderAndIsr, then UpdateMetadata, then StopReplica. Only live brokers get requests, including brokers
-that shut down. Requests contain the broker epoch that the controller knows.
+Each broker gets LeaderAndIsr, then UpdateMetadata, then StopReplica. Only live brokers get requests; a broker in
+controlled shutdown is live. Requests contain the broker epoch that the controller knows.
 
 Source: Kafka 2.8 ``ControllerBrokerRequestBatch``.
 """

@@ -85,7 +85,8 @@ class ControllerChannels:
         """React to an event of the channels; False for other events."""
         match event:
             case Received(message=message):
-                # Brokers number their own requests independently; such a number may equal that of a request to them.
+                # A broker numbers its own requests, so one of its numbers may equal the number of a request to the
+                # broker.
                 return isinstance(message, REPLIES) and self._client.reply_arrived(event)
             case LinkDown(peer=peer):
                 if all(channel.host != peer for channel in self._channels.values()):

@@ -44,7 +44,7 @@ _FINE: Refusal = (ErrorCode.NONE, "")
 
 
 class DynamicConfigs:
-    """The part for dynamic settings; every broker's controller part has one, active or not."""
+    """The part for dynamic settings, in the controller part of every broker, active or not."""
 
     def __init__(self, machine: ControllerMachine) -> None:
         self._machine = machine

@@ -41,7 +41,7 @@ class ReplicaPhase(Enum):
     ONLINE = "OnlineReplica"
     """The replica is started; it may lead or follow."""
     OFFLINE = "OfflineReplica"
-    """The replica's broker is down, or it was stopped."""
+    """The replica's broker is down, or the replica was stopped."""
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
@@ -70,7 +70,7 @@ class ControllerContext:
         self.epoch = 0
         self.epoch_zk_version = 0
         self.live: dict[int, LiveBroker] = {}
-        """Registered brokers as last read, including those in controlled shutdown; ascending ids."""
+        """Registered brokers as last read, including brokers in controlled shutdown; ascending ids."""
         self.shutting_down: dict[int, None] = {}
         self.topics: dict[str, dict[int, ReplicaAssignment]] = {}
         self.topic_ids: dict[str, int] = {}

@@ -5,12 +5,12 @@ A task runs to its end, waiting for the store where necessary, before the next t
 state from the store, not the state at the time when the task was queued.
 
 The part owns the process's session in the store. The part registers the broker (the registration's czxid is the broker
-epoch), and is a candidate in the election with the same session. So the broker loses both together. When the session
-expires, all waiting tasks are dropped, and the controller resigns without a write to the store. A new session begins
-with the registration.
+epoch), and is a candidate in the election with the same session. So the broker loses the registration and the
+controllership together. When the session expires, all waiting tasks are dropped, and the controller resigns without a
+write to the store. A new session begins with the registration.
 
-Fences: every write checks the version of /controller_epoch from the own election; every request contains the
-controller epoch and the broker's epoch. Source: Kafka 2.8 ``KafkaController``.
+Fences: every write checks the version of /controller_epoch from the controller's election. Every request
+contains the controller epoch and the broker's epoch. Source: Kafka 2.8 ``KafkaController``.
 """
 
 from collections import deque
@@ -334,7 +334,7 @@ class Controller(Machine):
             self.reply(task.caller, refusal(request, ErrorCode.NOT_CONTROLLER, task.caller.version))
 
     def _preempt(self) -> None:
-        """Drop the running task and all queued ones."""
+        """Drop the running task and all queued tasks."""
         if self._work is not None:
             self._work.close()
         if self._busy:

@@ -1,9 +1,9 @@
 """The subscriptions of a controller's parts, through which the controller routes all its events.
 
-Each part subscribes to its events (``Part.subscribe``); no other code routes events. There are two kinds of
-subscriptions:
+Each part subscribes to its events (``Part.subscribe``); no other code routes events. A part can subscribe
+in two ways.
 
-* a **job** runs as a task of its own, after all tasks before it in the queue. The job's event is a watch that fires, a
+* a **job** runs as a separate task, after all earlier tasks of the queue. The job's event is a watch that fires, a
   timer, a request, or a broker's answer to one of the controller's requests.
 * a **moment** is a point in a running task at which other parts run their procedures before the task continues.
   Examples: a new controller has read the cluster, brokers have started, leaders have announced new ISRs. Parts run in
@@ -36,7 +36,7 @@ class ControllerTimer(StrEnum):
     CHANNEL_TIMEOUT = "channel-timeout"
     """The earliest request in flight to a broker may have timed out."""
     BUSY = "busy"
-    """The work of the running task without the store is done."""
+    """The running task has finished work that needs no access to the store."""
     ADMIN = "admin"
     """(number): the timeout of an admin's request has passed."""
 
@@ -62,7 +62,9 @@ Procedure: TypeAlias = Callable[..., Work[Any]]
 
 
 class Job(NamedTuple):
-    """A named procedure. ``by_all_brokers``: the controller parts of all brokers run it, not only the active one."""
+    """A procedure of the controller, with its name. ``by_all_brokers``: the controller parts of all brokers run the
+    job, not only the active controller.
+    """
 
     name: str
     do: Procedure
@@ -130,7 +132,9 @@ class Dispatch:
         self._requests[kind] = job
 
     def on_answer(self, kind: type, job: Job) -> None:
-        """Run the job for a broker's answer to a request of this class. Its arguments are (broker, request, reply)."""
+        """Run the job for a broker's answer to a request of this class. The job's arguments are (broker, request,
+        reply).
+        """
         assert kind not in self._answers, f"{kind} has a job"
         self._answers[kind] = job
 

@@ -8,7 +8,7 @@ step 5 report failed directories.
 4. Send UpdateMetadata (live brokers) to all brokers before any LeaderAndIsr: a broker does not follow a leader that is
 not live in the broker's metadata.
 5. Start the replica state machine: online replicas get LeaderAndIsr; offline replicas are removed from the ISRs.
-6. Start the partition state machine: elect leaders for partitions without one.
+6. Start the partition state machine: elect missing leaders.
 7. Resume deletions, run preferred elections requested by a tool, start the timer of the leader rebalance.
 
 Kafka's controller thread needs some time (``controller.start``) to read the cluster (2, 3) and to start both state

@@ -12,8 +12,8 @@ New, Online, Offline       Offline       mark
 Offline                    NonExistent   mark
 =========================  ============  ==========================================================================
 
-Every other transition is refused. A partition whose stored state has a later controller epoch than the own epoch is
-left unchanged. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
+Every other transition is refused. A partition whose stored state has a later controller epoch than this controller
+is left unchanged. Source: Kafka 2.8 ``ZkPartitionStateMachine``.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -1,7 +1,7 @@
 """Partition reassignment: KIP-455 as shipped, and in batches as KIP-435 proposes.
 
 ``protocol.reassign`` decides the next steps (``Batches``: the partitions, ``Move``: the replicas); this module executes
-the steps. Every step is a small KIP-455 reassignment; without limits a reassignment is a single step:
+the steps. Every step is a small KIP-455 reassignment; without limits a reassignment is a single step.
 
 =====  =============================================================================================================
 U1 U2  write the new assignment to the store, then to memory

@@ -18,7 +18,8 @@ NonExistent         DeletionSuccessful                   drop it from the assign
 ==================  ===================================  ==============================================================
 
 Every other transition is refused. A replica outside the ISR becomes offline without a write, yet the other replicas get
-a LeaderAndIsr. They ignore it, because its epoch is not new. Source: Kafka 2.8 ``ZkReplicaStateMachine``.
+a LeaderAndIsr. The replicas ignore this request, because its epoch is not new. Source: Kafka 2.8
+``ZkReplicaStateMachine``.
 """
 
 from collections.abc import Sequence

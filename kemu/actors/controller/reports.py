@@ -59,7 +59,7 @@ class BrokerReports:
         yield from ()
 
     def log_dir_failed(self) -> Work[None]:
-        """Tell the controller that the own broker has lost a log directory. Source: ``propagateLogDirEvent``."""
+        """Tell the controller that this broker has lost a log directory. Source: ``propagateLogDirEvent``."""
         event = log_dir_event_data(self._machine.broker_id)
         yield from ask([create(LOG_DIR_EVENTS), create(LOG_DIR_EVENT_PREFIX, event, CreateMode.PERSISTENT_SEQUENTIAL)])
 

@@ -1,7 +1,7 @@
 """Decisions in which past controllers had bugs: each decision is a value, and so is its past bug.
 
-A machine never checks for a bug; it reads its rules. ``emulator.past_bugs`` lists the values of each past bug.
-Source: the issues named.
+A machine never checks for a bug; it reads its rules. ``emulator.past_bugs`` lists the values of each past
+bug.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from kemu.protocol.nodes import CONTROLLER_EPOCH
 from kemu.protocol.replication import ReassignmentAlgorithm
 
 Fence = Callable[[tuple[StoreOp, ...], int], tuple[StoreOp, ...]]
-"""(operations, version of /controller_epoch from the own election) -> the transaction to send."""
+"""(operations, version of /controller_epoch from the controller's election) -> the transaction to send."""
 
 
 def check_epoch_version(ops: tuple[StoreOp, ...], epoch_zk_version: int) -> tuple[StoreOp, ...]:

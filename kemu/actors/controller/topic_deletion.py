@@ -1,25 +1,25 @@
 """Topic deletion: stop and delete the replicas on every broker, then remove the topic's nodes.
 
 A queued topic waits until it is eligible: no deletion of its replicas is in progress, and no obstacle exists (an
-offline replica, a running reassignment). Then the topic's partitions become Offline, then NonExistent, and brokers get
-metadata with leader -2. If a replica is offline, the replica and its topic become ineligible. Live replicas become
-Offline, then DeletionStarted. The brokers' answers make each replica Successful or Ineligible. When all replicas are
-Successful, the topic's nodes and state are removed. A returning broker makes its topics eligible again, as does the end
-of a reassignment.
+offline replica, a running reassignment). When the deletion begins, the topic's partitions become Offline, then
+NonExistent, and brokers get metadata with leader -2. If a replica is offline, the replica and its topic become
+ineligible. Live replicas become Offline, then DeletionStarted. The brokers' answers make each replica Successful or
+Ineligible. When all replicas are Successful, the topic's nodes and state are removed. A returning broker makes its
+topics eligible again, as does the end of a reassignment.
 
 A new controller finds the deletion requests only by their nodes. The new controller starts over, and brokers confirm
 the deletion of already deleted replicas at once. While the topic's node exists, no other topic can have the same name
 (TOPIC_ALREADY_EXISTS). An admin may get an answer earlier: metadata always marks a queued topic as deleted.
-DeleteTopics is answered when the own broker's metadata has no partition of the topic.
+DeleteTopics is answered when the metadata of the controller's broker has no partition of the topic.
 
 Kafka 1.0 to 3.4 intend that the deletion of a topic waits for its reassignment
 (``KafkaController.processTopicDeletion``). But these releases mark the topic before it is queued, and
 ``markTopicIneligibleForDeletion`` ignores topics that are not queued. So the deletion begins at once, concurrently with
 the reassignment. The deletion waits only if the reassignment takes another step before all answers have arrived.
 
-This module implements the intention: the deletion waits for the end of the reassignment, and cancels nothing. Until
-then the partitions have leaders like any other partition. Kafka elects no leaders for topics that are queued for
-deletion (``PartitionStateMachine.triggerOnlineStateChangeForPartitions``). Without leaders, the deletion and the
+This module implements the intention: the deletion waits for the end of the reassignment, and cancels nothing. The
+partitions of a waiting topic have leaders like any other partition. Kafka elects no leaders for topics that are queued
+for deletion (``PartitionStateMachine.triggerOnlineStateChangeForPartitions``). Without leaders, the deletion and the
 reassignment would wait for each other. All releases agree in the opposite case: a topic queued for deletion is not
 reassigned. Kafka 2.3 removes the topic from the list in the store. Since 2.4 a request to reassign the topic is also
 answered UNKNOWN_TOPIC_OR_PARTITION.

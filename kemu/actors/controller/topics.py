@@ -358,7 +358,7 @@ class TopicChanges:
         return ErrorCode.NONE, "", tuple(new)
 
     def delete_topics(self, request: DeleteTopics) -> Work[DelayedReply]:
-        """Request the deletion of topics. The answer waits until the own broker's metadata has no partition of the
+        """Request the deletion of topics. The answer waits until the broker's metadata has no partition of the
         topics.
         """
         context = self._machine.context
@@ -379,7 +379,9 @@ class TopicChanges:
         return DelayedReply(awaited, request.timeout_ms, lambda late: DeleteTopicsReply(topics=_rows(outcomes, late)))
 
     def elect_leaders(self, request: ElectLeaders) -> Work[DelayedReply]:
-        """Run preferred or unclean elections for an admin. The answer waits for the own broker's metadata."""
+        """Run preferred or unclean elections for an admin. The answer waits until the broker's metadata shows the
+        leaders.
+        """
         context = self._machine.context
         asked = request.topic_partitions
         outcomes: dict[TopicPartition, ErrorCode] = {}

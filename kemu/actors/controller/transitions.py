@@ -21,7 +21,7 @@ NO_SUCH_MOVE = "no such move"
 
 
 class Transitions(Generic[Subject, Phase]):
-    """The transitions of one kind of subjects.
+    """The state changes of all partitions, or of all replicas.
 
     Args:
         may_follow: new state -> the states that may precede it.
@@ -59,7 +59,7 @@ class Transitions(Generic[Subject, Phase]):
         return True
 
     def allows(self, subject: Subject, target: Phase) -> bool:
-        """Whether the table allows this transition; otherwise it is refused and noted."""
+        """Whether the table allows this transition; another transition is refused and noted."""
         if self._phase(subject) in self._may_follow[target]:
             return True
         self.refuse(subject, target, NO_SUCH_MOVE)

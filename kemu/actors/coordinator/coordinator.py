@@ -1,6 +1,6 @@
 """The group coordinator of one broker: its reaction to each request and each timer.
 
-The coordinator's state of a group comes from the replay of the group's partition, when the leadership of the partition
+The coordinator builds the state of a group by a replay of the group's partition, when the leadership of the partition
 begins. State outside the log does not survive a change of leader: parked requests, pending member ids, a generation
 without an assignment.
 
@@ -75,8 +75,8 @@ class Coordinator(Machine):
     """The group coordinator of one broker.
 
     The coordinator's commands are ``Start``, ``LeadOffsets``, ``ResignOffsets``, ``AnswerNext`` and ``Close``. Each
-    ``LeadOffsets`` of a partition must have a higher leader epoch than the last one. If a restart can keep the epoch,
-    each process needs another ``life`` number: the epoch and the ``life`` number make member ids unique.
+    ``LeadOffsets`` of a partition must have a higher leader epoch than the last ``LeadOffsets``. If a restart can keep
+    the epoch, each process needs another ``life`` number: the epoch and the ``life`` number make member ids unique.
 
     Args:
         log_of: makes the port to the logs of groups.
@@ -239,7 +239,8 @@ class Coordinator(Machine):
             self._failed(event, request)
 
     def _failed(self, event: Received, request: Any) -> None:
-        """Answer a request after an exception in Kafka's code; the changes so far remain. The answer has no member id.
+        """Answer a request after an exception in Kafka's code; the changes so far remain. The answer contains the
+        error, but no member id.
         Source: ``JoinGroupRequest.getErrorResponse`` (3.9), ``GroupCoordinatorService.joinGroup`` (4.0).
         """
         error = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -360,7 +361,7 @@ class Coordinator(Machine):
             self.reply(event, reply)
 
     def _reaches(self, event: Received, request: Any, group: GroupId, *, needs_name: bool = False) -> bool:
-        """Whether this broker coordinates the group now; if not, refuse the request."""
+        """Whether this broker coordinates the group now. If not, the method refuses the request."""
         if group in self.groups and (group or not needs_name):
             return True
         error = self._table.why_not(group, needs_name=needs_name)

@@ -380,7 +380,9 @@ class Group:
             shared.state = STABLE
 
     def loaded(self) -> None:
-        """The partition is active: restart all sessions, and rebalance a group that exceeds ``group.max.size``."""
+        """Restart all sessions after the partition became active, and rebalance a group that exceeds
+        ``group.max.size``.
+        """
         self._machine.note(
             GroupLoaded(
                 group=self.name,

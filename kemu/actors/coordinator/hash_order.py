@@ -37,7 +37,7 @@ class MemberTable:
         self._capacity = _LEAST_TABLE
 
     def put(self, size: int) -> None:
-        """Add an id to ``size`` others."""
+        """Add an id to a table with ``size`` other ids."""
         most = self._capacity * 3 // 4
         if size + 1 >= most if self._maps is HashMaps.SCALA else size + 1 > most:
             self._capacity *= 2
@@ -54,7 +54,7 @@ class MemberTable:
 
 
 def vote_order(maps: HashMaps, names: Collection[str]) -> list[str]:
-    """The order in which votes for protocols are counted; the first protocol with the most votes wins."""
+    """The order in which votes for protocols are counted; the group uses the first protocol with the most votes."""
     if maps is HashMaps.JAVA:
         table = MemberTable(maps)
         for size in range(len(names)):

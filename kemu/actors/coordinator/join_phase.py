@@ -1,8 +1,8 @@
 """The transition of a classic group to its next generation: the join phase, its timers, and removals of members.
 
 A rebalance begins with ``prepare``: parked syncs get REBALANCE_IN_PROGRESS. The join phase ends when all members have
-joined or its timer fires. ``_complete`` then starts the next generation, and the leader gets the list of members. The
-syncs follow (``actors.coordinator.syncing``).
+joined or its timer fires. ``_complete`` then starts the next generation, and the leader gets the list of members.
+After the join phase the members send SyncGroup (``actors.coordinator.syncing``).
 
 Source: Kafka's ClassicGroup and the classic half of GroupMetadataManager; KIP-134 (initial delay), KIP-345 (static
 members stay), KIP-394 (pending ids).
@@ -39,7 +39,7 @@ class JoinPhase:
         self.parked: Parking[MemberId, Caller] = Parking()
         """Parked joins, answered when the phase ends."""
         self.after_empty: Write | None = None
-        """Continuation of the empty group's record, if this step writes one."""
+        """The continuation of the write of the empty group's record, if this step writes the record."""
         self._new_member_added = False
         """Whether a member joined during the initial delay, which is then extended."""
         self._delay_ms = 0
@@ -288,7 +288,7 @@ class JoinPhase:
         )
 
     def refuse_parked(self, member_id: MemberId, error: ErrorCode, reply_id: MemberId) -> None:
-        """Answer the parked join of this id, if there is one, with an error and ``reply_id``."""
+        """Answer the parked join of this id, if present, with an error and ``reply_id``."""
         caller = self.parked.release(member_id)
         if caller is not None:
             self.refuse(caller, error, reply_id, of=member_id)

@@ -135,7 +135,7 @@ BATCH_BYTES = 61
 _RECORD_BYTES = 12
 """The upper bound of a record's bytes without key and value (``DefaultRecord``).
 
-The bytes are its length, attributes, deltas, the two lengths, and the number of headers.
+The bytes are the record's length, attributes, deltas, the two lengths, and the number of headers.
 """
 
 

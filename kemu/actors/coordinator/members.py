@@ -63,8 +63,8 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.is_new = is_new
-        """True until the end of the member's first join phase. Until then the new-member timeout replaces the session
-        timeout.
+        """True until the end of the member's first join phase: the new-member timeout replaces the session timeout
+        during this phase.
         """
         self.timer: TimerKey = session_key(group, member_id)
 
@@ -101,7 +101,7 @@ class Members:
         self.static: dict[str, MemberId] = {}
         """Instance id -> member id."""
         self.pending: dict[MemberId, None] = {}
-        """Ids issued with MEMBER_ID_REQUIRED that have not joined yet. Such ids are members nowhere else."""
+        """Ids issued with MEMBER_ID_REQUIRED that have not joined yet. No other field contains such an id."""
         self.support: dict[str, int] = {}
         """Protocol name -> number of its occurrences in the members' lists."""
         self.leader: MemberId | None = None

@@ -305,7 +305,7 @@ class OffsetRequests:
             self._machine.reply(*removal.reply)
 
     def _removed_late(self, removal: _Removal, error: ErrorCode, base_offset: int) -> None:
-        """React to a write that timed out, or ended after its timeout; tombstones in the log are valid."""
+        """React to the end of a late write of tombstones. Tombstones in the log are valid even after the timeout."""
         if error is _NONE:
             self._remove(removal, base_offset)
         else:
@@ -382,7 +382,7 @@ class OffsetRequests:
     def _deleted_late(
         self, job: _Deletion, groups: list[Group], places: list[int], error: ErrorCode, _base_offset: int
     ) -> None:
-        """React to a write that timed out, or ended after its timeout; tombstones in the log are valid."""
+        """React to the end of a late write of tombstones. Tombstones in the log are valid even after the timeout."""
         if error is _NONE:
             for group in groups:
                 self._groups.forget(group)

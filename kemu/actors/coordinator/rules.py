@@ -41,7 +41,7 @@ class GroupRules:
     Heartbeats, leaves and fetches of stable offsets also wait for earlier appends. The limit is
     ``offsets.commit.timeout.ms``; a record that is written after that timeout is still valid (CoordinatorRuntime,
     CoordinatorPartitionWriter). Scala's coordinators append with acks=all, and each request waits only for its own
-    records. There, a record written after the timeout is valid only after the partition is loaded again
+    records. In Scala, a record written after the timeout is valid only after the partition is loaded again
     (GroupMetadataManager.storeOffsets).
     """
     gathers_writes: bool
@@ -59,7 +59,7 @@ class GroupRules:
     sync_needs_vote: bool
     """A SyncGroup that names a protocol is INCONSISTENT_GROUP_PROTOCOL while the group has no protocol yet.
 
-    Source: GroupCoordinator.validateSyncGroup 3.4.1. In 4.0 names are compared only if both exist
+    Source: GroupCoordinator.validateSyncGroup 3.4.1. In 4.0 the protocol names are compared only if both names exist
     (GroupMetadataManager.isProtocolInconsistent).
     """
     sync_timer: bool

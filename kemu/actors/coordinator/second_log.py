@@ -73,7 +73,7 @@ class SecondLogs:
         self.by_partition: dict[TopicPartition, SecondLog] = {}
 
     def of(self, partition: TopicPartition) -> SecondLog:
-        """The log of a partition, or a new empty one that is not stored."""
+        """The log of a partition, or a new empty log that is not stored."""
         return self.by_partition.get(partition) or SecondLog()
 
     def open(self, partition: TopicPartition, start: int, kept: KeptRange) -> None:

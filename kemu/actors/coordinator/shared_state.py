@@ -45,7 +45,7 @@ class GroupMachine(Protocol):
         ...
 
     def start_timer(self, key: TimerKey, after_us: int) -> None:
-        """(Re)start a timer."""
+        """Start a timer, or start it again."""
         ...
 
     def stop_timer(self, key: TimerKey) -> None:

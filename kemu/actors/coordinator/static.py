@@ -113,7 +113,7 @@ class StaticInstances:
         restores = rules.revert_restores_protocols and shared.state is STABLE
         shared.members.update(
             member,
-            before.protocols if restores else member.protocols,  # others may have joined with the new protocols
+            before.protocols if restores else member.protocols,  # other members may have joined with the new protocols
             before.rebalance_timeout_ms,
             before.session_timeout_ms,
         )

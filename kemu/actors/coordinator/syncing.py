@@ -119,7 +119,7 @@ class Syncing:
                 self._shared.start_session(member)
 
     def refuse_parked(self, member_id: MemberId, error: ErrorCode) -> None:
-        """Answer the parked sync of this id, if there is one, with an error."""
+        """Answer the parked sync of this id, if present, with an error."""
         caller = self.parked.release(member_id)
         if caller is not None:
             self.refuse(caller, error, member_id)

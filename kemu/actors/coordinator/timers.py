@@ -18,8 +18,8 @@ class GroupTimer(StrEnum):
     LOAD = "load"
     """(partition): the time to begin reading a partition of the offsets topic, or the end of the reading."""
     WRITE = "write"
-    """(number): the time limit of an append, or of an answer that waits for an append (Java). Scala has its broker's
-    limit.
+    """(number): the time limit of an append, or of an answer that waits for an append (Java). In Scala the broker
+    limits the append.
     """
     LINGER = "linger"
     """(partition): the time to append the gathered writes of a partition of the offsets topic (Java)."""

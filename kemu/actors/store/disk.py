@@ -12,9 +12,9 @@ key    value
 ``n``  followed by the path; czxid, mzxid, pzxid, owner, version, children ever created, then the data
 =====  =============================================================================================================
 
-A restart is the election of a new leader in the ensemble. The upper half of a zxid is the number of leaders so far, the
-lower half is the number of the leader's changes. So a zxid after an election is far above all earlier zxids. Source:
-ZooKeeper's ``ZxidUtils``.
+A restart is the election of a new leader in the ensemble. A zxid has the number of leaders so far in its upper half,
+and the number of the leader's changes in its lower half. So a zxid after an election is far above all earlier zxids.
+Source: ZooKeeper's ``ZxidUtils``.
 """
 
 import struct

@@ -5,8 +5,8 @@ store may have executed the operations before. So a retried create may answer NO
 write BAD_VERSION; the submitter must check. When the session expires, all submitted operations are dropped.
 
 At most ``max_in_flight`` transactions are in flight; others wait, in order. A connection is closed after two thirds of
-the session's timeout without a message from the store, even with young requests. Source: Kafka's ``ZooKeeperClient``
-and ``KafkaZkClient.retryRequestsUntilConnected``; ZooKeeper's ``ClientCnxn``.
+the session's timeout without a message from the store, however young its requests are. Source: Kafka's
+``ZooKeeperClient`` and ``KafkaZkClient.retryRequestsUntilConnected``; ZooKeeper's ``ClientCnxn``.
 """
 
 from collections import deque
@@ -53,8 +53,8 @@ class SessionTimer(StrEnum):
     PING = "ping"
     """A third of the session's timeout has passed."""
     READ = "read"
-    """Two thirds of the timeout may have passed without a message, or a close was not answered: the connection is
-    closed.
+    """The client closes the connection if two thirds of the timeout have passed without a message, or if a close
+    was not answered.
     """
     RECONNECT = "reconnect"
     """The back-off before a new connection has passed."""

@@ -1,8 +1,8 @@
 """The metadata store: a ZooKeeper ensemble as one actor (``zk``) with durable state.
 
-One actor executes all requests in the order of arrival, so writes are linearizable, and a read is at most as stale as
-its answer's latency. Some faults make a client's view older (a frozen session, delayed watches). They keep the order
-that ZooKeeper guarantees to a session: all events and replies of a session arrive in the order of the changes.
+One actor executes all requests in the order of arrival. So writes are linearizable, and a read is at most as stale as
+its answer's latency. Some faults make a client's view older (a frozen session, delayed watches). Such faults keep
+the order that ZooKeeper guarantees: all events and replies of a session arrive in the order of the changes.
 
 Sessions: each request of a client keeps its session alive. A session expires after its timeout without a message: the
 store removes its ephemeral nodes, and watches on the nodes fire. The client learns of the expiry with its next request.
@@ -190,7 +190,8 @@ class Store(Machine):
             self._refuse(event, StoreCode.SESSION_EXPIRED if session is None else StoreCode.CONNECTION_LOSS)
             return
         if type(request) is not Ping or event.peer == session.client:
-            # A process has one connection and pings after silence; an attached part pings only for itself.
+            # The ping of an attached part does not keep the session alive: the part pings only for its own
+            # connection.
             self._keep_alive(session)
         match request:
             case StoreOps():

@@ -112,7 +112,7 @@ class Instance(HostingMachine):
         custom: a task assignor instead of the KIP-429 page's learners.
         placement: the leader's rule for distributing an instance's tasks to its threads.
         metadata_rules: the leader epochs in metadata that the release's clients trust.
-        uses_nonce, task_rules: see ``StreamThread``.
+        uses_nonce, task_rules: the arguments of ``StreamThread``.
     """
 
     def __init__(

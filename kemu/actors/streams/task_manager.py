@@ -1,7 +1,7 @@
 """The tasks of one thread through assignments, revocations and losses, and the restoration of these tasks.
 
 The tasks alone determine the changelogs to read (``to_read``). The position and the checkpoint of an active task follow
-its producer's acknowledgements; the position and the checkpoint of any other copy follow the applied records.
+its producer's acknowledgements. The position and the checkpoint of any other copy follow the applied records.
 
 Source: Kafka's ``TaskManager``, ``StoreChangelogReader``; KIP-429 (page version 99) for learners.
 """

@@ -86,7 +86,7 @@ class StateDirectory:
     def __init__(self) -> None:
         self.checkpoints: dict[TaskId, int] = {}
         self.freed = False
-        """Whether a directory was unlocked for which another thread waits."""
+        """Whether a directory was unlocked while another thread waited for it."""
         self._holders: dict[TaskId, str] = {}
         self._refused: set[TaskId] = set()
 

@@ -4,8 +4,8 @@ One thread polls its consumer, processes records and restores state, one at a ti
 in restoration are paused.
 
 The thread commits by ``commit.interval.ms``, and before tasks are revoked. First the thread flushes: the changelogs
-acknowledge the tasks' writes. Then it commits the offsets of processed records, and suspends tasks. During a join the
-thread does not commit by interval; before a join it commits only if tasks are revoked.
+acknowledge the tasks' writes. After the flush the thread commits the offsets of processed records, and suspends tasks.
+During a join the thread does not commit by interval; before a join it commits only if tasks are revoked.
 
 The thread sends commands to the machines of its instance (``send``). The commands are executed after the present step.
 
@@ -84,7 +84,7 @@ class ThreadHost(Protocol):
         ...
 
     def note(self, fact: object) -> None:
-        """Report a fact."""
+        """Record a fact in the trace."""
         ...
 
     def send(self, part: str, command: object) -> None:
@@ -115,7 +115,7 @@ class ThreadHost(Protocol):
 
 
 class StreamThread:
-    """A stream thread. It implements ``Application``, ``Listener`` and ``MemberAssignor`` for its consumer.
+    """A stream thread, which implements ``Application``, ``Listener`` and ``MemberAssignor`` for its consumer.
 
     Args:
         host: the instance.
@@ -692,8 +692,8 @@ class ReaderLoop:
     def _next(self) -> Returned | None:
         """The records to apply now; None: poll first.
 
-        While an active task is in restoration, only records for active tasks are applied. Source:
-        ``StoreChangelogReader``, which pauses the other changelogs during the restoration of active tasks.
+        While an active task is in restoration, only records for active tasks are applied.
+        Source: ``StoreChangelogReader``, which pauses the other changelogs during the restoration of active tasks.
         """
         urgent = self._thread.tasks.restoring()
         assigned = self._calls.assignment()

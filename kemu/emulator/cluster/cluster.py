@@ -373,7 +373,7 @@ class Cluster(ABC):
             self._starting.pop(name, None)
 
     def adopt_broker(self, host: str) -> None:
-        """Add the host of a broker that joins. Replay calls this, too, for brokers that joined in the recorded run."""
+        """Add the host of a broker that joins. A replay adopts the brokers that joined in the recorded run, too."""
         self.world.add_host(host, self._broker_factories(len(self.brokers), host))
         self.brokers = (*self.brokers, host)
         self._joined[host] = None

@@ -154,8 +154,8 @@ class MemberHosts:
     ) -> Instance:
         """Build a Streams instance.
 
-        The instance's process id survives restarts if the release stores the id on disk. Otherwise each life gets a new
-        id.
+        The instance's process id survives restarts if the release stores the id on disk. Without a stored id, each life
+        gets a new process id.
         """
         spec = self.groups[group].spec
         profile = self._releases.of_member(member)

@@ -2,8 +2,8 @@
 
 The emulated controller makes all decisions of Kafka's controller. ``ReplicatedCluster`` builds the hosts and acts as
 the operators: operators create the initial topics, ask the controller through the admin client, and stop brokers. The
-class also resolves the roles in plans: "coordinator of g", "controller" and "partition leader of t-0". It learns of
-topics from the store.
+class also resolves the roles in plans: "coordinator of g", "controller" and "partition leader of t-0".
+``ReplicatedCluster`` learns of topics from the store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -109,7 +109,7 @@ class ReplicatedCluster(Cluster):
         super().build()
 
     def begin(self) -> None:
-        """Start the store with the initial topics, then schedule the other starts."""
+        """Start the store with the initial topics, and schedule the other starts."""
         self.world.at(0, self._starter(STORE))
         self.world.at(0, self._seed)
         super().begin()

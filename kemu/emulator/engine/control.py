@@ -93,7 +93,7 @@ class ControlSocket:
 
 
 def _remove_orphan(path: Path) -> None:
-    """Remove the socket of a run that was killed, if no process listens on it."""
+    """Remove the socket of a killed run, if no process listens on the socket."""
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
             return

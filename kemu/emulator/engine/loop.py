@@ -173,7 +173,7 @@ class _Clock:
         return round((trio.current_time() - self._began_s) * 1_000_000)
 
     async def sleep(self, until_us: int, outside: Outside | None) -> bool:
-        """Sleep until ``until_us`` or an outside call; return whether there was a call."""
+        """Sleep until ``until_us`` or an outside call; return whether a call ended the sleep."""
         wake_s = self._began_s + until_us / 1_000_000
         if outside is None:
             await trio.sleep_until(wake_s)

@@ -105,7 +105,7 @@ class HoldRule(LinkRule):
 
 
 class BarrierRule(HoldRule):
-    """Hold messages until ``senders`` senders have sent a message, then call ``come``."""
+    """Hold messages until ``senders`` senders have sent a message, and call ``come`` at the last message."""
 
     def __init__(self, sender: str, receiver: str, api: str, senders: int, come: Callable[[], object]) -> None:
         super().__init__(sender, receiver, api)

@@ -369,7 +369,7 @@ class World:
             take(seen, event)
 
     def _tell_of_link(self, actor: Actor, said: Note | Send | Hangup | LinkDown, seq: int) -> None:
-        """Show observers a sent message, or the end of a connection, of an actor or a part of it."""
+        """Show observers a sent message, or the end of a connection, of an actor or a part of the actor."""
         watchers = self._watching_sent[type(said[4])] if isinstance(said, Send) else self._watchers_of(type(said))
         by, told = facts.of_part(actor.name, said) if THROUGH in said[0] else (actor.name, said)
         seen = facts.Seen(seq, self.now_us, by, actor.life, told)

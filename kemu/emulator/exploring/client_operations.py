@@ -229,7 +229,7 @@ def _within(scenario: Scenario, found: Sequence[tuple[int, Action]]) -> Plan:
 def with_group_limit(scenario: Scenario, chance: Stream) -> Scenario:
     """The scenario; in one of eight seeds with a ``group.max.size`` that some groups reach.
 
-    Members may then fail for good: GROUP_MAX_SIZE_REACHED is fatal (``JoinGroupResponseHandler``).
+    In such a seed members may fail permanently: GROUP_MAX_SIZE_REACHED is fatal (``JoinGroupResponseHandler``).
     """
     if chance.below(8):
         return scenario

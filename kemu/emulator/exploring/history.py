@@ -10,7 +10,7 @@ processing a crash interrupted are not polled records. Units that a member finis
 history omits these readers.
 
 A record is identified by its offset and its leader epoch. Each group must read every record, so a lost write is lost
-for one group. ``EXPLANATIONS`` lists the facts that explain an anomaly; Kafka's allowed losses explain one, too
+for one group. ``EXPLANATIONS`` lists the facts that explain an anomaly. Kafka's allowed losses explain anomalies, too
 (``emulator.findings``). A record that a group processes twice is at-least-once delivery and no anomaly; the figure
 ``reprocessed`` counts such records.
 """
@@ -69,11 +69,11 @@ class Anomaly(StrEnum):
     POLL_SKIP = "poll skip"
     """A member continued after records that it had not polled."""
     INTERNAL_POLL_SKIP = "internal poll skip"
-    """The same within one poll."""
+    """A poll skip within one poll."""
     NONMONOTONIC_POLL = "nonmonotonic poll"
     """A member polled records again that it had polled before."""
     INTERNAL_NONMONOTONIC_POLL = "internal nonmonotonic poll"
-    """The same within one poll."""
+    """A nonmonotonic poll within one poll."""
     DUPLICATE = "duplicate"
     """A batch of an idempotent producer that is at two offsets of a log. Batches of other producers have no
     identity."""
@@ -110,8 +110,8 @@ EXPLANATIONS: Mapping[str, str] = MappingProxyType(
 
 @frozen
 class Occurrence:
-    """An anomaly of the records ``first .. last`` of a partition. After a nonmonotonic poll, these are the records
-    polled again.
+    """An anomaly of the records ``first .. last`` of a partition. For a nonmonotonic poll, the records are those that
+    were polled again.
 
     ``explained``: a key of ``EXPLANATIONS``; "" for an unexplained anomaly. ``who``: the member, group or broker with
     the anomaly.
@@ -162,7 +162,7 @@ class _Reader:
         self.position: int | None = None
         """The position that the reader set after the last poll; None without such a position."""
         self.why = ""
-        """The explanation for which the reader may continue at another offset than ``polled_to``; "" without one."""
+        """The explanation for which the reader may continue at another offset than ``polled_to``, or ""."""
 
 
 class _Reading:
@@ -173,7 +173,7 @@ class _Reading:
     def __init__(self, account: GroupProgress) -> None:
         self.account = account
         self.deleted = Ranges()
-        """Records that were deleted before the group read these records."""
+        """Unread records that were deleted."""
         self.polled_us = 0
 
     def explanations(self, term: Term) -> list[tuple[int, int, str]]:

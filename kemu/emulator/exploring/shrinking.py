@@ -113,7 +113,8 @@ class ShrinkProgress:
 
 
 def choose(tried: Tried, wanted: str = "") -> Signature:
-    """Choose the violation to keep: the one that decides the verdict, or the first of "CHECKER" or "CHECKER:KIND".
+    """Choose the violation to keep: the violation that decides the verdict, or the first of "CHECKER" or
+    "CHECKER:KIND".
 
     Raises:
         NothingToShrink: the run has no such violation.
@@ -212,7 +213,7 @@ class Shrinker:
     # --- attempts ------------------------------------------------------------------------------------------------
 
     def works(self, data: Data) -> bool:
-        """Whether this scenario shows the violation, too. If so, this scenario becomes ``best``."""
+        """Whether this scenario shows the violation, too. A scenario that shows the violation becomes ``best``."""
         try:
             scenario = scenario_from_dict(data)
         except ScenarioError:

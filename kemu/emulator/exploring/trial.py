@@ -32,7 +32,7 @@ LOOK_US = 500_000
 
 @frozen
 class Signature:
-    """Identifies violations that count as the same violation."""
+    """Identifies equal violations."""
 
     checker: str
     kind: str
@@ -124,7 +124,7 @@ class Trials:
         recorder: Recorder | None = None,
         sent: SentMessages | None = None,
     ) -> Tried:
-        """Run once, until the run has shown ``until`` (unless that is a liveness violation).
+        """Run once, until the run has shown ``until`` (unless ``until`` is a liveness violation).
 
         Args:
             recorder: records the whole run.

@@ -1,4 +1,6 @@
-"""The injector carries out a plan: each entry at its time or on its trigger. It counts the effects of each entry."""
+"""The injector carries out a plan: each entry at its time or on its trigger. The injector also counts the effects of
+each entry.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -17,7 +17,7 @@ from kemu.protocol.names import STORE
 
 EVERY_LINK: tuple[Link, ...] = (("", ""),)
 MATERIAL_DRIFT_PPM = 10_000
-"""Smallest drift that counts as a disturbance: checkers' bounds allow for a clock error of one per cent."""
+"""Smallest drift that is a disturbance; checkers' bounds allow for a clock error of one per cent."""
 _TOLD_BY_THE_HOST = (FailedLogDir, KillCoordinator, LoseDiskTail, Pause, Restart)
 """Actions whose effects other facts report: facts about hosts that are down or paused, or about failed log
 directories."""

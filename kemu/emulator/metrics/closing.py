@@ -2,7 +2,7 @@
 
 A broker transfers its leaderships before it ends (controlled shutdown). Partitions that the broker still leads at its
 end have no leader until the controller notices. A member commits its processed records before it revokes their
-partitions; the next owner reprocesses the uncommitted ones. With the draws ``calm``, closing takes no time and no
+partitions; the next owner reprocesses uncommitted records. With the draws ``calm``, closing takes no time and no
 ``HostClosed`` is reported.
 """
 

@@ -9,7 +9,7 @@ event. Events before lasting balance belong to the same episode. The first forma
 
 *Balance*: a group is Stable, every partition of its topics is owned, and no running member owns two more partitions
 than another. A group without running members is balanced too. A member that closes revokes its partitions before its
-host goes down: the event begins with the revocation, and balance until then ended the previous episode. Streams
+host goes down. The event begins with the revocation, and balance at the revocation ends the previous episode. Streams
 applications have episodes of their own (``emulator.metrics.task_moves``).
 """
 
@@ -280,9 +280,9 @@ figure("lag_max", _SECONDS, "greatest age of the oldest waiting record, of any p
        lambda figures: max((row.max_lag_us for row in figures.lag), default=0), of=Figures, overall=Overall.MAX)
 figure("max_lag", Unit.COUNT, "most records between the committed offset and the log end, of any partition",
        lambda figures: max((row.max_lag for row in figures.lag), default=0), of=Figures)
-figure("newest_age", _SECONDS, "mean age of the newest processed record while a newer one waits",
+figure("newest_age", _SECONDS, "mean age of the newest processed record while a newer record waits",
        lambda fresh: fresh.newest_age_mean_us, of=FreshnessFigures, column="newest_age_mean_us")
-figure("newest_age_max", _SECONDS, "greatest age of the newest processed record while a newer one waits",
+figure("newest_age_max", _SECONDS, "greatest age of the newest processed record while newer records wait",
        lambda fresh: fresh.newest_age_max_us, of=FreshnessFigures)
 figure("fresh_after", _SECONDS, "longest time from a member's arrival until a newer record was processed",
        lambda fresh: fresh.fresh_after_max_us, of=FreshnessFigures, column="fresh_after_max_us",

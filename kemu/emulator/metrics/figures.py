@@ -91,7 +91,7 @@ class FreshnessFigures:
     """Age and order of processed records (``emulator.metrics.freshness``)."""
 
     newest_age_mean_us: int
-    """Mean age of the newest processed record while a newer one waits."""
+    """Mean age of the newest processed record while a newer record waits."""
     newest_age_max_us: int
     fresh_after_max_us: int
     """Longest time from a member's arrival until a newer record was processed."""
@@ -198,7 +198,7 @@ class ReassignmentFigures:
     """All reassignments of a run (``emulator.metrics.reassigning``)."""
 
     partitions: int
-    """Number of requested reassignments of partitions, repeated ones included."""
+    """Number of requested reassignments of partitions, including repeated requests."""
     finished: int
     unfinished: int
     """Number of reassignments that had not ended at the end of the run."""

@@ -33,7 +33,8 @@ class Freshness:
         self.changed_us = 0
         """Time at which the newest record was processed."""
         self.aged_us2 = 0
-        """Integral of the newest record's age while a newer one waits, in square microseconds."""
+        """Integral over time of the newest processed record's age while a newer record waits, in square
+        microseconds."""
         self.aged_max_us = 0
         self.arrived_us = -1
         """Arrival of a member, until the group processes all records that waited at the arrival; -1 without such a
@@ -50,7 +51,7 @@ class Freshness:
 
     @property
     def waits(self) -> bool:
-        """Whether a member has not yet processed the records that waited at its arrival, or a newer record."""
+        """Whether ``gap`` or ``fresh after`` of a member's arrival is still unknown."""
         return self.arrived_us >= 0 or self.fresh_since_us >= 0
 
     def arrived(self, at_us: int, log_end: int) -> None:

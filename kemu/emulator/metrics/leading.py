@@ -153,7 +153,7 @@ class Leaders:
             return
         state, before = self._panel.states[at], self._panel.state_before
         in_sync = len(state.isr)
-        # Adding replicas do not count yet (KIP-455).
+        # The replica set excludes adding replicas (KIP-455).
         self._under_replicated.put(at, in_sync < len(self._panel.assigned[at].origin), seen.at_us)
         self._under_min_isr.put(at, in_sync < self._min_isr_of(at[0]), seen.at_us)
         if before is not None:

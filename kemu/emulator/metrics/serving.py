@@ -8,7 +8,7 @@ owner. Downtime is counted from the group's first position. If service does not 
 end of the run.
 
 The ``cause`` of an interruption:
-* the owner gave the partition up ("revoked", "lost"), failed for good ("failed") or closed ("closed");
+* the owner gave up the partition ("revoked", "lost"), failed permanently ("failed") or closed ("closed");
 * the owner is "paused", or its host is "down";
 * another member received the partition while an isolated owner keeps it ("taken over");
 * the owner keeps the partition and is busy with callbacks about other partitions ("callbacks");

@@ -1,7 +1,7 @@
 """The time in which no instance can process a task of a Streams application (a part of the metrics).
 
-A task is *up* while an active copy of it is RUNNING on an instance that is not paused. The task is *down* from the end
-of the last such copy to the start of the next. The ``cause`` of the end:
+A task is *up* while one of its active copies is RUNNING on an instance that is not paused. The task is *down* from the
+end of the last such copy to the start of the next. The ``cause`` of the end:
 * "paused": the owner gave the task up for a join, and the same copy resumes afterwards (KIP-429's tasks with learners;
   every task under the eager protocol);
 * "given up": the owner gave the task up, and another copy takes over;
@@ -18,7 +18,7 @@ The first generation that began in the interval ends detection. The first assign
 the barrier. An interval without a generation is detection only. An interval that does not end has a barrier and no
 restore.
 
-The downtime of a task is counted from its first start. A task that is down at the end of the run is down until the end.
+The downtime of a task is counted from its first start. The last downtime of a task may end with the run.
 Times are microseconds. A zombie is an owner, too; other figures count the records that the zombie reprocesses.
 
 Source: the downtime of KIP-429's page, task by task; Kafka's ``StreamTask`` processes in state RUNNING only.

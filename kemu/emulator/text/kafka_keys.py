@@ -239,7 +239,7 @@ def _checked(table: Table, key: str, field: Any, given: Any) -> Scalar:
 
 
 def check_assignors(table: Table, key: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Read names of assignors, at least one. A name must be known or be a loadable ``module:Class``."""
+    """Read a non-empty list of names of assignors. A name must be known or be a loadable ``module:Class``."""
     found = assignor_names(names)
     for text in assignor_problems(found):
         _problem(table, key, text)

@@ -1,7 +1,7 @@
 """The sticky algorithm of each Kafka release: the same owners, and the same order in each member's list.
 
 Up to Kafka 2.4 the algorithm assigns one partition at a time. Since 2.5 (KAFKA-9987) a group with equal subscriptions
-is assigned by quotas. Members keep partitions up to the higher quota. They lose some of these partitions if other
+is assigned by quotas. Members keep partitions up to the higher quota. Members lose some of these partitions if other
 members are below the lower quota. Since 3.0 (KAFKA-12464) only as many members as necessary keep the higher quota.
 Since 3.5 (KIP-881) the algorithm prefers members on a rack with a replica of the partition.
 
@@ -78,9 +78,9 @@ class StickyRelease:
     ``in_circle``: without any claims, equally subscribed members get partitions in a circle, ordered by member id.
     ``in_turn``: with equal subscriptions, partitions are ordered by taking one from the member with most partitions
     left.
-    ``margin``: see ``one_by_one``.
+    ``margin``: the field of ``one_by_one.ToShareOut``.
     ``second_read``: the claim that Kafka's class reads when it reads a member's user data a second time. Kafka's class
-    does so for all members before the first member with another subscription.
+    reads all members before the first member with another subscription a second time.
     """
 
     owners: Owners
@@ -230,8 +230,8 @@ def _all_held(group: GroupClaims) -> Held | None:
 def newer_claim(group: GroupClaims) -> Held:
     """Per partition the claim with the higher generation; a partition claimed by equal generations has no owner.
 
-    A claim is compared with the generation in the other member's subscription, not in its user data. Source:
-    KAFKA-14639.
+    A claim is compared with the generation in the other member's subscription, not in its user data.
+    Source: KAFKA-14639.
     """
     return _all_held(group) or _newer(group, last_is_other=False)
 

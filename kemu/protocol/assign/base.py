@@ -57,7 +57,9 @@ class Subscriber:
 
 @frozen
 class Memory:
-    """A member's memory of its last assignment (Kafka: ``onAssignment``). A lost membership does not clear it."""
+    """A member's memory of its last assignment (Kafka: ``onAssignment``). A lost membership does not clear
+    the memory.
+    """
 
     partitions: tuple[TopicPartition, ...] = ()
     generation: int = NO_GENERATION

@@ -117,7 +117,7 @@ def checked(custom: object, fallback_name: str) -> CheckedAssignor:
     """Wrap a custom assignor in checks.
 
     Args:
-        custom: an object with ``assign(topics, members)``. Its attributes ``name``, ``version``, ``protocols`` and
+        custom: an object with ``assign(topics, members)``. The attributes ``name``, ``version``, ``protocols`` and
             ``user_data`` are optional. The defaults are the fallback name, 0, eager only, and no user data. An object
             with ``for_member()`` has a state per member (``StatefulAssignor``).
         fallback_name: the name of an object without the attribute ``name``.

@@ -101,8 +101,8 @@ COOPERATIVE_STICKY_BELIEVING_STALE_CLAIMS = CooperativeStickyAssignor(rules=Stic
 def belongings(subscriber: Subscriber) -> Belongings:
     """A member's claim for ``cooperative-sticky``.
 
-    Partitions always come from the subscription. The generation comes from the subscription if present (v2 and later);
-    older members put the generation into the user data. Source: KIP-792, "For V1 case ...".
+    The partitions are always in the subscription. The generation is in the subscription of version 2 and later; older
+    members put the generation into the user data. Source: KIP-792, "For V1 case ...".
     """
     if subscriber.generation >= 0:
         return subscriber.owned, subscriber.generation

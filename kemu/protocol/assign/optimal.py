@@ -7,8 +7,8 @@ different subscriptions.
 1. *Claims.* Each partition has at most one previous owner: the member whose claim has the highest generation. Two
 claims at the same generation are invalid. Owners that left or unsubscribed, and partitions that do not exist, are
 dropped.
-2. *Balance.* ``levels`` finds the sizes and topics that each member may have in assignments of minimal score. No single
-assignment is computed here. The docstring of ``levels`` has the proof.
+2. *Balance.* ``levels`` finds the sizes and topics that each member may have in assignments of minimal score. This step
+computes no assignment. The docstring of ``levels`` has the proof.
 3. *Moves.* Inside a level, ``Dealing`` solves a minimum-cost flow. A kept partition costs 0, any other assignment of a
 partition costs 1. So no assignment of minimal score keeps more partitions. The docstring of ``flow`` has the proof.
 
@@ -16,9 +16,9 @@ A *move* is a partition whose previous owner still subscribes to the topic, and 
 a previous owner is never a move.
 
 ``optimal`` keeps its memory in user data, as ``sticky`` does, because an eager member owns no partition when it joins.
-``optimal-cooperative`` reads the members' owned partitions. It withholds each partition that another member must revoke
-first. In the follow-up rebalance a withheld partition has no owner, so the follow-up completes the plan without a move.
-One follow-up is enough, at the same score and the same number of moves.
+``optimal-cooperative`` reads the members' owned partitions, and withholds each partition that another member must
+revoke first. In the follow-up rebalance a withheld partition has no owner, so the follow-up completes the plan without
+a move. One follow-up is enough, at the same score and the same number of moves.
 
 Partitions of a topic differ only in their previous owner, so the flow uses counts per topic and member. Members keep
 their lowest numbers. Racks are ignored: a rack preference would be a third goal, and would need another flow. Members
@@ -46,7 +46,7 @@ class OptimalAssignor:
     """The assignment of least balance score, then of fewest moves, for members that revoked all partitions before
     joining.
 
-    Previous owners come from the user data (the layout of ``sticky``, V1 or V0). The fields ``owned`` and
+    The user data names the previous owners (the layout of ``sticky``, V1 or V0). The fields ``owned`` and
     ``generation`` replace missing user data.
     """
 
@@ -68,9 +68,8 @@ class OptimalAssignor:
 class CooperativeOptimalAssignor:
     """The plan of ``OptimalAssignor`` for members that keep their partitions while they join; it needs two rebalances.
 
-    Previous owners come from ``owned``. The generation comes from the subscription, or from the user data of a member
-    whose subscription has no generation (before KIP-792). In a group that uses the eager protocol no member owns
-    partitions.
+    ``owned`` names the previous owners. The generation is in the subscription, or (before KIP-792) in the user data. In
+    a group that uses the eager protocol no member owns partitions.
     """
 
     name: str = "optimal-cooperative"

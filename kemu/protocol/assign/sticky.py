@@ -1,4 +1,4 @@
-"""The sticky assignors. They differ in their goals: balance first, stickiness first, or balance alone.
+"""The sticky assignors, which differ in their goals: balance first, stickiness first, or balance alone.
 
 ``sticky`` (KIP-54) keeps its memory in user data: the member's last assignment and its generation (KIP-341). ``sticky``
 returns exactly the lists of a Kafka release's class. Kafka's class fails on some inputs: it throws, never ends, assigns
@@ -143,7 +143,7 @@ def share(
     claimed: Mapping[MemberId, Belongings],
     rules: StickyRules,
 ) -> Sharing:
-    """Assign the partitions, and list those that their owners must revoke first.
+    """Assign the partitions, and list the partitions that their owners must revoke first.
 
     Args:
         topics: the cluster's topics.
@@ -207,8 +207,8 @@ def _nearest(
     """Racks before stickiness: owners keep only partitions with a replica on their rack, if the result is better.
 
     Kafka always drops the other claims, and so can move the same partitions again in each follow-up rebalance. Here the
-    claims remain if the result has equal balance and as many partitions on their members' racks. So a group becomes
-    stable.
+    claims remain if the result has equal balance and as many partitions on their members' racks. So the follow-up
+    rebalances end.
     """
     near = [[number for number in numbers if racks.near(member, number)] for member, numbers in enumerate(held)]
     if all(len(some) == len(numbers) for some, numbers in zip(near, held, strict=True)):

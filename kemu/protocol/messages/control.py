@@ -93,8 +93,8 @@ class PartitionOutcome:
 
 @message(api_key=4, kind=REPLY, versions=range(0, 6))
 class LeaderAndIsrReply:
-    """The reply to LeaderAndIsr. With another ``error_code`` than NONE the request had no effect; otherwise it has one
-    row per partition of the request.
+    """The reply to LeaderAndIsr: one row per partition. With another ``error_code`` than NONE the request had no
+    effect.
     """
 
     error_code: ErrorCode
@@ -120,8 +120,8 @@ class StopReplicaPartition:
 class StopReplica:
     """Controller -> broker: stop fetching and serving these replicas; with ``delete_partition`` also delete their logs.
 
-    Before v3 ``delete_partitions`` applies to the whole request, and the request has no leader epochs. Source:
-    StopReplicaRequest.json, Kafka 2.8.
+    Before v3 ``delete_partitions`` applies to the whole request, and the request has no leader epochs.
+    Source: StopReplicaRequest.json, Kafka 2.8.
     """
 
     controller_id: int
@@ -216,10 +216,11 @@ class NewIsr:
 
 @message(api_key=56, kind=REQUEST, versions=range(0, 3))
 class AlterIsr:
-    """Leader -> controller: change the ISRs of partitions that this broker leads. AlterPartition since Kafka 3.2.
+    """Leader -> controller: change the ISRs of partitions that this broker leads. Kafka 3.2 renamed the request
+    AlterPartition.
 
     Source: KIP-497; AlterIsrRequest.json of Kafka 2.7 (v0), AlterPartitionRequest.json of 3.2 (v1, KIP-704) and 3.3
-    (v2: topic ids in place of names; INELIGIBLE_REPLICA in answers). Here all versions have names.
+    (v2: topic ids in place of names; INELIGIBLE_REPLICA in answers). In kemu all versions have topic names.
     """
 
     broker_id: int
@@ -243,8 +244,8 @@ class AlteredIsr:
 
 @message(api_key=56, kind=REPLY, versions=range(0, 3))
 class AlterIsrReply:
-    """The reply to AlterIsr. With another ``error_code`` than NONE (NOT_CONTROLLER, STALE_BROKER_EPOCH) the request had
-    no effect; otherwise it has one row per partition.
+    """The reply to AlterIsr: one row per partition. With NOT_CONTROLLER or STALE_BROKER_EPOCH as ``error_code`` the
+    request had no effect.
     """
 
     error_code: ErrorCode
@@ -298,7 +299,9 @@ class EpochQuestion:
 
 @message(api_key=23, kind=REQUEST, versions=range(0, 5))
 class OffsetForLeaderEpoch:
-    """Follower (up to 2.6) or consumer (``replica_id`` -1) -> leader. Source: KIP-101, KIP-279 (v1), KIP-320 (v2)."""
+    """Follower (up to 2.6) or consumer (``replica_id`` -1) -> leader: request the end offsets of epochs. Source:
+    KIP-101, KIP-279 (v1), KIP-320 (v2).
+    """
 
     replica_id: int = since(3, default=-2, ignorable=True)
     questions: tuple[EpochQuestion, ...]
@@ -515,8 +518,8 @@ class ListPartitionReassignmentsReply:
     """The reply to ListPartitionReassignments. Version 0 is KIP-455's; version 1 adds ``current_batch`` and
     ``waiting``.
 
-    KIP-435's page adds ``current_batch`` without a new version, and calls two fields ``Topics``. No page has
-    ``waiting``.
+    KIP-435's page adds ``current_batch`` without a new version, and calls two fields ``Topics``. The field
+    ``waiting`` is kemu's own.
     """
 
     error_code: ErrorCode = ErrorCode.NONE

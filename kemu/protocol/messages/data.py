@@ -105,7 +105,7 @@ class FetchPartition:
     """The offset to read from in one partition, and the most bytes to return.
 
     ``last_fetched_epoch``: the leader epoch of the record before the offset. If this epoch ends earlier on the leader,
-    the answer is a diverging epoch (KIP-595). Consumers send -1.
+    the answer is a diverging epoch (KIP-595). Consumers send the epoch -1.
     """
 
     topic: str

@@ -14,8 +14,8 @@ class BrokerSession:
 
     The controller part sends the message after every registration; a new session follows an expired session. The broker
     attaches to the session for its ISR changes. From now on, control requests with a lower broker epoch are stale.
-    ``session_id`` 0: the session has expired, and a new registration will follow. Until then the broker continues to
-    run.
+    ``session_id`` 0: the session has expired, and a new registration will follow. The broker continues to run
+    without a session.
     """
 
     session_id: int

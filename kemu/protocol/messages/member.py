@@ -1,7 +1,9 @@
 """Kafka's embedded consumer protocol, byte for byte: a member's subscription and its assignment by the leader.
 
 The coordinator treats both as opaque bytes (JoinGroup metadata, SyncGroup assignment). Integers are big-endian. Every
-version begins with its own number as int16; a later version only adds fields at the end. The layouts are::
+version begins with its own number as int16; a later version only adds fields at the end.
+
+The layouts are::
 
     Subscription  topics: array<string>  user_data: nullable bytes     v1+ owned: array<(topic, array<int32>)>
                   v2+ generation: int32  v3+ rack: nullable string

@@ -1,7 +1,8 @@
 """The consumer protocol on page version 99 of KIP-429, whose layout differs from the shipped layout.
 
-The page puts its new fields in the middle, so that the assignor's bytes stay at the end. Integers are big-endian; every
-version begins with its own number as int16::
+The page puts its new fields in the middle, so that the assignor's bytes stay at the end.
+
+Integers are big-endian, and every version begins with its own number as int16. The layouts are::
 
     Subscription V0  topics: array<string>  info: nullable bytes
                  V1  topics: array<string>  assigned: nullable array<(topic, array<int32>)>  info: nullable bytes

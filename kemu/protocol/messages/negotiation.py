@@ -1,6 +1,6 @@
 """The first request of a client on each connection, for the request versions that the broker supports (KIP-35).
 
-A broker supports the versions up to its release, including older ones. A client uses the highest common version.
+A broker supports all versions up to its release. A client uses the highest common version.
 Source: ``ApiVersionsRequest``, ``NodeApiVersions.latestUsableVersion``.
 """
 

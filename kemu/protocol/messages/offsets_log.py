@@ -18,7 +18,7 @@ class LeadGroups:
 
 @message(api_key=112, kind=REPLY, versions=range(0, 1))
 class LeadGroupsReply:
-    """The coordinator has received the message."""
+    """The coordinator has received LeadGroups."""
 
 
 @message(api_key=113, kind=REQUEST, versions=range(0, 1))
@@ -31,7 +31,7 @@ class ResignGroups:
 
 @message(api_key=113, kind=REPLY, versions=range(0, 1))
 class ResignGroupsReply:
-    """The coordinator has received the message."""
+    """The coordinator has received ResignGroups."""
 
 
 @message(api_key=114, kind=REQUEST, versions=range(0, 2))
@@ -39,8 +39,8 @@ class AppendGroups:
     """Coordinator -> broker: append these records as one batch, and reply when all in-sync replicas have them.
 
     ``leader_epoch``: the coordinator's epoch of the partition; the answer to an older epoch is NOT_LEADER_OR_FOLLOWER.
-    ``required_acks`` -1: a producer's acks=all, with ``min.insync.replicas`` and ``offsets.commit.timeout.ms``. 1:
-    neither setting applies, and the reply follows when the high watermark has passed the records.
+    ``required_acks`` -1: a producer's acks=all, with ``min.insync.replicas`` and ``offsets.commit.timeout.ms``.
+    ``required_acks`` 1: neither setting applies, and the broker replies when the high watermark has passed the records.
     """
 
     partition: int

@@ -1,7 +1,9 @@
 """Records of a group coordinator in its partition of ``__consumer_offsets``, as the coordinator writes and loads them.
 
 Keys and values each begin with an int16 version. The key's version is the kind of the record: 0 and 1 a committed
-offset, 2 the metadata of a group. A null value (tombstone) removes the key. The layouts of the values are::
+offset, 2 the metadata of a group. A null value (tombstone) removes the key.
+
+The layouts of the values are::
 
     OffsetCommitValue   offset int64, v3+ leader_epoch int32, metadata string, commit_timestamp int64,
                         v1 only: expire_timestamp int64

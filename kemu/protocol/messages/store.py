@@ -1,17 +1,17 @@
 """Messages of the metadata store: ZooKeeper's operations, sessions and watches.
 
 A client is a broker's controller actor, or the broker itself. A client opens a session, or attaches to the session of
-its process: a Kafka broker has one session for both roles. Then the client sends ``StoreOps``: transactions, executed
-in order, with one answer each. All messages from the store to a client arrive in order on the connection that the
-client opened:
+its process: a Kafka broker has one session for both roles. In the session the client sends ``StoreOps``: transactions,
+executed in order, with one answer each. All messages from the store to a client arrive in order on the connection that
+the client opened. The store sends:
 
 * the reply to each request, in the order of the requests;
 * ``StoreEvents``: watches that fired, as further replies to ``OpenSession``. Such an event precedes any reply with the
   new state, so that a client sees a watch's event before the change itself.
 
 Watches belong to the connection's client, and fire once. A client that reconnects sends its remaining watches
-(ZooKeeper's setWatches). Watches on nodes that have changed since then fire at once. Changes between an event and the
-next registration fire no watch, so clients first register and then read.
+(ZooKeeper's setWatches). Watches on nodes that have changed since the last connection fire at once. Changes between an
+event and the next registration fire no watch, so clients first register and then read.
 
 After a lost connection the client does not know whether the store executed its last writes. Only the store reports an
 expiry.
@@ -68,8 +68,8 @@ class StoreCode(IntEnum):
 
 
 class WatchKind(IntEnum):
-    """The read that set a watch: get or exists (of a node or its absence), or children. It determines the changes that
-    fire the watch.
+    """The read that set a watch: get or exists (of a node or its absence), or children. The read determines the
+    changes that fire the watch.
     """
 
     DATA = 0
@@ -199,7 +199,9 @@ class OpResult:
 
 @struct
 class TransactionResult:
-    """The result of a transaction. ``code``: OK, or the code of the failed operation, and then there was no effect."""
+    """The result of a transaction. ``code``: OK, or the code of the failed operation. A failed transaction had no
+    effect.
+    """
 
     code: StoreCode
     results: tuple[OpResult, ...]

@@ -84,7 +84,8 @@ class JoinPhaseCompleted:
 class GroupRecordWritten:
     """A coordinator wrote the record of a generation with all subscriptions and assignments, or failed to write it.
 
-    ``size``: bytes of its batch; ``most``: ``message.max.bytes`` of the brokers. ``error``: the reason of a failure.
+    ``size``: bytes of the record's batch; ``most``: ``message.max.bytes`` of the brokers. ``error``: the reason of a
+    failure.
     """
 
     group: str

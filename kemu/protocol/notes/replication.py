@@ -26,7 +26,9 @@ class SessionEnded:
 
 
 EXPIRED = "expired"
-"""``SessionEnded.why`` of a session that sent no message within its timeout. Other sessions were closed."""
+"""``SessionEnded.why`` of a session that sent no message within its timeout. Any other session was closed by its
+client.
+"""
 
 
 @value
@@ -211,7 +213,7 @@ class LeaderEpochBumped:
 class ReassignmentStarted:
     """The controller starts to move a partition to ``target``, on request or (``resumed``) after a failover.
 
-    ``replicas``: the current replicas. ``called_back``: whether the new target cancels the old one.
+    ``replicas``: the current replicas. ``called_back``: whether the new target cancels the old target.
     """
 
     topic: str

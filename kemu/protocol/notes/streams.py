@@ -8,13 +8,14 @@ from kemu.protocol.wire.values import value
 
 @value
 class InstanceStarted:
-    """An instance started. The note has its identity for leaders, its configuration, and the topics of its tasks.
+    """An instance started. The note has the instance's identity for leaders, its configuration, and the topics of its
+    tasks.
 
-    ``process``: its process id in hexadecimal digits. ``changelogs``: the changelog of each subtopology, in order; ""
-    without state. ``ready_lag``: the largest lag in records of a caught-up copy, a setting of the task assignor.
-    ``imbalance``: the imbalance of load that the assignor accepts, as a fraction of a fair load ("0.2"). "" means that
-    the assignor balances as far as possible. ``probing_us``: the interval of probing rebalances of a leader that warms
-    up copies; 0 without probing rebalances. ``sources``: the topics that each subtopology reads, in order.
+    ``process``: the instance's process id in hexadecimal digits. ``changelogs``: the changelog of each subtopology, in
+    order; "" without state. ``ready_lag``: the largest lag in records of a caught-up copy, a setting of the task
+    assignor. ``imbalance``: the imbalance of load that the assignor accepts, as a fraction of a fair load ("0.2"). ""
+    means that the assignor balances as far as possible. ``probing_us``: the interval of probing rebalances of a leader
+    that warms up copies; 0 without probing rebalances. ``sources``: the topics that each subtopology reads, in order.
     """
 
     application: str
@@ -37,7 +38,7 @@ class TaskBecame:
     """A copy of a task changed its state or its role.
 
     ``role``: "active", "standby" or "learner". ``before``: "" for a new copy. ``position``: the changelog offset up to
-    which its state is complete. ``thread``: the instance's thread with the copy ("t1").
+    which the copy's state is complete. ``thread``: the instance's thread with the copy ("t1").
     """
 
     application: str

@@ -1,7 +1,7 @@
 """The choice of the partitions that begin their next step, under three limits. Source: KIP-435.
 
 An unfinished partition keeps its place until it is finished, cancelled or blocked. Its next step begins before the
-steps of queued partitions. Of the queued partitions, the partitions whose step moves a leader come first. A running
+steps of queued partitions. Among the queued partitions, partitions whose step moves a leader are first. A running
 step is never chosen a second time: changes of limits or brokers affect only later choices. If the limit of partitions
 was lowered, the next steps of started partitions wait until fewer steps run.
 """

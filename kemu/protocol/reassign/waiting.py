@@ -49,7 +49,7 @@ class Wait(NamedTuple):
 
 
 def of_step(move: Move, step: ReassignmentStep, standing: Standing, isr: tuple[int, ...], min_isr: int) -> Wait | None:
-    """The reason why a running step cannot be committed; None if it can be committed. ``isr``: as last read."""
+    """The reason why a running step cannot be committed; None if it can be committed. ``isr``: the ISR as last read."""
     why = waits_for(move, step, isr, min_isr)
     if not why:
         return None

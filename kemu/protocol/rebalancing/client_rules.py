@@ -32,8 +32,8 @@ class ClientRules:
     the group until the session expires (AC 3.2.3 ``resetStateOnResponseError(..., shouldResetMemberId)``).
     """
     forgets_when_a_join_fails: bool = False
-    """After a failed join that may be retried (no answer, no coordinator) a member drops its id and generation. Only
-    2.6 does so (AC 2.6.3 ``joinGroupIfNeeded``: ``resetStateAndRejoin``; removed in 2.7.2).
+    """After a failed join that may be retried (no answer, no coordinator) a member drops its id and generation. The
+    rule exists only in 2.6 (AC 2.6.3 ``joinGroupIfNeeded``: ``resetStateAndRejoin``; removed in 2.7.2).
     """
     serves_while_committing: bool = True
     """A cooperative member still returns records during the commit before a join. Before 3.2 this commit blocks poll()

@@ -1,7 +1,7 @@
 """A member's decisions during a rebalance: revoke, keep or rejoin; EAGER and COOPERATIVE are values.
 
-A consumer never checks the protocol; it reads its rules. Another way to rebalance (a KIP's draft, a past bug) is
-another ``MemberRules``. ``protocol.rebalancing.kip_429`` has the rules of KIP-429's page.
+A consumer never checks the protocol, but only reads its rules. For a different way to rebalance (a KIP's draft,
+a past bug), define a different ``MemberRules``. ``protocol.rebalancing.kip_429`` has the rules of KIP-429's page.
 
 Source: Kafka's ``ConsumerCoordinator`` (``onJoinPrepare``, ``onJoinComplete``, ``validateCooperativeAssignment``),
 KIP-429.

@@ -31,8 +31,8 @@ def evens_out(most: int, its_weight: int, least: int, other_weight: int) -> bool
     """Whether moving a task from the client with ``most`` to the client with ``least`` evens out their loads by weight.
 
     The learner assignor of KIP-429's page uses only this rule if no imbalance is tolerated; tasks without state always
-    use this rule. With unequal weights the result may differ from a fair share rounded up or down. Example: a client of
-    weight 5 with 3 tasks and a client of weight 1 without tasks do not exchange tasks, where 14 weights share 4 tasks.
+    use this rule. With unequal weights the result may differ from a fair share rounded up or down. Example: 14 weights
+    share 4 tasks. A client of weight 5 with 3 tasks and a client of weight 1 without tasks exchange no task.
     """
     return most > 0 and (most - 1) * other_weight >= (least + 1) * its_weight
 

@@ -1,8 +1,8 @@
 """Kafka's high-availability task assignor (KIP-441, the default since Kafka Streams 2.6).
 
-First the assignor computes the ideal balanced assignment from scratch. An ideal client may not be caught up with its
-task. Then a caught-up client gets the task, and the ideal client warms up a copy. Source:
-``HighAvailabilityTaskAssignor``, 3.4.
+First the assignor computes the ideal balanced assignment from scratch. If an ideal client is not caught up with its
+task, a caught-up client gets the task. The ideal client then warms up a copy.
+Source: ``HighAvailabilityTaskAssignor``, 3.4.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

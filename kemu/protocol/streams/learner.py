@@ -17,7 +17,7 @@ from kemu.protocol.streams.tasks import ClientId, TaskId, in_order
 
 PICKS = ("lowest", "highest")
 SCALE_UP, SCALE_DOWN, EAGER, BALANCE = 1, 2, 3, 4
-"""The stages of KIP-429's page; each includes all earlier ones."""
+"""The stages of KIP-429's page; each stage includes all earlier stages."""
 
 
 @frozen
@@ -42,8 +42,8 @@ class StreamsMember:
 
     ``assigned``: active tasks that the instance still owns. ``revoked``: tasks with learners on other instances, which
     the instance paused for this rebalance. ``learning``: tasks that the instance restores, with their lag in records.
-    ``ready``: the caught-up tasks in ``learning``. ``standby``: its standbys, with their lag. ``expired``: the instance
-    is leaving, and its time limit has passed.
+    ``ready``: the caught-up tasks in ``learning``. ``standby``: the instance's standbys, with their lag. ``expired``:
+    the instance is leaving, and its time limit has passed.
     """
 
     weight: int = 1
@@ -60,7 +60,9 @@ class StreamsMember:
 
 @frozen
 class StreamsAssignment:
-    """The assignment of an instance. ``being_learned``: its active tasks that have learners on other instances."""
+    """The assignment of an instance. ``being_learned``: the instance's active tasks that have learners on other
+    instances.
+    """
 
     assigned: tuple[TaskId, ...] = ()
     revoked: tuple[TaskId, ...] = ()
@@ -326,7 +328,7 @@ class _Round:
         """The donor and the taker of a move into the ranges, for loads that no move evens out further.
 
         Weights may cause such loads while an instance is outside its range. The donor is above its range, or else has
-        the most tasks to lose; the taker is below its range, or else has the most room. So no instance leaves its range
+        the most tasks to lose. The taker is below its range, or else has the most room. So no instance leaves its range
         by the move, and at least one instance moves closer to its range. The ranges always allow all tasks.
         """
         loads = self._projected_loads()
@@ -383,7 +385,7 @@ class _Round:
                 if others:
                     rest.remove(others[0])
                     self._learn(others[0], name, counts)
-                else:  # only its own tasks are left: it loses one fewer and gets one fewer
+                else:  # only its own tasks are left: the instance loses one task fewer and gets one task fewer
                     rest.pop(0)
                     counts[name] -= 1
 
@@ -396,8 +398,8 @@ class _Round:
     def give_standbys(self) -> None:
         """Assign the configured number of standbys to instances without a copy.
 
-        The order of preference is: the owner that loses the task in this round (also if the task must be revoked), then
-        previous hosts of a standby, then the least loaded instances.
+        The owner that loses the task in this round (also if the task must be revoked) is preferred. Next in the order
+        are previous hosts of a standby, then the least loaded instances.
         """
         for _ in range(self._config.num_standby):
             for task in self._stateful:

@@ -1,7 +1,9 @@
 """The metadata of Streams members and their leader: the assignor's bytes inside the consumer protocol.
 
 All integers are big-endian. ``task`` is (int32 subtopology, int32 partition), ``partitions`` an array of (string topic,
-int32 partition), ``host`` (string, int32 port). The three layouts are::
+int32 partition), ``host`` (string, int32 port).
+
+The three layouts are::
 
     v4 (2.3)      subscription  int32 version  int32 highest  16 bytes process id  [task] previous active
                                 [task] standbys  bytes endpoint

@@ -79,7 +79,9 @@ def assign_prior_tasks(
     config: TaskConfig,
     rules: StickyTaskRules = SINCE_2_6,
 ) -> TaskAssignment:
-    """Tasks on their previous owners regardless of load, and a probing rebalance: the lags cannot be read (2.6 on)."""
+    """Assign tasks to their previous owners regardless of load, with a probing rebalance: the lags are unknown (2.6
+    on).
+    """
     given = assign_sticky(clients, tasks, stateful, config, rules, must_preserve_active=True)
     return TaskAssignment(given.active, given.standby, probing=True)
 

@@ -117,14 +117,14 @@ STREAMS_3_4 = StreamsRelease(_HIGH_AVAILABILITY, TASK_ASSIGNORS_3_4, BOTH, Layou
 
 
 def consumer_of_streams(config: ConsumerConfig) -> ConsumerConfig:
-    """The consumer's configuration of a release inside Streams. Source:
-    ``StreamsConfig.CONSUMER_DEFAULT_OVERRIDES``.
+    """The consumer's configuration of a release inside Streams.
+    Source: ``StreamsConfig.CONSUMER_DEFAULT_OVERRIDES``.
     """
     return evolve(config, max_poll_records=1_000)
 
 
 def producer_of_streams(config: ProducerConfig) -> ProducerConfig:
-    """The producer's configuration of a release inside Streams. Source:
-    ``StreamsConfig.PRODUCER_DEFAULT_OVERRIDES``.
+    """The producer's configuration of a release inside Streams.
+    Source: ``StreamsConfig.PRODUCER_DEFAULT_OVERRIDES``.
     """
     return evolve(config, linger_ms=100)

@@ -1,8 +1,8 @@
 """Kafka's sticky task assignor (Kafka Streams up to 2.5; since 2.6 only behind an internal setting).
 
 The assignor visits hash sets, so its choice among equals depends on hashes of tasks and of process ids.
-``StickyTaskRules`` defines the order of visits; the default is by number and by name. Source:
-``StickyTaskAssignor``, 2.3 to 3.5.
+``StickyTaskRules`` defines the order of visits; the default is by number and by name.
+Source: ``StickyTaskAssignor``, 2.3 to 3.5.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -126,7 +126,7 @@ class _Sticky:
 
     def _least_loaded(self, task: TaskId, within: Collection[ClientId]) -> Load | None:
         """The least loaded client that forms a new pair of tasks, else the least loaded; an empty client
-        always wins.
+        is always chosen.
         """
         for wants_new_pair in (True, False):
             least: Load | None = None

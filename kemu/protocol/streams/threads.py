@@ -6,7 +6,7 @@ in turn to threads below their share. The remaining tasks are placed on the thre
 preferably on their former threads. ``ThreadPlacement`` lists the differences between releases.
 
 Source: Kafka's ``StreamsPartitionAssignor``: ``assignTasksToThreads`` and its predecessors, of 2.3.1, 2.4.1, 2.6.3 and
-3.4.1. There, the remaining tasks are in the order of a heap; here they are ordered by number.
+3.4.1. In Kafka the remaining tasks are in the order of a heap; here the remaining tasks are ordered by number.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +27,8 @@ class ThreadPlacement(StrEnum):
     """
     STICKY_OR_IN_TURN = "sticky or in turn"
     """2.4 and 2.5: active tasks stay with their owners if no thread exceeds its share and no task comes from another
-    instance. Otherwise they are dealt in turn, for this instance and all later ones. Standbys are dealt in turn.
+    instance. Otherwise active tasks are dealt in turn, for this instance and all later instances. Standbys are dealt in
+    turn.
     """
     COPIES_APART = "copies apart"
     """2.6 to 3.1: tasks with state remain where possible; tasks without state even out the loads, in turn. Copies are

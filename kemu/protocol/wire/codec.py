@@ -45,9 +45,8 @@ _OVER_INT64 = re.compile(rb"\xcf[\x80-\xff]").search
 
 _pack = msgpack.Packer(use_bin_type=True).pack
 _unpack: Callable[[bytes], Any] = partial(
-    # Messages contain no maps and no extension types. Refusing them here avoids unhashable keys, and timestamps that
-    # become
-    # other objects.
+    # Messages contain no maps and no extension types. The decoder refuses maps and extension types, which could
+    # decode to unhashable keys or to timestamp objects.
     msgpack.unpackb,
     use_list=False,
     max_map_len=0,
@@ -86,7 +85,7 @@ def unseal(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> tuple[Any, int
     """Decode a message; returns the message and its version.
 
     Raises:
-        Malformed: the bytes are truncated or followed by others, a type is wrong, or the api key is undeclared.
+        Malformed: the bytes are truncated or followed by further bytes, a type is wrong, or the api key is undeclared.
         UnsupportedVersion: the version is outside the declared range.
         TooLarge: the bytes are longer than ``max_bytes``; no byte is read.
     """

@@ -1,4 +1,5 @@
-"""Generates the source of encoders and decoders from declarations, and compiles it to functions.
+"""The generator of encoders and decoders: it writes their source from declarations, and compiles the source to
+functions.
 
 The functions are compiled for speed: a generic walk over the declarations takes ten times as long. Only kemu's own
 declarations determine the source; received data is never part of the source.
@@ -113,7 +114,7 @@ def loses_fields(fields: tuple[Field, ...], version: int) -> bool:
 def maker(cls: Callable[P, T]) -> Callable[P, T]:
     """A function that creates values of a declared class, with the class's own signature.
 
-    The function is for values created with every batch of records. A call of the class takes three times as long: the
+    The function is for values created with every batch of records. A call of the class takes three times as long. The
     call packs its keywords into a dictionary, and a frozen class sets each field through ``object.__setattr__``.
     """
     made_of: Any = cls

@@ -246,7 +246,7 @@ def test_a_packet_has_its_last_fate() -> None:
         (("no-such.kemu",), "no-such.kemu: No such file"),
         (("{trace}", "-o", "{folder}/none/it.html"), "cannot be written"),
         (("{trace}", "-o", "{trace}"), "is the trace itself"),
-        (("{trace}", "--open", "--format", "json"), "--open goes with --format html"),
+        (("{trace}", "--open", "--format", "json"), "--open needs --format html"),
         (("{text}",), "not a kemu trace"),
     ],
 )
@@ -267,7 +267,7 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], said: str, tmp_pat
     [
         (("--report", "{folder}/none/it.html"), "--report: cannot be written"),
         (("--report", "{folder}/a", "--trace", "{folder}/a"), "--trace and --report are the same file"),
-        (("--report", "{folder}/a", "--seeds", "1:2"), "--report goes with one seed"),
+        (("--report", "{folder}/a", "--seeds", "1:2"), "--report needs one seed"),
         (("--report", "{folder}/it.toml"), "is the scenario itself"),
     ],
 )

@@ -271,8 +271,8 @@ class AddBroker:
     """Start new brokers with empty disks: b3, b4, ... after three brokers.
 
     A new broker registers in the store, the controller informs other brokers, and clients find the new broker at their
-    next metadata refresh. As in Kafka, a new broker gets no existing partition. It gets partitions of topics that are
-    created later, and partitions that reassign-partitions moves. A reassignment to an unregistered broker is refused.
+    next metadata refresh. As in Kafka, a new broker gets no existing partition. A new broker gets partitions of later
+    topics, and partitions that reassign-partitions moves. A reassignment to an unregistered broker is refused.
     ``[brokers.overrides.b3]`` holds the settings of the new broker b3.
     """
 

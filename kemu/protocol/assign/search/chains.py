@@ -2,8 +2,8 @@
 
 When every pool is level (protocol.assign.search.leveling), a chain of moves may still improve the balance. A heavy
 member A passes a partition to a member B with about the same load. B passes a partition of another topic to a member C,
-whose load is lower than A's by two. ``relieve`` applies such chains until no chain improves the balance. Then the sum
-of the squared loads is minimal. This is a property of all flows with convex costs: a flow that is not optimal has an
+whose load is lower than A's by two. ``relieve`` applies such chains until no chain improves the balance. The sum of the
+squared loads is minimal at the end. All flows with convex costs have this property: a flow that is not optimal has an
 improving path. The least sum of squares is also the least balance score (protocol.assign.search.levels has the
 argument).
 
@@ -65,7 +65,7 @@ class _Web:
 def relieve(pools: Sequence[Pool], loads: list[int], keep_owned: bool) -> int:
     """Pass partitions along chains while a chain improves the balance; no chain can improve the result.
 
-    The function starts with the lightest members and continues upwards. It examines all members that can pass
+    The function starts with the lightest members and continues upwards. The function examines all members that can pass
     partitions to the lightest members, directly or not. Either a chain is found, or these members are heavier by at
     most one, and then their loads are final.
 
@@ -200,11 +200,11 @@ class _Deficits:
 class _ReturnSearch:
     """The search for a chain of moves that returns a partition to its owner.
 
-    The owner gains a partition that it owned before. Each owner that loses a partition in the chain costs one. Each
-    other member that gains a partition that it owned saves one. The search ends at a member that returns a partition to
-    the owner, and so keeps its load. Or the search ends at a member whose load is lower by one; this member and the
-    returning member exchange their loads. ``cost``: member -> the cost of the chain up to the member. ``work``: the
-    number of examined (member, pool) pairs.
+    The owner gains a partition that it owned before. Each owner that loses a partition adds one to the cost of the
+    chain. Each other member that gains a partition that it owned reduces the cost by one. The search ends at a member
+    that returns a partition to the owner, and so keeps its load. Or the search ends at a member whose load is lower by
+    one; this member and the returning member exchange their loads. ``cost``: member -> the cost of the chain up to the
+    member. ``work``: the number of examined (member, pool) pairs.
     """
 
     web: _Web
@@ -245,8 +245,8 @@ class _ReturnSearch:
         return any(self.web.pools[index].count[place] > self.web.pools[index].own[place] for index, place in places)
 
     def _givers(self) -> dict[int, Link]:
-        """Members with more partitions of a pool than they owned, if the owner lacks some; and the links of their
-        returns.
+        """Members that could return a partition to the owner, each with the link of this return. Such a member
+        has more partitions of a pool than it owned, and the owner lacks some.
         """
         givers: dict[int, Link] = {}
         for index, place in self.web.places[self.owner]:

@@ -98,9 +98,9 @@ class Shares:
     ) -> list[int]:
         """Deal numbers only to members whose rack has a replica; returns the numbers without such a member.
 
-        Partitions with few possible members are dealt first. Members below the share take turns. Then the first
-        suitable member at the share gets the partition, while extras remain. Without ``bounded`` there may be too many
-        extras (KAFKA-15170).
+        Partitions with few possible members are dealt first. Members below the share take turns. If all suitable
+        members have their share, the first of them gets the partition, while extras remain. Without ``bounded`` there
+        may be too many extras (KAFKA-15170).
         """
         users: dict[RackSet, int] = {}
         for number in numbers:
@@ -149,7 +149,7 @@ def share_out(
         partitions: the number of partitions.
         order: the order in which members may keep one more than the common share.
         racks: None to ignore racks.
-        bounded: see ``Shares.deal_by_rack``.
+        bounded: whether the number of extras is a limit (``Shares.deal_by_rack``).
 
     Raises:
         KafkaFails: without ``bounded``, too many members exceeded the share, and other members remain below the share.

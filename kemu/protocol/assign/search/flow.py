@@ -154,7 +154,9 @@ class Dealing:
         return False
 
     def _sinks(self, members: int, others: Sequence[int], hop: int) -> bool:
-        """Whether a node of this layer has an arc to the sink. If so, only such nodes remain in the layer."""
+        """Whether a node of this layer has an arc to the sink. Nodes without such an arc leave the layer if another
+        node has one.
+        """
         sinks = 0
         for member in bits(members & self.members_at.get(self.sink_potential, 0)):
             if self.room[member]:

@@ -130,8 +130,8 @@ class _Sharing:
             for stock in self.stocks
         ]
         changes = level(pools, self.loads, keep_owned=True)
-        # A chain moves several partitions to other racks where one move would be enough. So with racks, chains are the
-        # last resort.
+        # A chain moves several partitions to other racks where one move would be enough. So with racks, chains are
+        # tried last.
         if self.racks is None or keep_owned:
             changes += relieve(pools, self.loads, keep_owned=True)
         if not keep_owned:
@@ -143,7 +143,8 @@ class _Sharing:
                 self._apply_counts(stock, pool.count)
 
     def _apply_counts(self, stock: _Stock, count: Sequence[int]) -> None:
-        """Turn counts into partitions. A member above its count loses dealt partitions first, then its own partitions.
+        """Choose the partitions of each member for these counts. A member above its count loses dealt partitions first,
+        then its own partitions.
 
         A member loses its lowest numbers first.
         """

@@ -1,9 +1,9 @@
 """The structure of all fairest assignments: the possible sizes of each member, and the topics of its partitions.
 
 **Theory.** Consider the possible size vectors if each partition has one of its subscribers as its member. The vectors
-are the integral points of a base polyhedron. Its submodular bound is: the members of a set S hold at most as many
-partitions as have a subscriber in S. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota,
-*Decreasing minimization on M-convex sets*, 2018). Sorted downwards, the sum of its k largest sizes is the smallest
+are the integral points of a base polyhedron. The polyhedron has a submodular bound: the members of a set S hold at most
+as many partitions as have a subscriber in S. Such a set has a *least majorized* element (Tamir 1995; Frank and Murota,
+*Decreasing minimization on M-convex sets*, 2018). In this element, the sum of the k largest sizes is the smallest
 possible for every k at once. For sizes sorted upwards, KIP-54's score, the sum of all ``|a - b|``, is
 
     sum over i of (2 i - n - 1) * size_i   =   constant + 2 * sum over k of (sum of the k largest sizes)
@@ -14,14 +14,14 @@ exactly the least majorized vectors, and exactly the vectors with the minimal su
 
 **All minimizers at once.** The sum of squares makes the problem a minimum-cost flow with convex costs. Every member has
 a price; at price 2 b - 1 a member may have size b - 1 or b. Take *one* optimal set of prices. Complementary slackness
-describes the optimal assignments: every partition has a subscriber of the lowest price as its member, and every member
+describes the optimal assignments. Every partition has a subscriber of the lowest price as its member, and every member
 has a size of its price. A ``Level`` is one such price. Levels do not exchange partitions, and inside a level any
 assignment with sizes b - 1 and b is of minimal score.
 
 **Finding the prices.** Give every member room for c partitions and assign as much as fits. The unassigned partitions
 can reach a set U of members, all full (the smallest minimum cut). Topics on the side of U have no subscribers outside
-U. So in every fairest assignment each member of U has at least c partitions, and each other member at most c. These are
-two independent problems. Each problem is split at its mean size until two neighbouring sizes are left; equal
+U. So in every fairest assignment each member of U has at least c partitions, and each other member at most c. So there
+are two independent problems. Each problem is split at its mean size until two neighbouring sizes are left; equal
 subscriptions need two splits. Members with the same subscription are one taker here, topics with the same subscribers
 one supply (Groenevelt's decomposition, 1991).
 """

@@ -1,6 +1,7 @@
 """Partitions as small integers, so that big groups can be assigned by counting and slicing.
 
-Numbers are in the order of (topic, partition): comparing numbers compares partitions. Only this package uses them.
+Numbers are in the order of (topic, partition): comparing numbers compares partitions. Only this package uses these
+numbers.
 """
 
 from collections.abc import Iterable
@@ -34,7 +35,7 @@ class Numbering:
         """The numbers of the partitions that exist, in the given order.
 
         Topics without metadata are omitted. So are partitions beyond the end of a topic that was recreated with fewer
-        partitions. (Kafka checks only the topic. Then Kafka fails, or assigns a partition that does not exist.)
+        partitions. (Kafka checks only the topic, so Kafka fails or assigns a partition that does not exist.)
         """
         first, sizes = self.first, self.sizes
         return [

@@ -9,7 +9,7 @@ _SMALLEST_TABLE = 16
 
 
 def static_first(members: Mapping[MemberId, Subscriber]) -> list[MemberId]:
-    """Static members by instance id, then dynamic ones by member id (KIP-345).
+    """Static members by instance id, then dynamic members by member id (KIP-345).
 
     A static member has a new member id after each restart; with this order its share does not change.
     """

@@ -48,7 +48,7 @@ def use_racks(members: Iterable[str], partitions: Collection[RackSet], forced: b
     Args:
         members: the racks of the members that have a rack.
         partitions: the racks of each partition.
-        forced: use racks even if every partition has a replica on every rack (Kafka's tests do so).
+        forced: use racks even if every partition has a replica on every rack (as Kafka's tests do).
 
     Source: Kafka's AbstractPartitionAssignor. Racks are used if some member shares a rack with some partition, and not
     every partition has a replica on every rack.
