@@ -45,7 +45,7 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
     from kemu.tools.report.run_report import as_json
 
     if opens and form != "html":
-        raise click.UsageError("--open goes with --format html")
+        raise click.UsageError("--open needs --format html")
     try:
         recorded = read_trace(trace)
         made = report_of(recorded, command_of(recorded.header, trace), messages)
