@@ -6,6 +6,8 @@ from typing import Any
 
 from kemu.tools.pipeline.errors import CampaignError
 
+ANALYSIS = "analysis"
+"""Name of the folder of tables and summaries, inside the analyzed folder."""
 MOST_BYTES = 256 << 20
 """The largest JSON file that is read: a campaign of a million runs has smaller ones."""
 
