@@ -265,7 +265,7 @@ def test_bad_input_is_one_message(arguments: tuple[str, ...], said: str, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--report", "{folder}/none/it.html"), "--report: cannot be written"),
+        (("--report", "{folder}/none/it.html"), "there is no folder"),
         (("--report", "{folder}/a", "--trace", "{folder}/a"), "--trace and --report are the same file"),
         (("--report", "{folder}/a", "--seeds", "1:2"), "--report needs one seed"),
         (("--report", "{folder}/it.toml"), "is the scenario itself"),
