@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kemu.emulator.text.allowed_code import Code, code_allowed
 from kemu.tools.errors import BadInput
 from kemu.tools.files import check_out, write_text
 from kemu.tools.report.messages import KINDS
@@ -69,7 +70,7 @@ def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path 
     if file is not None:
         check_out(file, [trace])
     recorded = read_trace(trace)
-    with recorded.interpreted():
+    with recorded.interpreted(), code_allowed(Code.NONE):
         made = report_of(recorded, command_of(recorded.header, trace), messages)
     if file is None:
         click.echo(as_json(made))
@@ -123,7 +124,7 @@ def _pages_of_failures(folder: Path, made: "ComparisonReport", file: Path, messa
                 continue
             place.mkdir(exist_ok=True)
             page = place / f"{number:02}-seed-{run.seed}.html"
-            with recorded.interpreted():
+            with recorded.interpreted(), code_allowed(Code.NONE):
                 write_page(report_of(recorded, run.command, messages), page, recorded)
         except (TraceError, CodecError) as error:
             click.echo(f"no page of {run.cell}, seed {run.seed}: {error}", err=True)
