@@ -79,7 +79,7 @@ YOUNG_OBJECTS = 20_000
 _LOADING = {"run", "compare", "scale", "swarm", "explore", "shrink", "replay", "history", "coverage", "import"}
 """Commands that read a scenario from a file, which may name code of the user."""
 _CLASS = re.compile(r"[\w.]+:\w+")
-"""A class as the user names it in a command. What the user writes may be loaded."""
+"""A class in the command line: the user names it, so it may be loaded."""
 
 
 class _LazyGroup(click.Group):

@@ -1,5 +1,6 @@
 """The command-line options of commands that run scenarios, and the request for runs that the options make."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -127,8 +128,8 @@ def refuse_missing_trace(source: str) -> None:
 
 def seed_range(text: str) -> range:
     """Read "1:50" as a range that includes both ends."""
-    first, colon, last = text.partition(":")
-    if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
+    first, _, last = text.partition(":")
+    if not re.fullmatch("[0-9]{1,30}:[0-9]{1,30}", text) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')
     if int(last) - int(first) >= MOST_SEEDS or int(last) > LARGEST_SEED:
         raise click.UsageError(f'--seeds "{text}" is too large: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
