@@ -99,6 +99,7 @@ class BrokerConfig:
     offsets_topic_num_partitions: int = key(50, "Kafka 3.9")
     message_max_bytes: int = key(1_048_588, "KAFKA-4203, Kafka 2.5; 1,000,012 before; a group's record counts, too")
     socket_request_max_bytes: int = key(104_857_600, "Kafka 3.9")
+    max_incremental_fetch_session_cache_slots: int = key(1_000, "KIP-227, Kafka 1.1")
     log_retention_ms: int = key(604_800_000, "Kafka 3.9 (log.retention.hours 168); a topic's setting overrides it")
     log_retention_bytes: int = key(-1, "Kafka 3.9; per partition; a topic's setting overrides it")
     log_segment_bytes: int = key(1_073_741_824, "Kafka 3.9; a topic's setting overrides it")
