@@ -1,7 +1,7 @@
 """The draws of a run: the scenario's set of distributions, and a random stream per draw and host's life.
 
-The table ``protocol.draws`` lists all draws with their distributions. Each draw has a stream of its own per host's life
-or per run, so that one more draw for one purpose changes no other.
+The table ``protocol.draws`` lists all draws with their distributions. Each draw has a separate stream per host's life
+or per run, so that an additional draw changes no other stream.
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,15 @@ LIFE, CALM_SET = SETS
 
 @frozen
 class DrawSet:
-    """The draws of a scenario: a named set, and single distributions on top of it, by name and text."""
+    """The draws of a scenario: a named set of distributions, and single distributions (name, text) that override the
+    set.
+    """
 
     name: str = LIFE
     settings: tuple[tuple[str, str], ...] = ()
 
     def of(self, name: DrawName) -> Distribution | None:
-        """Return the distribution of a draw; None if it is not drawn."""
+        """Return the distribution of a draw; None for an exact value."""
         given = dict(self.settings).get(name.value)
         if given is not None:
             return distribution(given)
@@ -41,7 +43,7 @@ class Drawn:
     """The draws of one owner ("c1/life 2", "plan"); see ``actors.machine.Draws``.
 
     Args:
-        without: draws that this owner does not make, such as those that its configuration replaces.
+        without: draws that this owner does not make, such as draws that the owner's configuration replaces.
         scaled: draw -> factor in millionths.
     """
 
@@ -62,7 +64,9 @@ class Drawn:
         self._ready: dict[DrawName, tuple[Distribution, Stream] | None] = {}
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
-        """Return the next drawn time in us, for a share as a part of ``of_us``; ``calm_us`` if it is not drawn."""
+        """Return the next drawn time in us; a drawn share is multiplied by ``of_us``. Return ``calm_us`` without a
+        distribution.
+        """
         try:
             ready = self._ready[name]
         except KeyError:

@@ -1,8 +1,8 @@
 """``@frozen``: attrs' frozen classes with slots, completed by attrs at their first use.
 
-A run uses few of the classes that it imports, and attrs compiles methods for each class. Those took half of the time to
-start. So a class begins with its slots and with methods that all classes share. Its first instance, or the first
-question for its fields, lets attrs make the rest. Type checkers see ``attrs.frozen`` itself.
+A run uses few of the classes that it imports, and attrs compiles methods for each class. These methods took half of the
+time to start. So a class begins with its slots and with methods that all classes share. The first instance of a class,
+or the first request for its fields, makes attrs compile the other methods. Type checkers see ``attrs.frozen`` itself.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 else:
 
     def frozen(cls=None, /, **options):
-        """A frozen class with slots; the options are those of ``attrs.frozen``. Instances take no weak references."""
+        """A frozen class with slots; the options are those of ``attrs.frozen``. Instances support no weak
+        references.
+        """
         if cls is None:
             return lambda cls: frozen(cls, **options)
         inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
@@ -45,7 +47,7 @@ else:
 
 
 class _Later:
-    """An attribute of a class that attrs makes at the first access."""
+    """An attribute of a class, which attrs makes at the first access."""
 
     complete: Callable[[], None]
 
@@ -62,7 +64,7 @@ def _of_the_class(annotation: Any) -> bool:
 
 
 def _move(method: Any, cls: type, made: type) -> None:
-    """Let ``super()`` in a method mean the new class."""
+    """Make ``super()`` in a method refer to the new class."""
     function = getattr(method, "__func__", getattr(method, "fget", method))
     for cell in (function.__closure__ or ()) if isinstance(function, FunctionType) else ():
         if cell.cell_contents is cls:
@@ -70,7 +72,7 @@ def _move(method: Any, cls: type, made: type) -> None:
 
 
 class _Values(dict[type, Callable[[Any], Any]]):
-    """Class -> the function that returns the values of its fields; made at first use."""
+    """Class -> the function that returns the values of the class's fields; made at first use."""
 
     def __missing__(self, cls: type) -> Callable[[Any], Any]:
         names = [each.name for each in attrs.fields(cls)]

@@ -54,7 +54,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
     "Pipeline": {
         "campaign": Row("campaign:campaign", "Run many scenarios, profiles, settings and seeds on Spark.", True),
         "analyze": Row("analyze:analyze", "Compute tables and comparisons from campaigns and traces.", True),
-        "query": Row("analyze:query", "Query analyzed tables in SQL.", progress=True),
+        "query": Row("query:query", "Query analyzed tables in SQL.", progress=True),
     },
     "Reference": {
         "help": Row("help:help_", "Define a word of the reports, or show the help of a command."),
@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, Row] = {name: row for rows in SECTIONS.values() for name,
 
 
 YOUNG_OBJECTS = 20_000
-"""New objects between two collections of garbage: Python's 700 cost a tenth of the time to import."""
+"""Number of new objects after which Python collects garbage; with the default of 700, imports take a tenth longer."""
 
 
 class _LazyGroup(click.Group):

@@ -46,7 +46,7 @@ VERDICTS: Mapping[str, RunVerdict] = {
     "livelock": RunVerdict(
         BROKEN, "The emulator ended the run because machines made too many steps at one instant of virtual time."
     ),
-    "broken": RunVerdict(BROKEN, "An assertion of a machine or a checker failed, or the user's code raised."),
+    "broken": RunVerdict(BROKEN, "An assertion of a machine or a checker failed, or the user's code failed."),
 }
 """Every verdict of a run."""
 

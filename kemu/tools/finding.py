@@ -100,7 +100,7 @@ def stretches(seeds: range, count: int = STRETCHES) -> Sequence[range]:
 
 
 def first_find(issue: str, plans: str, part: range) -> int | None:
-    """Return the number of runs, one for each seed of a range, until a checker catches a bug; None: no run does.
+    """Return the number of runs, one for each seed of a range, until a checker catches a bug; None: no catch.
 
     Args:
         issue: the bug's JIRA issue. plans: a name of ``SOURCES``. part: the range of seeds.

@@ -76,7 +76,7 @@ class Interrupt:
         Args:
             what: the unit of ``done`` and ``total``, such as "runs".
             form: "text" prints to stdout, "json" to stderr.
-            rest: options with which the command does only the remaining work; without options, it repeats all work.
+            rest: options with which the command does only the remaining work; without options, all work is repeated.
         """
         if not self.happened:
             return
@@ -87,7 +87,7 @@ class Interrupt:
 
 
 def same_command(**options: str) -> str:
-    """Return the command line of this process, with each option given here added or replaced."""
+    """Return the command line of this process, with the values of ``options`` added or replaced."""
     context = click.get_current_context()
     words = list(context.meta.get(ARGUMENTS) or [context.info_name or ""])
     for name, value in options.items():

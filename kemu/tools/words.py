@@ -1,7 +1,7 @@
 """The word list: each term of reports, help texts and documents, defined once.
 
 ``kemu help WORD`` prints one definition. ``docs/words.md`` is this list (``python -m kemu.tools.words`` writes it).
-Figures, verdicts and exit codes are declared elsewhere and read from there.
+The module reads figures, verdicts and exit codes from their declarations.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -153,7 +153,8 @@ KAFKA = (
     ),
     Word(
         "group leader",
-        "The member that computes the assignment of its group; the coordinator chooses it, usually the first to join.",
+        "The member that computes the assignment of its group. The coordinator chooses the leader, usually"
+        " the first member to join.",
         "ClassicGroup",
         ("leader of a group",),
     ),
@@ -414,8 +415,8 @@ KEMU = (
     Word("fact", "An event of the emulated world that observers see, such as the start or the end of a host."),
     Word(
         "fault",
-        'An action that damages the cluster for a time: a crash, a pause, a partition of the network. "never fired"'
-        " means that a fault had no effect.",
+        "An action that damages the cluster for some time: a crash, a pause, a partition of the network."
+        ' "never fired" marks a fault without an effect.',
         also=("never fired",),
     ),
     Word(
@@ -571,8 +572,8 @@ def markdown() -> str:
     lines = [
         "# Words",
         "",
-        "Every term of reports, help texts and these pages. `kemu help WORD` prints one definition.",
-        "This page is generated from `kemu/tools/words.py`: `python -m kemu.tools.words` writes it.",
+        "This page defines every term of reports, help texts and documents. `kemu help WORD` prints one definition.",
+        "`python -m kemu.tools.words` generates this page from `kemu/tools/words.py`.",
     ]
     for title, words in sections().items():
         lines += ["", f"## {title}", "", "| term | definition |", "|---|---|"]

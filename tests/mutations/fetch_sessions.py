@@ -11,7 +11,7 @@ MUTATIONS = [
         "        forgotten = () if before else tuple(",
         PROPERTY,
     ),
-    Mutation(  # a reader goes on with its session although the last answer is missing
+    Mutation(  # a reader continues its session although the last answer is missing
         "kemu/actors/fetch_session.py",
         '        """The last fetch has no answer: the next one closes this session and asks for a new one."""\n'
         "        self.epoch = FULL_EPOCH\n",

@@ -5,8 +5,8 @@ that may be evicted, the answer names a new session. Each further fetch names th
 changes only. Its answer has only the partitions with records, an error, or another high watermark or log start than the
 reader knows.
 
-A new session may evict one that was not used for two minutes, or a less valuable one: a consumer's for a follower's, or
-one with fewer partitions that is older than two minutes.
+A new session may evict a session that was not used for two minutes. A follower's session may evict a consumer's. A
+session may evict one of the same kind with fewer partitions that is older than two minutes.
 
 Differences from Kafka: a broker draws random session ids; here ids count up, from another start in each life of the
 broker. From 3.7 on the cache has eight parts; here it has one, as before.

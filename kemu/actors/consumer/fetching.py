@@ -37,7 +37,7 @@ _STALE_LEADER = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Errors after which metadata is refreshed before the next fetch of the partition. Source: ``FetchCollector``."""
+"""Errors after which the consumer refreshes metadata before the partition's next fetch. Source: ``FetchCollector``."""
 
 
 Plan: TypeAlias = dict[TopicPartition, FetchPartition]
@@ -45,7 +45,7 @@ Plan: TypeAlias = dict[TopicPartition, FetchPartition]
 
 
 class Leader:
-    """A broker that leads some of the owned partitions."""
+    """A broker that leads some of the consumer's partitions."""
 
     __slots__ = ("in_flight", "name", "not_before_us", "partitions", "plan", "session")
 
@@ -60,7 +60,7 @@ class Leader:
 
 
 class Fetching:
-    """The fetch loop (see the module)."""
+    """The fetch loop of one consumer."""
 
     def __init__(self, machine: FetchingMachine, reset: Callable[[Partition, str], None]) -> None:
         config = machine.config
@@ -100,8 +100,8 @@ class Fetching:
             leader.plan = None
 
     def pause(self, one: Partition) -> None:
-        """Neither fetch nor return the partition. The partition's buffered and requested records wait. Source:
-        KAFKA-7548.
+        """Neither fetch the partition nor return its records. The buffer keeps buffered and requested records of the
+        partition. Source: KAFKA-7548.
         """
         one.paused = True
         self._ready = [other for other in self._ready if other is not one]
@@ -119,7 +119,7 @@ class Fetching:
     # --- requests ----------------------------------------------------------------------------------------------
 
     def send(self) -> None:
-        """Send a Fetch to every leader that has none in flight and has partitions to fetch."""
+        """Send a Fetch to every leader that has no Fetch in flight and has partitions to fetch."""
         for leader in self._leaders.values():
             if not leader.in_flight:
                 self._send(leader)
@@ -216,7 +216,7 @@ class Fetching:
             for batch in batches:
                 first, last = max(batch.base_offset, position), batch.base_offset + batch.count
                 if first >= last:
-                    continue  # The batch lies below the fetch offset.
+                    continue  # the batch is below the fetch offset
                 epoch = batch.leader_epoch
                 if buffer and buffer[-1][1:] == (first, epoch):
                     buffer[-1] = (buffer[-1][0], last, epoch)
@@ -229,7 +229,7 @@ class Fetching:
         elif error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             self._machine.fail_later(error, f"Fetch of {one.topic}")
         elif error is ErrorCode.UNKNOWN_LEADER_EPOCH:
-            # the broker does not know the epoch yet: retry. Source: ``Fetcher.initializeCompletedFetch``.
+            # The broker does not know the epoch yet: retry. Source: ``Fetcher.initializeCompletedFetch``.
             one.row = None
         else:
             # Kafka raises an unexpected error to the application; here the leader is looked up again.
@@ -259,7 +259,7 @@ class Fetching:
         return bool(self._ready)
 
     def drain(self, at_most: int) -> list[Returned]:
-        """Take at most this many records, partition by partition, and move the positions behind them."""
+        """Take at most this many records, partition by partition, and advance the positions."""
         returned: list[Returned] = []
         ready = self._ready
         while ready and at_most > 0:

@@ -20,7 +20,7 @@ Checker of each invariant of replication:
   replicas get in sync: ``duties``.
 - A partition without service waits no longer than its cause allows:
   ``group-progress``.
-- No request and no announcement stays in the store: ``duties``.
+- Controllers remove each request and announcement from the store: ``duties``.
 - Appended records are committed, and requests are answered: ``duties``.
 - Replicas join and leave the ISR by Kafka's rules; acks=all means ``min.insync.replicas``: ``isr``.
 - A closing broker transfers its leaderships: ``isr``.
@@ -28,8 +28,7 @@ Checker of each invariant of replication:
   ``isr``.
 - A log has each batch of an idempotent producer at most once (KIP-98):
   ``idempotence``.
-- Reassignments change only what their steps say, within the limits, and
-  end: ``reassignment``.
+- Reassignments change only the replicas of their steps, within the limits, and end: ``reassignment``.
 
 ``requests``, ``pace`` and ``fields`` watch the wire: answers, intervals
 between requests, and fields. ``answers`` judges whether errors are true,
@@ -63,15 +62,15 @@ CHECKERS: Mapping[str, type[Checker]] = {
     for checker in sorted(_checkers_of_this_package(), key=lambda checker: checker.name)
     if checker is not Checker
 }
-"""Checker's name -> its class. A file with a subclass of ``Checker`` in this folder is all that a new checker needs."""
+"""Name of a checker -> class. A new checker needs only a file with a subclass of ``Checker`` in this folder."""
 
 
 def checkers_for(scenario: "Scenario", profile: str = "") -> tuple[Checker, ...]:
-    """All checkers, with the bounds and subscriptions of a scenario.
+    """New objects of all checkers, with the bounds and subscriptions of a scenario.
 
     Args:
         scenario: the scenario of the run.
-        profile: the release of the run; "": the scenario's.
+        profile: the release of the run; "" for the scenario's release.
     """
     settings = Settings(scenario, profile or scenario.profile or DEFAULT_PROFILE)
     return tuple(checker.for_run(settings) for checker in CHECKERS.values())

@@ -1,7 +1,7 @@
 """Groups and members do their duties in time, even during faults.
 
-A duty's clock runs while its hosts are up, and no fault hits them or their
-links. The bounds come from the settings:
+A duty's clock runs while its hosts are up, and no fault hits these hosts or their links. The bounds follow from the
+settings:
 
 - member-kept: the id of a dead, isolated or silent member leaves its group
   (session timeout).
@@ -51,16 +51,16 @@ LOOK_EVERY_US = 4_000_000
 MARGIN_US = 30_000_000
 """Time for reconnects, retries, elections of the group's log and the draws of a calm host, in us."""
 POLLS_OF_A_FETCH = 20
-"""Number of polls for one partition's part of a fetch."""
+"""Largest number of polls for one partition's part of a fetch."""
 EARLY = 0.99
 CLOSE_US = 30_000_000
 """Longest time of close(), in us."""
 GRACE_US = 5_000_000
 """Longest delay of a coordinator's timers and clock, in us."""
 ISOLATING = ("isolate", "split")
-"""Faults under which a link delivers nothing."""
+"""Kinds of faults under which a link delivers nothing."""
 SILENT = "stop-polling"
-"""A fault under which an application does not poll."""
+"""The kind of fault under which an application does not poll."""
 _UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 _US = 1_000
 
@@ -74,10 +74,10 @@ _KEYS = {
 
 
 class GroupDuties(Checker):
-    """Judges the duties of groups and members; see the module docstring.
+    """Judges the duties of groups and members.
 
     Args:
-        times: group -> its times; other groups have Kafka's defaults.
+        times: group -> times of the group; other groups have Kafka's defaults.
     """
 
     name = "group-progress"
@@ -99,21 +99,22 @@ class GroupDuties(Checker):
         self._faults: dict[int, tuple[int, FaultApplied]] = {}
         """Lasting plan entries -> (start in us, the fault)."""
         self._changed_us: dict[TopicPartition, int] = {}
-        """Time at which the store last changed a partition, or a broker became its leader, in us."""
+        """Partition -> time of the last change in the store, or of the last new leader, in us."""
         self._reached: dict[tuple[GroupId, TopicPartition], tuple[int, int]] = {}
         """(group, partition) -> (position of its last reader, time of its last progress in us)."""
         self._waits_us: dict[tuple[GroupId, TopicPartition], int] = {}
-        """Latest possible start of the wait of records after the position of the last reader, in us."""
+        """(group, partition) -> latest possible start of the wait of records after the last reader's position, in
+        us."""
         self._worked_us: dict[ActorName, int] = {}
-        """Time at which a member last finished work on records, in us."""
+        """Member -> time at which the member last finished work on records, in us."""
         self._uncommitted: dict[TopicPartition, dict[ActorName, tuple[int, int, int]]] = defaultdict(dict)
         """Uncommitted work by partition and member: (start in us, end offset at the start, end offset now)."""
         self._not_in: dict[ActorName, tuple[tuple[ActorName, int], int, int]] = {}
-        """Members unknown to their coordinator -> (coordinator, the member's life, start in us)."""
+        """Member that its coordinator does not know -> (coordinator, the member's life, start in us)."""
         self._lost_join_us: dict[ActorName, int] = {}
-        """Time at which a member last waited for the answer to a join that may be lost, in us."""
+        """Member -> last time at which the member waited for the answer to a join that may be lost, in us."""
         self._closed_us: dict[str, tuple[int, int]] = {}
-        """Host that was asked to close -> (time at which it had closed, duration), in us."""
+        """Host that was asked to close -> (time of the end, duration of the close), in us."""
         self._idle: dict[tuple[GroupId, TopicPartition], None] = {}
         """Partitions with waiting records at the last disturbance after ``Healed``, and without progress since."""
         self._disturbed_us: int | None = None
@@ -164,7 +165,7 @@ class GroupDuties(Checker):
         self._closed_us[fact.host] = seen.at_us, fact.took_us
 
     def _read(self, seen: Seen, fact: GroupRequestRead) -> None:
-        """Judge closing members: each awaits its coordinator's answers until its timeout."""
+        """Judge whether a closing member awaited its coordinator's answers until the timeout."""
         host, coordinator, request_us = host_of(fact.client), host_of(seen.actor), self._of(fact.group).request_us
         closed_us, took_us = self._closed_us.get(host, (0, CLOSE_US))
         if not self.panel.is_down(host) or took_us >= min(CLOSE_US, request_us) * EARLY:
@@ -178,7 +179,7 @@ class GroupDuties(Checker):
             self.violation(seen, "closed-early", (fact.group, fact.client), text)
 
     def _reconfigured(self, seen: Seen, fact: MemberReconfigured) -> None:
-        """The slower of the old and the new setting counts."""
+        """Use the slower of the old and the new setting."""
         group = self.panel.memberships.group_of.get(fact.host, "")
         times = self._of(group)
         for setting in fact.settings:
@@ -237,7 +238,7 @@ class GroupDuties(Checker):
     # --- after the faults ----------------------------------------------------------------------------------------
 
     def _disturbed(self, seen: Seen, fact: object) -> None:
-        """From now on each group must make progress where records wait."""
+        """Note a disturbance: from now on each group must make progress on partitions with waiting records."""
         if (self._disturbed_us is None and type(fact) is not Healed) or not disturbs(fact):
             return
         self._disturbed_us, self._judges_us = seen.at_us, {}
@@ -249,7 +250,7 @@ class GroupDuties(Checker):
         return self._reached.get(key, (0, 0))[0] < self.panel.logs.of(key[1]).records.end
 
     def _waited_for(self) -> list[tuple[GroupId, TopicPartition]]:
-        """Partitions where a group has yet to make or begin progress."""
+        """Partitions on which a group has not made progress since the last disturbance."""
         running = [each for each in self.panel.holdings.values() if host_of(each.actor) not in self.panel.away]
         owned = [(each.group, at) for each in running for at in each.owned]
         new = [key for key in owned if key not in self._reached]
@@ -257,7 +258,9 @@ class GroupDuties(Checker):
 
     @property
     def satisfied(self) -> bool:
-        """Whether each group made progress since the last disturbance where records waited; False before ``Healed``."""
+        """Whether each group made progress on partitions with waiting records since the last disturbance; False before
+        ``Healed``.
+        """
         return self._disturbed_us is not None and not self._waited_for()
 
     @property
@@ -268,7 +271,7 @@ class GroupDuties(Checker):
     # --- judging -----------------------------------------------------------------------------------------------------
 
     def finish(self, at_us: int) -> None:
-        """Judge the duties that are still open."""
+        """Judge the duties that are open at the end of the run."""
         if self.panel.now is not None:
             self.look(self.panel.now._replace(at_us=at_us))
 
@@ -329,7 +332,7 @@ class GroupDuties(Checker):
         return None if since_us is None else max(since_us, self._changed_us.get(at, 0))
 
     def _is_unknown_isr(self, at: TopicPartition) -> bool:
-        """Whether the leader waits for an ISR that is in the store already; see ``unknown_isrs``."""
+        """Whether the leader waits for an ISR that is in the store already (``unknown_isrs``)."""
         unknown = self.panel.unknown_isrs.of(at)
         return unknown is not None and unknown.leader_waits
 
@@ -350,8 +353,8 @@ class GroupDuties(Checker):
                 self._is_over(seen, "member-kept", (name, member_id), since_us, bound_us, text)
 
     def _silent_us(self, entry: MemberEntry, coordinator: str, times: GroupTimes) -> int | None:
-        """Time since which no heartbeat of the process reaches the coordinator, in us; None: a heartbeat may reach
-        it, or no time is known.
+        """Time since which no heartbeat of the process reaches the coordinator, in us; None if a heartbeat may arrive,
+        or if the time is unknown.
         """
         if not entry.actor:
             return None
@@ -393,7 +396,7 @@ class GroupDuties(Checker):
         self._is_over(seen, "join-unfinished", (name, ""), since_us, bound_us + GRACE_US, text)
 
     def _look_at_sync(self, seen: Seen, name: GroupId, group: CoordinatorsGroup, times: GroupTimes) -> None:
-        """Judge the sync phase: the leader in COMPLETING_REBALANCE waits for no member, and the group waits for the
+        """Judge the sync phase: in COMPLETING_REBALANCE, the leader waits for no member, and the group waits for the
         leader.
         """
         entry = group.entries.get(group.leader)
@@ -474,7 +477,7 @@ class GroupDuties(Checker):
         coordinator, host = host_of(group.speaker[0]), host_of(holding.actor)
         commits = times.reads and times.commits.get(host, times.commits.get("", True))
         able_us = self._log_us(name, coordinator, host) if commits else None
-        busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # or the member leaves the group
+        busy_us = min(2 * times.poll_us + times.calls_us, times.rebalance_us)  # a slower member leaves the group
         batches_us = busy_us + len(holding.owned) * POLLS_OF_A_FETCH * times.records_us
         # restoring tasks, buffered records, ranges of other members
         elsewhere_us = 0 if times.reads else times.rebalance_us

@@ -27,26 +27,27 @@ from kemu.protocol.wire.codec import CodecError
 
 _NONE = ErrorCode.NONE
 REJOINS = 3
-"""Rejoins without a visible cause: a leader's metadata changes late, and an application may request a rejoin."""
+"""Number of allowed rejoins without a visible cause, because a leader's metadata may change late, and an application
+may request a rejoin."""
 WINDOW_US = 60_000_000
 Content = tuple[object, ...]
 
 
 class _Sender:
-    """A member, by its id."""
+    """The JoinGroups of one member id."""
 
     def __init__(self) -> None:
         self.rejoins: deque[int] = deque()
         self.connection = -1
         self.content: Content | None = None
-        """The content of its last JoinGroup; None: the next JoinGroup has a cause."""
+        """The content of the last JoinGroup; None if the next JoinGroup has a cause."""
 
 
 class UselessWork(Checker):
-    """Judges JoinGroups of members; see the module docstring.
+    """Judges whether members send JoinGroups without a cause.
 
     Args:
-        groups: the judged groups; None: all.
+        groups: the judged groups; None for all groups.
         racks: whether members have racks.
     """
 
@@ -58,11 +59,11 @@ class UselessWork(Checker):
         self._groups = groups
         self._senders: dict[MemberId, _Sender] = {}
         self._asked: dict[tuple[str, str, int, int], MemberId] = {}
-        """(coordinator, client, connection, request id) -> the member that waits for the answer."""
+        """(coordinator, client, connection, request id) -> member that waits for the answer."""
         self._metadata_changed = 0
         """Number of changes so far that make a leader rejoin."""
         self._live: dict[str, tuple[int, ...]] = {}
-        """Broker -> the live brokers in its metadata."""
+        """Broker -> live brokers in the broker's metadata."""
         if groups is None or groups:
             self.on = {
                 GroupRequestRead: self._read,

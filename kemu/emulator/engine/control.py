@@ -1,7 +1,8 @@
-"""The control socket of a live run: a process on the same machine sends a line and receives a line as the answer.
+"""The control socket of a live run: another process on the same machine sends one line per order and receives one line
+per answer.
 
 Only the user of the process may connect to the Unix socket. Each order is carried out between two turns (``Outside``).
-The caller of ``ControlSocket`` gives the lines their meaning.
+The argument ``take`` of ``ControlSocket`` interprets the lines.
 """
 
 import os
@@ -24,7 +25,8 @@ OWNER_ONLY = 0o177
 """File mode bits that the socket does not get."""
 Answer: TypeAlias = Callable[[bytes], None]
 Take: TypeAlias = Callable[[bytes, Answer], None]
-"""Called with a line and a function that sends its answer, exactly once, now or later."""
+"""Called with a line and a function that sends the answer. The callee calls the function exactly once, at once or
+later."""
 
 
 class ControlSocket:
@@ -51,7 +53,7 @@ class ControlSocket:
             os.umask(mask)
 
     async def serve(self, outside: Outside) -> None:
-        """Accept orders until cancelled."""
+        """Accept connections until cancelled."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._socket))
         await trio.serve_listeners(partial(self._connected, outside), [listener])
 
@@ -91,7 +93,7 @@ class ControlSocket:
 
 
 def _remove_orphan(path: Path) -> None:
-    """Remove the socket of a run that was killed, if no process listens on it."""
+    """Remove the socket of a killed run, if no process listens on the socket."""
     try:
         if not stat.S_ISSOCK(path.stat().st_mode):
             return

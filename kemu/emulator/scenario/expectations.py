@@ -1,9 +1,9 @@
 """Violations that a scenario expects, by checker, kind and subject.
 
-A scenario that shows a known weakness expects its violations, and these do not change the verdict. The run fails if an
-expected violation does not occur, or if another violation occurs, even of the same checker.
+A scenario that shows a known weakness expects its violations. Expected violations do not change the verdict. The run
+fails if an expected violation does not occur, or if another violation occurs, even of the same checker.
 
-The bare name of a checker stands for the kind of violation that the checker finds first; other kinds still count.
+The bare name of a checker stands for the first kind of violation that the checker finds. Other kinds remain unexpected.
 ``may`` marks a violation that occurs in some seeds only.
 """
 
@@ -18,14 +18,15 @@ from kemu.emulator.text.tables import Problem, nearest
 from kemu.protocol.frozen import frozen
 
 NOUNS = ("group", "member", "partition", "topic", "broker", "producer", "host")
-"""A subject may begin with one of these nouns: "group billing" is the same as "billing"."""
+"""A subject may begin with one of these nouns: "group billing" equals "billing"."""
 UNMET = "expectations"
-"""Checker under which an expected violation that did not occur is reported."""
+"""The name of the checker in reports about expected violations that did not occur."""
 
 
 @frozen(kw_only=True)
 class Expectation:
-    """Violations that a scenario expects. An empty ``kind`` is the first one found, an empty ``subject`` any.
+    """Violations that a scenario expects. An empty ``kind`` means the first kind that the checker finds, an empty
+    ``subject`` any subject.
 
     Raises:
         ScenarioError: lists every mistake in the values.
@@ -46,7 +47,7 @@ class Expectation:
 
     @property
     def words(self) -> str:
-        """Return the expectation in words: "liveness not-at-rest of group g"."""
+        """Return a description of the expectation: "liveness not-at-rest of group g"."""
         said = " ".join(word for word in (self.checker, self.kind) if word)
         return f"{said} of {self.subject}" if self.subject else said
 
@@ -79,7 +80,9 @@ Expected: TypeAlias = str | Expectation
 
 
 def expectations(given: str | Iterable[Expected]) -> tuple[Expectation, ...]:
-    """Convert names of checkers, or one text with commas, to expectations. Other values stay for the later check."""
+    """Convert names of checkers, or one text with commas, to expectations. Other values are returned unchanged, for a
+    later check.
+    """
     if isinstance(given, str):
         given = [part.strip() for part in given.split(",") if part.strip()]
     return tuple(_one(each) for each in given)  # type: ignore[misc]

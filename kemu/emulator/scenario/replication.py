@@ -34,9 +34,9 @@ def _controller_settings(given: Mapping[str, Any] | Settings) -> Settings:
 class ReplicationSpec:
     """Replicated brokers, with a metadata store ``zk`` and a controller part in each broker.
 
-    ``min_isr`` and ``unclean`` apply to topics without settings of their own. The store ends a broker's session after
-    ``session_us`` of silence. A leader removes a follower from the ISR after ``lag_us``. For ``isr_path`` and
-    ``reassignment`` see ``IsrPath`` and ``ReassignmentAlgorithm``. In a ``new_cluster`` the first FindCoordinator
+    ``min_isr`` and ``unclean`` apply to topics without settings of their own. The store expires a broker's session
+    after ``session_us`` without a message. A leader removes a follower from the ISR after ``lag_us``. For ``isr_path``
+    and ``reassignment`` see ``IsrPath`` and ``ReassignmentAlgorithm``. In a ``new_cluster`` the first FindCoordinator
     creates ``__consumer_offsets``.
 
     Raises:
@@ -49,7 +49,7 @@ class ReplicationSpec:
             "number of replicas of each partition",
             at_least=1,
             at_most=1_000,
-            shown="3, or the number of brokers if that is less",
+            shown="3, or the number of brokers if less",
             always=True,
             short=True,
         ),
@@ -85,7 +85,7 @@ class ReplicationSpec:
     isr_path: str = field(
         default="",
         metadata=key(
-            'owner of ISR changes: "store" (the leader writes it, to 2.6) or "controller" (AlterIsr, 2.7, KIP-497)',
+            'writer of ISR changes: "store" (the leader writes, to 2.6) or "controller" (AlterIsr, 2.7, KIP-497)',
             choices=lambda: ("", *IsrPath),
             what="way to change an ISR",
             shown="that of the release",
@@ -139,7 +139,7 @@ class ReplicationSpec:
     def replica_rules(
         self, release: Profile, protocol: Profile, bugs: Sequence[str] = (), mended: Sequence[str] = ()
     ) -> ReplicaRules:
-        """Return the rules of a release under this inter-broker protocol, with the settings here and with past bugs."""
+        """Return the rules of a release under this inter-broker protocol, with these settings and past bugs."""
         rules = applying.replica_rules_of(release, protocol)
         if self.isr_path:
             rules = evolve(rules, isr_path=IsrPath(self.isr_path))
@@ -148,7 +148,7 @@ class ReplicationSpec:
     def controller_rules(
         self, release: Profile, protocol: Profile, bugs: Sequence[str] = (), mended: Sequence[str] = ()
     ) -> ControllerRules:
-        """Return the rules of a release under this inter-broker protocol, with the settings here and with past bugs."""
+        """Return the rules of a release under this inter-broker protocol, with these settings and past bugs."""
         rules = applying.controller_rules_of(release, protocol)
         return applying.controller_rules(evolve(rules, reassignment=self.reassigns(release)), bugs, mended)
 

@@ -20,12 +20,14 @@ T = TypeVar("T")
 
 
 class Settings:
-    """The settings of a scenario in a release. A checker that reads them shows them its facts (``on``)."""
+    """The settings of a scenario in a release. A checker that reads these settings shows its facts to the handlers
+    ``on``.
+    """
 
     def __init__(self, scenario: "Scenario", profile: str) -> None:
         self.scenario = scenario
         self.release = PROFILES[profile]
-        """The release, or KIP page, of every member and broker without its own."""
+        """The release, or KIP page, of every member and broker without a release of its own."""
         self._profile = profile
         self._group_of = {host: group for host, group, _ in scenario.member_names()}
         self._members = {
@@ -35,12 +37,12 @@ class Settings:
         }
         self._consumers: dict[str, ConsumerConfig] = {}
         self._brokers: dict[str, str] = {}
-        """Brokers that were upgraded -> their release."""
+        """Upgraded broker -> release."""
         self.broker = configured(BrokerConfig(), scenario.brokers.config)
         self.producer = configured(PROFILES[profile].producer, scenario.producers)
         replication = scenario.brokers.replication
         self.replicated = replication is not None
-        """Whether brokers replicate, and therefore fetch."""
+        """Whether brokers replicate partitions."""
         self.replicas = ReplicaConfig() if replication is None else replication.replica_config()
         self.controller = ControllerConfig() if replication is None else replication.controller_config()
         self.on: dict[type, Callable[[Seen, Any], None]] = {
@@ -52,7 +54,7 @@ class Settings:
 
     @cached_property
     def times(self) -> dict[GroupId, GroupTimes]:
-        """Group -> the longest times that its settings allow."""
+        """Group -> longest times that the group's settings allow."""
         return times_of(self.scenario)
 
     @property
@@ -62,9 +64,9 @@ class Settings:
         return {name: group.streams.settings for name, group in groups if group.streams is not None}
 
     def by_member(self, setting: Callable[[ConsumerConfig], T]) -> dict[str, T]:
-        """A setting at the start by group, and by host where a member's own setting differs.
+        """A setting at the start by group, and by host for members with a different setting.
 
-        The result has no Streams applications, because these configure their consumers themselves.
+        The result omits Streams applications, because Streams configures its consumers itself.
         """
         found: dict[str, T] = {}
         for name, group in self.scenario.groups.items():
@@ -98,12 +100,12 @@ class Settings:
         return group is not None and group.streams is not None
 
     def streams_commit_us(self, actor: ActorName) -> int:
-        """``commit.interval.ms`` of the member's Streams application, in us; 0: the member is no such thread."""
+        """``commit.interval.ms`` of the member's Streams application, in us; 0 for a member outside of Streams."""
         group = self.scenario.groups.get(self.group_of(actor))
         return 0 if group is None or group.streams is None else group.streams.settings.commit_interval_ms * 1_000
 
     def consumer(self, actor: ActorName) -> ConsumerConfig | None:
-        """A member's configuration; a change applies from its next life on. None: the actor is no member."""
+        """A member's configuration; None for other actors. A change applies from the member's next life on."""
         host = host_of(actor)
         found = self._consumers.get(host)
         if found is None:

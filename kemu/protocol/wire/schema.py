@@ -1,4 +1,4 @@
-"""Declarations of messages, each field with the versions that carry it.
+"""Declarations of messages, each field with the versions that contain it.
 
 A declaration is an ordinary class body under ``@message`` (a complete message) or ``@struct`` (a part of one). The
 declaration yields the frozen value class, the registry row, and the codec's functions. The row of a message at version
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _VERSIONS = "kemu.versions"
 LAST = 1 << 15
 WHOLE = LAST
-"""Used in place of a version: outside a message, a struct is encoded with all its fields."""
+"""A special version: outside a message, a struct is encoded with all its fields."""
 
 
 class Kind(Enum):
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 @frozen
 class Field:
-    """One field of a message: its name, annotation, default and the versions that carry it.
+    """One field of a message: its name, annotation, default and the versions that contain the field.
 
     ``ignorable``: a version without the field drops a value other than the default; otherwise encoding such a value is
     refused (``UnsupportedVersion``), as in Kafka.
@@ -92,7 +92,7 @@ STRUCTS = _Structs()
 
 
 def since(version: int, *, default: Any, until: int = LAST, ignorable: bool = False) -> Any:
-    """A field of versions ``version..until``; in other versions it reads as ``default``."""
+    """A field of versions ``version..until``; in other versions its value is ``default``."""
     return attrs.field(default=default, metadata={_VERSIONS: (version, until, ignorable)})
 
 

@@ -1,8 +1,7 @@
 """Typed values that are recorded but never sent: notes (reports of machines) and commands (orders to machines).
 
-Such values use the messages' declarations and compiled rows, identified by class name instead of an api key. Such
-values have no
-versions: a row has all fields, and optional fields have plain defaults.
+Such values use the messages' declarations and compiled rows; a class name instead of an api key identifies them. The
+values have no versions: a row has all fields, and optional fields have plain defaults.
 """
 
 from typing import Any, TypeVar, dataclass_transform
@@ -16,12 +15,12 @@ T = TypeVar("T")
 VALUES: dict[str, type] = {}
 
 _TO_ROW: dict[type, Encoder] = {}
-"""Filled when the first value of a class is written."""
+"""Class -> encoder; the first write of a value of the class adds the encoder."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Declare a note or command with a name that is unique among both."""
+    """Declare a note or a command. No other note or command may have the same name."""
     made = struct(cls)
     assert made.__name__ not in VALUES, f"{made.__name__} is declared twice"
     versioned = any(getattr(each, "metadata", None) for each in vars(cls).values())
@@ -31,7 +30,7 @@ def value(cls: type[T]) -> type[T]:
 
 
 def to_row(item: object) -> tuple[Any, ...]:
-    """A row ``(name, fields...)`` that can be packed."""
+    """A packable row ``(name, fields...)`` of a value."""
     cls = type(item)
     encode = _TO_ROW.get(cls)
     if encode is None:

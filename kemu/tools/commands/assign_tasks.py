@@ -22,7 +22,9 @@ from kemu.tools.report.layout import print_lines
 @click.command("assign-tasks")
 @click.option("--assignor", "name", metavar="NAME", help=f"{', '.join(TASK_ASSIGNORS)}, or module:Class of your own.")
 @click.option(
-    "--profile", metavar="NAME", help="Use the task assignors of this release; without it, tasks are visited in order."
+    "--profile",
+    metavar="NAME",
+    help="Use the task assignors of this release (default: visit tasks in order).",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), help="Default: text on a terminal, else json.")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")

@@ -76,20 +76,20 @@ def bugs(
 
     With --find, count the seeds until the bug is caught in each of five ranges of --seeds, and print the median.
 
-    Exit codes: 0 caught, and no violation with today's rule; 1 not caught (another --seed may miss the bug);
-    2 bad input; 127, 128, 129 a violation with today's rule, as for "kemu run".
+    Exit code 1 says that no checker caught the bug: another --seed may miss the bug. The codes of "kemu run" say that
+    there is a violation with today's rule.
     """
     if finding:
         if seed is not None or show or trace is not None:
-            raise click.UsageError("--find goes with an ID, --seeds, --plans, --jobs and --format alone")
+            raise click.UsageError("--find accepts only an ID, --seeds, --plans, --jobs and --format")
         chosen = [_found(bug)] if bug is not None else list(PAST_BUGS.values())
         _find(chosen, seeds or "1:100", plans or "own", form, jobs)
         return
     if seeds is not None or plans is not None:
-        raise click.UsageError("--seeds and --plans go with --find")
+        raise click.UsageError("--seeds and --plans need --find")
     if bug is None:
         if seed is not None or show or trace is not None:
-            raise click.UsageError("--seed, --scenario and --trace go with one bug: name its ID")
+            raise click.UsageError("--seed, --scenario and --trace need the ID of a bug")
         _list(form)
         return
     found = _found(bug)
@@ -183,7 +183,7 @@ def _list(form: str) -> None:
         (bug.issue, bug.where.value, bug.fixed_in, f"{bug.caught_by} ({bug.kind})", bug.summary)
         for bug in PAST_BUGS.values()
     ]
-    heads = ("issue", "whose", "fixed in", "caught by", "what went wrong")
+    heads = ("issue", "component", "fixed in", "caught by", "defect")
     if terminal_width() >= WIDE:
         columns = [TableColumn(head, wraps=head == heads[-1]) for head in heads]
         print_lines(table(columns, rows, indent=0))
@@ -197,7 +197,7 @@ def _described(bug: PastBug) -> dict[str, Any]:
     return {
         "issue": bug.issue,
         "rule": bug.rule,
-        "whose": bug.where.value,
+        "component": bug.where.value,
         "fixed_in": bug.fixed_in,
         "summary": bug.summary,
         "story": bug.story,
@@ -287,7 +287,7 @@ def _as_text(shown: Shown, trace: Path | None) -> Iterable[str]:
     yield f"  repeat with: {shown.command}"
     if trace is not None:
         yield f"  trace: {trace}"
-        yield f"  read it with: kemu explain {trace}"
+        yield f"  read the trace with: kemu explain {trace}"
     yield ""
     yield f"{click.style('With the rule of today', bold=True)}, the same scenario and seed"
     if shown.today.verdict == "holds":

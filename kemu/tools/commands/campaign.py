@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.tools.commands.pipeline_errors import clear_errors, spark_settings
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP
 from kemu.tools.determinism.sweep import print_difference as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
-from kemu.tools.exits import BAD_INPUT, BROKEN, NONDETERMINISM, worst
+from kemu.tools.exits import BROKEN, NONDETERMINISM, worst
 from kemu.tools.report.layout import TableColumn, print_lines, table
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ SAY_EVERY_S = 10.0
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--seeds", required=True, metavar="A:B", help="Run the seeds A to B, both included.")
-@click.option("--profiles", metavar="P,P", help="Emulate these releases or KIP pages (default: each scenario's).")
+@click.option(
+    "--profiles", metavar="P,P", help="Emulate these profiles (kemu describe profiles; default: each scenario's)."
+)
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Run with each of these values of KEY; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to every plan; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="The campaign's folder.")
@@ -39,7 +41,7 @@ SAY_EVERY_S = 10.0
     "--keep-traces", type=click.Choice(["failing", "all", "none"]), default="failing", show_default=True,
     help="The runs whose traces are written.",
 )  # fmt: skip
-@click.option("--master", default="local[*]", show_default=True, help="The master of Spark, as for spark-submit.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL, as for spark-submit.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of the driver's JVM.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -60,13 +62,10 @@ def campaign(
     """Run every SCENARIO under every profile, with every setting of the grid and every seed; list the failures.
 
     KEY of --grid and ACTION of --do have the syntax of "kemu run", and each run has the result of "kemu run". Use
-    --resume to continue a killed campaign. With a master that is not local, --out must be a folder that driver and
-    executors share, and the executors' Python must have attrs, msgpack, pyarrow and trio. Next: "kemu analyze OUT".
-
-    Exit codes: 0 all runs hold, 2 bad input, 3 executors and this machine computed different digests, 127 the program
-    failed, 128 liveness, 129 correctness.
+    --resume to continue a killed campaign. With a master that is not local, driver and executors must share the folder
+    of --out. The executors' Python must have attrs, msgpack, pyarrow and trio. Next: "kemu analyze OUT".
     """
-    with clear_errors():
+    with clear_errors("spark"):
         from kemu.tools.pipeline.campaign import begin, differing, executors_see, resume, run_rest, sample_runs
         from kemu.tools.pipeline.cells import Spec, make_cells
         from kemu.tools.pipeline.session import LEAN, start_spark
@@ -113,14 +112,6 @@ def _names(profiles: str | None) -> list[str]:
     return [name.strip() for name in profiles.split(",")] if profiles else []
 
 
-def spark_settings(conf: Sequence[str]) -> dict[str, str]:
-    """The settings of ``--conf`` as a mapping."""
-    for text in conf:
-        if "=" not in text or not text.startswith("spark."):
-            raise click.UsageError(f'--conf "{text}" must be spark.SOMETHING=VALUE')
-    return dict(text.split("=", 1) for text in conf)
-
-
 def cores_of(master: str) -> int:
     """Number of tasks that run at a time: exact for local masters, 16 for other masters, which do not tell."""
     import os
@@ -130,24 +121,6 @@ def cores_of(master: str) -> int:
     if found:
         return int(found.group(1))
     return 1 if master == "local" else (os.cpu_count() or 1) if master.startswith("local") else 16
-
-
-@contextmanager
-def clear_errors() -> Iterator[None]:
-    """Print an error of a campaign or of Spark; exit with ``BAD_INPUT``, or with ``BROKEN`` for failed runs."""
-    try:
-        from kemu.tools.pipeline.campaign import CampaignError
-        from kemu.tools.pipeline.session import SparkTrouble
-    except ImportError as error:
-        missing = (error.name or "").partition(".")[0]
-        raise ScenarioError([Problem((), f"this needs {missing}: pip install 'kemu[spark]'")]) from None
-    try:
-        yield
-    except SparkTrouble as error:
-        raise ScenarioError([Problem((), str(error))]) from None
-    except CampaignError as error:
-        click.echo(f"{click.style('error', fg='red')}: {error}", err=True)
-        sys.exit(BROKEN if "repeat with:" in str(error) else BAD_INPUT)
 
 
 @contextmanager

@@ -84,7 +84,9 @@ processed no record, in one of its runs. The same seed gives every variant the s
 """,
 )
 @click.argument("scenario")
-@click.option("--profiles", metavar="P,P", help="Releases or KIP pages, optionally with +KEY=VALUE.")
+@click.option(
+    "--profiles", metavar="P,P", help="Profiles to compare (kemu describe profiles), optionally with +KEY=VALUE."
+)
 @click.option("--assignors", metavar="A,A", help="Assignors to combine with each profile.")
 @click.option("--seeds", metavar="A:B", default="1:20", show_default=True, help="Run the seeds A to B, both included.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
@@ -172,7 +174,7 @@ def _command(
 
 
 def variants_of(profiles: str | None, assignors: str | None, own: str = "") -> tuple[Variant, ...]:
-    """The variants of ``--profiles`` and ``--assignors``; ``own``: the scenario's profile, if it names one.
+    """The variants of ``--profiles`` and ``--assignors``; ``own``: the profile in the scenario.
 
     Raises:
         click.UsageError: an unknown profile.

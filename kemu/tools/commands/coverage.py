@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="Run the seeds A to B, both included.")
-@click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: each scenario's).")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: each scenario's).")
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenarios; repeatable."
 )
@@ -45,13 +45,11 @@ def coverage(
     role: str | None,
     form: str,
 ) -> None:
-    """Run each SCENARIO with each seed; show the states, messages and events that the runs reached, and those missed.
+    """Run each SCENARIO with each seed; show which states, messages and events the runs reached or missed.
 
-    The command prints a table for each role, with the received messages, their outcomes, and the role's state at that
-    moment; a darker cell is more frequent. The next lists have the transitions of groups, members, partitions and
+    The command prints a table for each role, with received messages, outcomes, and the role's state at the receipt. A
+    darker cell is more frequent. The next lists have the transitions of groups, members, partitions and
     replicas that no run took, and the counts of probes (rare events). A run tests only the events that it reaches.
-
-    Exit codes: those of "kemu run" with --seeds.
     """
     from kemu.emulator.exploring.coverage import ROLES, Coverage
     from kemu.emulator.scenario.random_faults import with_random_faults

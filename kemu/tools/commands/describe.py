@@ -112,7 +112,7 @@ def describe(key: str | None) -> None:
         ]
         like = [name for name in known if key.lower() in name.lower()] or difflib.get_close_matches(key, known, n=5)
         hint = "; did you mean " + ", ".join(like[:8]) + "?" if like else nearest(key, TOPICS)
-        raise click.UsageError(f'nothing is called "{key}"{hint}')
+        raise click.UsageError(f'no key or topic is named "{key}"{hint}')
     print_lines(found)
 
 
@@ -139,7 +139,7 @@ def _scenario_lines(key: str) -> Iterable[str]:
 
 
 def _draws() -> Iterable[str]:
-    yield f"random values of a scenario: draws = one of {', '.join(SETS)}, or a table with single draws on top:"
+    yield f"random values of a scenario: draws = one of {', '.join(SETS)}, or a table that also changes single draws:"
     yield "  [draws]"
     yield '  set = "calm"'
     yield '  poll.work = "lognormal median=500ms p99=5s"'
@@ -268,7 +268,7 @@ def _checker_lines(name: str) -> Iterable[str]:
         yield f"{click.style(name, bold=True)}:"
         theory = inspect.getdoc(inspect.getmodule(CHECKERS[name])) or ""
         yield from (f"  {line}".rstrip() for line in theory.splitlines())
-        yield f"kinds of its violations, as expect takes them: {', '.join(CHECKERS[name].kinds)}"
+        yield f"kinds of violations, for the key expect: {', '.join(CHECKERS[name].kinds)}"
 
 
 def _checkers() -> Iterable[str]:
@@ -313,12 +313,12 @@ def _bug_lines(issue: str) -> Iterable[str]:
     if issue in PAST_BUGS:
         bug = PAST_BUGS[issue]
         yield f"{click.style(issue, bold=True)}: {bug.summary}"
-        yield f"  of {bug.where.value}, fixed in Kafka {bug.fixed_in}; {bug.caught_by} catches it as {bug.kind}"
+        yield f"  of {bug.where.value}, fixed in Kafka {bug.fixed_in}; {bug.caught_by} reports the bug as {bug.kind}"
         yield f"  was: {bug.was}; today: {bug.today}"
         yield ""
         yield "  in a scenario file:"
         yield f'    bugs = ["{issue}"]'
-        yield f'  "kemu bugs {issue}" shows what it did'
+        yield f'  "kemu bugs {issue}" shows the effect'
 
 
 def _errors() -> Iterable[str]:

@@ -83,8 +83,8 @@ def explain(
 ) -> None:
     """Print TRACE as text: a line for each step, followed by the effects and notes of the step.
 
-    With --format json, each line is one JSON object. Exit code 2: the file is no trace, or is damaged or torn. For a
-    torn file, the command prints the complete records before the error.
+    With --format json, each line is one JSON object. For a torn file, the command prints the complete records
+    before the error.
     """
     if from_us is not None and to_us is not None and from_us > to_us:
         raise click.UsageError("--from is later than --to: no time lies between them")
@@ -119,7 +119,7 @@ def explain(
     missing = [actor for actor in actors if actor not in known]
     if missing:
         hosts = sorted({host_of(actor) for actor in known}, key=_by_number)
-        raise _BadTrace(f"{trace}: it has no actor {', '.join(missing)}; its hosts are {', '.join(hosts)}")
+        raise _BadTrace(f"{trace}: the trace has no actor {', '.join(missing)}; the hosts are {', '.join(hosts)}")
     if place is not None and not place.found:
         raise _BadTrace(f"{trace}: {place.missing}")
 
@@ -143,7 +143,7 @@ class _Place:
     def __init__(self, step: int | None, around: str | None) -> None:
         self._step = step
         self.found = False
-        self.missing = f"it has no step {step}" if around is None else "it has no violation"
+        self.missing = f"the trace has no step {step}" if around is None else "the trace has no violation"
 
     def near(self, entries: Iterator[Entry], context: int) -> Iterator[Entry]:
         """Yield the step or violations with ``context`` entries before and after, and all entries of ``FRAME``."""

@@ -50,7 +50,7 @@ def _span(ctx: click.Context, param: click.Parameter, value: str) -> int:
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from None
     if found <= 0:
-        raise click.BadParameter(f'"{value}" must be more than nothing', ctx, param)
+        raise click.BadParameter(f'"{value}" must be a duration above 0', ctx, param)
     return found
 
 
@@ -115,7 +115,7 @@ def _spans(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     show_default=True,
     help="ties: round arrival times to multiples of this time.",
 )
-@click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: the scenario's).")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable.")
 @click.option("--do", "actions", metavar="ACTION", multiple=True, help="Add a line to the plan; repeatable.")
 @click.option("--keep", metavar="CHECKER[:KIND]", default="", help="Look for this violation (default: any).")
@@ -164,8 +164,6 @@ def explore(
 
     The messages of one connection keep their order, as with TCP. The command lists the runs with new coverage: a new
     combination of message, role, state and outcome, a new transition, or a new probe ("kemu coverage").
-
-    Exit codes: 0 no violation; 127, 128, 129 a violation, as for "kemu run".
     """  # noqa: D301 (click's own mark)
     names = message_names()
     for name in messages:
@@ -312,12 +310,12 @@ def _line(ran: ExploredRun) -> str:
 def _as_text(request: Request, explored: Explored, out: Path | None) -> list[str]:
     plain = f"{explored.by_plain} of them in the seeds' own order"
     lines = [
-        f"runs: {explored.runs}; came to {explored.reached} things (messages by role, state, outcome; transitions; "
-        f"probes), {plain}; {explored.kept} schedules came to something new"
+        f"runs: {explored.runs}; coverage: {explored.reached} (messages by role, state, outcome; transitions; probes), "
+        f"{plain}; {explored.kept} schedules had new coverage"
     ]
     found = explored.found
     if found is None:
-        lines.append("nothing was violated" + (": every schedule was tried" if explored.exhausted else ""))
+        lines.append("no violation" + (": every schedule ran" if explored.exhausted else ""))
         return lines
     assert found.violation is not None
     which = f" in run {found.number}: {violation_line(found.violation)}"
@@ -326,7 +324,7 @@ def _as_text(request: Request, explored: Explored, out: Path | None) -> list[str
     if out is not None:
         lines.append(f"written: {out}")
     lines.append(f"repeat with: {command_of(request, found)}")
-    lines.append(f"make it small with: {command_of(request, found, 'shrink')}")
+    lines.append(f"shrink the run with: {command_of(request, found, 'shrink')}")
     return lines
 
 

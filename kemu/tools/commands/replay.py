@@ -31,10 +31,7 @@ DIFFERENT = 1
 def replay(
     trace: Path, rerun: bool, actor: str | None, until: str | None, profile: str | None, loop: str | None, form: str
 ) -> None:
-    """Feed the events of TRACE to new machines; stop at the first difference.
-
-    Exit codes: 0 no difference, 1 a machine returned other effects, 2 bad input, 3 another digest with --rerun.
-    """
+    """Feed the events of TRACE to new machines; stop at the first difference."""
     try:
         until_us = duration_us(until) if until is not None else None
     except ValueError as error:

@@ -37,21 +37,19 @@ if TYPE_CHECKING:
 def run(scenario: str, options: RunOptions, live: bool, control: Path | None, twice: bool, jobs: int | None) -> None:
     """Run SCENARIO (a preset's name or a .toml file) and report the verdict, the cost and the events.
 
-    A KEY of --set is a full key (groups.g.members, plan.0.for) or a short key: a key of every group or topic
-    (members, session.timeout.ms, rate, partitions), a key of brokers, or duration.
+    A KEY of --set is a full key (groups.g.members, plan.0.for) or a short key. A short key is a key of every group or
+    topic (members, session.timeout.ms, rate, partitions), a key of brokers, or duration.
 
     An ACTION of --do is a line of a plan, such as "rolling-restart every=20s down=8s" or "crash host=c2 at=40s".
     "kemu describe actions" and "kemu describe faults" list all actions.
 
     With --live --control PATH, "kemu scale --live PATH" scales the Streams instances during the run.
-
-    Exit codes: 0 all runs hold, 2 bad input, 3 nondeterminism, 127 the program failed, 128 liveness, 129 correctness.
     """
     request = request_of(scenario, options, live, control)
     if control is not None and not live:
-        raise click.UsageError("--control goes with --live")
+        raise click.UsageError("--control needs --live")
     if live and (options.loop != "trio" or len(request.seeds) > 1 or twice):
-        raise click.UsageError("--live goes with one seed, the trio loop, and without --twice")
+        raise click.UsageError("--live needs one seed and the trio loop, and excludes --twice")
     with writable(request.trace), _listening(control):
         results = run_all(request, options.form, options.verbose, jobs=jobs)
         differs = twice and not _same_twice(request, results, jobs)

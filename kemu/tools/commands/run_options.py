@@ -19,7 +19,9 @@ MOST_SEEDS = 1_000_000
 _OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="The seed of the run (default: the scenario's)."),
     click.option("--seeds", metavar="A:B", help="Run the seeds A to B, both included."),
-    click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: the scenario's)."),
+    click.option(
+        "--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's)."
+    ),
     click.option(
         "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a key of the scenario; repeatable."
     ),
@@ -114,5 +116,5 @@ def seed_range(text: str) -> range:
     if not (colon and first.isdigit() and last.isdigit()) or int(last) < int(first):
         raise click.UsageError(f'--seeds "{text}" must be A:B with A not above B, such as 1:50')
     if int(last) - int(first) >= MOST_SEEDS or int(last) > LARGEST_SEED:
-        raise click.UsageError(f'--seeds "{text}" is too much: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
+        raise click.UsageError(f'--seeds "{text}" is too large: at most {MOST_SEEDS} seeds, none above {LARGEST_SEED}')
     return range(int(first), int(last) + 1)

@@ -55,8 +55,6 @@ def scale(
     Instances that leave transfer their tasks to learners, and close without tasks. The command runs SCENARIO, scales
     at TIME, and prints the report of "kemu run". With --live PATH, the command scales the run of
     "kemu run SCENARIO --live --control PATH" at once. The command refuses the whole action if a NAME is unknown.
-
-    Exit codes: those of "kemu run"; 2 also for a refused action.
     """
     scenario, names = ("", words) if live is not None else ((words or ("",))[0], words[1:])
     leaving = tuple(name for text in (*leave, *names) for name in text.split(",") if name)

@@ -33,7 +33,7 @@ from kemu.tools.report.shrunk_report import shrunk_text
 @click.command()
 @click.argument("source", metavar="TRACE|SCENARIO")
 @click.option("--seed", type=click.IntRange(min=0), help="With SCENARIO: the failing seed (default: the scenario's).")
-@click.option("--profile", metavar="P", help="With SCENARIO: emulate this release or KIP page.")
+@click.option("--profile", metavar="P", help="With SCENARIO: emulate this profile (kemu describe profiles).")
 @click.option(
     "--set", "settings", metavar="KEY=VALUE", multiple=True, help="First change a key of the scenario; repeatable."
 )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("scenario", required=False)
 @click.option("--seed", type=click.IntRange(min=0), help="Run one seed, and print its draws and the whole report.")
 @click.option("--seeds", metavar="A:B", default="1:10", show_default=True, help="Run the seeds A to B, both included.")
-@click.option("--profile", metavar="P", help="Emulate this release or KIP page (default: the scenario's).")
+@click.option("--profile", metavar="P", help="Emulate this profile (kemu describe profiles; default: the scenario's).")
 @jobs_option
 @click.option("--replicated/--not-replicated", default=None, help="Whether drawn brokers replicate (default: some do).")
 @click.option("--operated", is_flag=True, help="Also draw actions of operators, and rare settings.")
@@ -70,23 +70,23 @@ def swarm(
 
     With --operated, clusters also have rare settings and a Streams group. Operators shut down brokers, add and remove
     members, and move partitions. Applications seek and subscribe, admin clients reset offsets and delete groups, and
-    requests hang. Most actions happen around a few moments.
+    requests hang. Most actions occur at a few moments.
 
     With --history, an unexplained anomaly (lost write, poll skip, ...) is also a failure. "kemu history" of the
     written scenario prints the anomaly.
-
-    Exit codes: those of "kemu run".
     """
     from kemu.protocol.profiles import PROFILES
 
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
     if scenario is not None and replicated is not None:
-        raise click.UsageError("--replicated goes without SCENARIO: it changes how the cluster is drawn")
+        raise click.UsageError(
+            "--replicated and SCENARIO exclude each other: --replicated changes only a drawn cluster"
+        )
     if scenario is not None and operated:
-        raise click.UsageError("--operated goes without SCENARIO: it changes how the cluster is drawn")
+        raise click.UsageError("--operated and SCENARIO exclude each other: --operated changes only a drawn cluster")
     if out is not None and seed is None:
-        raise click.UsageError("--out goes with --seed")
+        raise click.UsageError("--out needs --seed")
     given = load_scenario(scenario) if scenario is not None else None
     options = [*([scenario] if scenario else []), *(["--profile", profile] if profile else [])]
     options += [] if replicated is None else ["--replicated" if replicated else "--not-replicated"]
@@ -149,7 +149,7 @@ class SwarmRun:
         """The reason of the failure."""
         if self.result.verdict == "holds" and self.history is not None and self.history.unexplained:
             first = self.history.unexplained[0]
-            return f"nothing explains: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
+            return f"unexplained: {first.anomaly.value} at {first.at_us / 1e6:.3f} s: {first.text}"
         return self.result.reason or self.result.broke.splitlines()[0]
 
 
@@ -307,7 +307,7 @@ def _summary(runs: Sequence[SwarmRun]) -> Iterable[str]:
     cores = [one.result.core for one in runs if one.result.core is not None]
     if cores:
         unrecoverable = sum(1 for core in cores if core.unrecoverable)
-        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; in {unrecoverable} it could not recover"
+        yield f"only a core was repaired in {len(cores)} of {len(runs)} runs; {unrecoverable} cores could not recover"
     stuck = [each.kind for one in runs for each in stood_still(one.result.violations)]
     if stuck:
         count = sum(1 for one in runs if stood_still(one.result.violations))
@@ -338,7 +338,7 @@ def _of_release(one: SwarmRun) -> str:
     """The line that names the past bugs that explain a failure."""
     fixed = " and ".join(f"{issue} (fixed in {PAST_BUGS[issue].fixed_in})" for issue in one.own_bugs)
     mended = json.dumps(one.own_bugs)
-    return f"a bug of {one.result.profile} itself, {fixed}: it holds with mended = {mended}"
+    return f"the run holds without a past bug of {one.result.profile}, {fixed}: mended = {mended}"
 
 
 def _own(one: SwarmRun) -> dict[str, Any]:

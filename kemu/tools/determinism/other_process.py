@@ -1,8 +1,8 @@
 """``python -m kemu.tools.determinism.other_process`` repeats the runs that standard input describes, one per JSON line.
 
 A line has scenario (as JSON), seed and profile, and the answer is one line with the digest of the run. If the line
-names a file as "entries", the process writes the entries of the run (``run_entries``) into the file as msgpack values,
-and answers "written".
+names a file as "entries", the process writes the entries of the run (``run_entries``) into the file, and answers
+"written". The file contains msgpack values.
 """
 
 import json

@@ -18,7 +18,7 @@ def watched_sweep() -> Iterator[SweepWatch]:
 
     Raises:
         SystemExit: ``NONDETERMINISM`` if a repeated run has another digest; ``BROKEN`` if a repeated run broke, or
-            the canary showed no violation; ``INTERRUPTED`` after an interrupt.
+            the canary showed no violation; the code of the signal after an interrupt.
     """
     with SweepWatch() as watch:
         yield watch

@@ -25,7 +25,7 @@ from kemu.protocol.frozen import frozen
 from kemu.tools.determinism.run_entries import Entry, Report, entry_text, first_unequal, plain, run_reporting
 
 EVERY = 20
-"""The watch repeats the first run, and then one of this number of runs."""
+"""The watch repeats one run out of this number of runs, beginning with the first run."""
 HASH_SEEDS = ("4242", "1")
 """Values of PYTHONHASHSEED for the other process, which gets the first value that this process does not use."""
 BEFORE = 3

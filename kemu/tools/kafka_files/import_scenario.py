@@ -75,7 +75,7 @@ class _Composer:
             self.remarks.append(f"left out, Kafka's own: {', '.join(own)}")
         listed = [self.found.topics[name] for name in sorted(self.found.topics) if name not in own]
         if not listed:
-            self.remarks.append(f'assumed a topic "topic" with {ASSUMED_PARTITIONS} partitions: the input names none')
+            self.remarks.append(f'assumed a topic "topic" with {ASSUMED_PARTITIONS} partitions: no topic in the input')
             listed = [TopicFacts("topic", ASSUMED_PARTITIONS, configs="")]
         return listed
 
@@ -88,7 +88,7 @@ class _Composer:
         if "" in self.found.groups:
             free = [name for name in dict.fromkeys(named) if name not in facts]
             name = free[0] if free else UNNAMED_GROUP
-            self.remarks.append(f'the describe without a GROUP column is taken for group "{name}"')
+            self.remarks.append(f'assumed: the --describe without a GROUP column is about group "{name}"')
             facts[name] = self.found.groups[""]
         for name in named:
             facts.setdefault(name, GroupFacts(name))
@@ -147,12 +147,12 @@ class _Composer:
             instances = sum(member.instance is not None for member in facts.members.values())
             group.static = instances > 0
             if 0 < instances < group.members:
-                group.static_comment = f"{instances} of {group.members} members are static; here all of them"
+                group.static_comment = f"{instances} of {group.members} members are static; in the scenario all"
         elif facts.member_count:
             group.members = facts.member_count
         elif rows:
             group.members = len(rows)
-            group.members_comment = "consumers seen in the offsets table"
+            group.members_comment = "number of consumers in the offsets table"
         elif facts.state == "Empty" or facts.offsets or facts.member_count == 0:
             group.members = 1
             group.members_comment = "assumed: the group had no active member when described"
@@ -166,7 +166,7 @@ class _Composer:
             group.assignors = (facts.strategy,)
         elif facts.strategy is not None:
             group.assignors = ("range",)
-            group.assignors_comment = f"assumed: the group's own, {facts.strategy}, is not emulated"
+            group.assignors_comment = f"assumed: the group's assignor, {facts.strategy}, is not emulated"
             self.remarks.append(f'group "{group.name}" uses {facts.strategy}, which is not emulated; range replaces it')
         else:
             group.assignors_comment = "assignors: the release's default; --state shows the strategy"
@@ -179,7 +179,7 @@ class _Composer:
             return round(records / self.apart_s), f"measured: {records} records in {self.apart_s:g} s"
         if consumed:
             return ASSUMED_RATE, "assumed: one describe contains no rate (see --apart)"
-        return 0, "no group of the input consumes it"
+        return 0, "no group of the input consumes the topic"
 
     def _growth(self, topic: str) -> dict[int, int]:
         """Return partition -> number of records appended between the first and the last output for the partition."""

@@ -102,7 +102,7 @@ def _hint(key: str, known: Iterable[str]) -> str:
     """Return a hint that names the kind of process with this key, or the most similar key."""
     other = next((name for name, one in KINDS.items() if key in fields_of(one)), None)
     if other is not None:
-        return f"; it is a {other}'s"
+        return f"; it is a key of a {other}"
     meant = "" if key in _ALL_SIGNS else nearest(key, known)
     return meant if "?" in meant else ""
 

@@ -25,6 +25,7 @@ from kemu.protocol.frozen import frozen
 from kemu.tools.determinism.watch import fails
 from kemu.tools.exits import OF_VERDICT
 from kemu.tools.pipeline.cells import Cell, Chunk, Spec, make_chunks, spec_from_dict
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.worker import SUMMARY, read_summary, run_chunk
 
 if TYPE_CHECKING:
@@ -34,10 +35,6 @@ SPEC = "campaign.json"
 SAMPLES = 8
 """Number of runs that the driver repeats, to estimate durations and to compare digests with the executors."""
 LOOK_EVERY_S = 0.5
-
-
-class CampaignError(Exception):
-    """A campaign cannot be started, resumed or finished; the message states the reason and the remedy."""
 
 
 @frozen

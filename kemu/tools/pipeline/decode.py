@@ -91,7 +91,7 @@ class Decoder:
 
     Args:
         emit: Receives the name of a table, and a row.
-        tables: Names of the tables to decode. If they include a table of ``COUNTED``, the rows of ``runs`` have
+        tables: Names of the tables to decode. If ``tables`` includes one of ``COUNTED``, the rows of ``runs`` have
             figures, and each span must begin with a run.
     """
 

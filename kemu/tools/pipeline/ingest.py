@@ -1,35 +1,32 @@
 """Write new chunks and traces as Parquet, each exactly once.
 
-    TABLES/parts.json                                      the parts, and the source files of each
-    TABLES/part=0003/table=notes/campaign=.../*.parquet    the rows of one ingestion
-
 Executors decode traces, compute figures and write Parquet through Arrow. Rows do not pass through Spark's Java process,
 which would need several times as long for tables with so many columns.
 
-A part is valid once ``parts.json`` names the part. The next ingestion deletes invalid parts of a killed ingestion.
-``parts.json`` records the chunks and files of each part, so that no chunk or file is ingested twice. ``parts.json``
-also records a digest of all columns, so that an analysis can refuse parts of another version of kemu.
+``parts.json`` (``parts``) records the chunks and files of each part, so that no chunk or file is ingested twice. The
+next ingestion deletes invalid parts of a killed ingestion. An analysis refuses parts of a kemu with other columns.
 """
 
-import hashlib
-import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from kemu.protocol.frozen import frozen
-from kemu.tools.pipeline.campaign import SPEC, Campaign, CampaignError, load
+from kemu.tools.pipeline.campaign import SPEC, Campaign, load
 from kemu.tools.pipeline.decode import Span
+from kemu.tools.pipeline.errors import CampaignError
+from kemu.tools.pipeline.parts import CAMPAIGN, Parts, read_parts
 from kemu.tools.pipeline.source import batches, run_prefix, spans_of, trace_files
-from kemu.tools.pipeline.tables import DERIVED
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.derived import DERIVED
 from kemu.tools.pipeline.tables.schemas import (
     BAD_RECORDS,
     COUNTED,
@@ -41,11 +38,9 @@ from kemu.tools.pipeline.tables.schemas import (
     RUNS,
     STEPS,
     VIOLATIONS,
-    Schema,
 )
 from kemu.tools.pipeline.worker import TRACES
 
-PARTS = "parts.json"
 OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, *COUNTED)
 OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES, BAD_RECORDS))
 """The tables that an ingestion reads from a campaign's traces; the chunks contain the other tables as Parquet."""
@@ -74,44 +69,31 @@ class New:
         return bool(self.units)
 
 
-def columns_now() -> str:
-    """A digest of the columns of all tables of this version of kemu."""
-    declared = [(schema.name, schema.columns) for schema in (*RECORDED.values(), *DERIVED.values())]
-    return hashlib.blake2b(json.dumps(declared).encode(), digest_size=8).hexdigest()
+SCHEMAS: Mapping[str, Schema] = {**RECORDED, **DERIVED}
+"""Every table of this version of kemu."""
 
 
 class Tables:
-    """The tables of an analysis, in a folder of parts."""
+    """The tables of an analysis, in a folder of parts.
+
+    Raises:
+        CampaignError: ``parts.json`` is damaged, or lists other columns than this version of kemu has.
+    """
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
         self.folder = folder
-        self._known = self._load()
-
-    def _load(self) -> dict[str, dict[str, list[int]]]:
-        path = self.folder / PARTS
-        if not path.exists():
-            return {}
-        try:
-            told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise CampaignError(f"{path} is damaged ({error}): remove {self.folder} and analyze anew") from None
-        if told.get("columns") != columns_now():
+        self.known = read_parts(folder) or Parts(folder, SCHEMAS, {})
+        if self.known.tables != SCHEMAS:
             raise CampaignError(
-                f"{self.folder} was made by a kemu with other tables or columns: its parts would hold less than new "
+                f"{folder} was made by a kemu with other tables or columns: its parts would hold less than new "
                 "ones; remove it and analyze anew, or analyze into another --out"
             )
-        known: dict[str, dict[str, list[int]]] = told["parts"]
-        return known
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The names of the valid parts."""
-        return tuple(sorted(self._known))
-
-    def units(self) -> dict[str, list[int]]:
-        """The paths of all ingested chunks and traces, each with size and modification time."""
-        return {unit: stamp for units in self._known.values() for unit, stamp in units.items()}
+        return tuple(sorted(self.known.parts))
 
     def find_new(self, root: Path) -> New:
         """Return the chunks and traces at or below a folder that no part contains.
@@ -119,7 +101,7 @@ class Tables:
         Raises:
             CampaignError: a trace has changed since its ingestion, or a campaign cannot be read.
         """
-        known = self.units()
+        known = self.known.units()
         units: dict[str, list[int]] = {}
         chunks = []
         for campaign in campaigns_below(root, self.folder):
@@ -148,9 +130,9 @@ class Tables:
     def ingest(self, new: New) -> str:
         """Make a part from new chunks and traces; return the name of the part."""
         for left in self.folder.glob("part=*"):
-            if left.name.removeprefix("part=") not in self._known:
+            if left.name.removeprefix("part=") not in self.known.parts:
                 shutil.rmtree(left)
-        name = f"{len(self._known):04d}"
+        name = f"{len(self.known.parts):04d}"
         part = self.folder / f"part={name}"
         part.mkdir(parents=True)
         jobs = jobs_of(new, part, self.spark.sparkContext.defaultParallelism)
@@ -159,17 +141,12 @@ class Tables:
 
     def commit(self, name: str, new: New) -> None:
         """Make a part valid: write its name, chunks and files into ``parts.json``."""
-        self._known[name] = dict(new.units)
-        fresh = self.folder / f".{PARTS}.{os.getpid()}"
-        fresh.write_text(json.dumps({"columns": columns_now(), "parts": self._known}), encoding="utf-8")
-        fresh.replace(self.folder / PARTS)
+        self.known = self.known.adding(name, new.units)
 
     def read(self, schema: Schema, parts: Sequence[str] | None = None) -> DataFrame:
         """The rows of a table in all valid parts, or in ``parts``, with a last column ``campaign``."""
-        names = self.parts if parts is None else parts
-        folders = [self.folder / f"part={name}" / f"table={schema.name}" for name in names]
-        there = [str(folder) for folder in folders if folder.is_dir()]
-        wanted = schema.spark().add("campaign", "string")
+        there = [str(place) for place in self.known.folders(schema.name, self.parts if parts is None else parts)]
+        wanted = schema.spark().add(CAMPAIGN, "string")
         if not there:
             return self.spark.createDataFrame([], wanted)
         return self.spark.read.schema(wanted).option("basePath", str(self.folder)).parquet(*there).select(*wanted.names)
@@ -177,7 +154,7 @@ class Tables:
     def write(self, part: str, schema: Schema, rows: DataFrame) -> None:
         """Write rows of a table, with a last column ``campaign``, into a part."""
         place = self.folder / f"part={part}" / f"table={schema.name}"
-        rows.write.mode("append").partitionBy("campaign").parquet(str(place))
+        rows.write.mode("append").partitionBy(CAMPAIGN).parquet(str(place))
 
 
 @frozen
@@ -259,7 +236,7 @@ class _Growing:
 
     def __init__(self, job: IngestJob, schema: Schema) -> None:
         self._schema = schema
-        self._final = Path(job.part, f"table={schema.name}", f"campaign={job.campaign}", f"{job.number:05d}.parquet")
+        self._final = Path(job.part, f"table={schema.name}", f"{CAMPAIGN}={job.campaign}", f"{job.number:05d}.parquet")
         self._fresh = self._final.with_name(f".{self._final.name}.{uuid.uuid4().hex}")
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.RecordBatch] = []

@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 
 from kemu.emulator.watching.interruptions import Cause
 from kemu.protocol.frozen import frozen
-from kemu.tools.pipeline.tables import DERIVED, schemas
-from kemu.tools.pipeline.tables.schemas import Schema
+from kemu.tools.pipeline.tables import schemas
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.derived import DERIVED
 
 
 @frozen
@@ -207,7 +208,7 @@ def check(tables: Mapping[str, DataFrame]) -> tuple[dict[str, int], list[BrokenC
     rows = {name: [each for each in CONSTRAINTS if each.table == name and each.holds] for name in tables}
     counts: dict[str, int] = {}
     broken: list[BrokenConstraint] = []
-    # One query for all tables, and one for all constraints, because Spark plans longer than it reads a few rows.
+    # One query for all tables, and one for all constraints, because planning takes longer than reading a few rows.
     for name, count, bads in spark.sql(" union all ".join(_counting(name, rows[name]) for name in tables)).collect():
         counts[name] = count
         for each, bad in zip(rows[name], bads, strict=True):

@@ -24,7 +24,7 @@ from kemu.protocol.wire.values import to_row
 from kemu.tools.pipeline.tables.schemas import NOTES, RUNS
 
 DATA_PATH = (RecordsAppended, RecordsAcknowledged, RecordsReplicated, HighWatermarkAdvanced, Processed)
-"""Types of four fifths of all facts. Campaigns write facts of these types only for runs with a trace."""
+"""The types of four facts in five. Campaigns write facts of these types only for runs with a trace."""
 DATA_PATH_NAMES = tuple(kind.__name__ for kind in DATA_PATH)
 
 _HEAD = ("run_id", "n", "seq", "at_us", "actor", "life", "fact")

@@ -15,15 +15,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from attrs import field, mutable
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from kemu.protocol.frozen import frozen
-from kemu.tools.pipeline.campaign import CampaignError
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.ingest import New, Tables
 from kemu.tools.pipeline.quality import BrokenConstraint, check
 from kemu.tools.pipeline.summaries import SUMMARIES
-from kemu.tools.pipeline.tables import DERIVED, TABLES
+from kemu.tools.pipeline.tables.derived import DERIVED, TABLES
 from kemu.tools.pipeline.tables.schemas import NOTES, RECORDED, RUNS
 
 Say = Callable[[str], None]
@@ -124,14 +123,6 @@ def register(spark: SparkSession, out: Path) -> dict[str, DataFrame]:
     return views
 
 
-def register_summaries(spark: SparkSession, out: Path) -> list[str]:
-    """Register every existing summary as a Spark view with the name of the summary; return the names."""
-    made = [name for name in SUMMARIES if (out / "summaries" / f"{name}.parquet").exists()]
-    for name in made:
-        spark.read.parquet(str(out / "summaries" / f"{name}.parquet")).createOrReplaceTempView(name)
-    return made
-
-
 def write_summaries(views: dict[str, DataFrame], folder: Path, clock: _Clock) -> None:
     """Compute every summary, and write the summary as Parquet, CSV and JSON, each by a rename of a complete file."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -173,30 +164,3 @@ def _plain(error: BaseException) -> str:
             if mark in line:
                 return line.strip()[:400]
     return text.strip().splitlines()[0][:400] if text.strip() else type(error).__name__
-
-
-def ask(spark: SparkSession, out: Path, sql: str | None, limit: int) -> tuple[list[str], list[dict[str, Any]], bool]:
-    """Run a query over tables and summaries.
-
-    Args:
-        spark: The session to use.
-        out: The folder of an analysis.
-        sql: The query; None lists the columns of every table.
-        limit: The maximum number of rows; 0 = all.
-
-    Returns:
-        The names of the columns, the rows, and whether the query has more rows.
-
-    Raises:
-        CampaignError: the folder has no tables, or Spark refuses the query.
-    """
-    names = [*register(spark, out), *register_summaries(spark, out)]
-    if sql is None:
-        listed = [{"table": name, "columns": ", ".join(spark.table(name).columns)} for name in names]
-        return ["table", "columns"], listed, False
-    try:
-        answer = spark.sql(sql)
-        rows = (answer.limit(limit + 1) if limit else answer).toArrow().to_pylist()
-    except PySparkException as error:
-        raise CampaignError(f"the query: {_plain(error)}") from None
-    return answer.columns, rows[: limit or None], bool(limit) and len(rows) > limit

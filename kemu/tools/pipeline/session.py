@@ -5,6 +5,7 @@ Spark 4 needs Java 17 or newer. The order of preference is ``JAVA_HOME``, ``java
 algebra uses, and which small Java runtimes lack. So a small script starts Java without this option.
 """
 
+import atexit
 import logging
 import os
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kemu.protocol.frozen import frozen
+from kemu.tools.pipeline.errors import SparkTrouble
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,10 +50,6 @@ appender.out.filter.threshold.level = {level}
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
-
-
-class SparkTrouble(Exception):
-    """Spark cannot run on this machine; the message states the remedy."""
 
 
 @frozen
@@ -102,7 +100,7 @@ def _java_version(java: Path) -> int | None:
 
 
 def cache_folder() -> Path:
-    """Create the folder of the script and of the logging settings, if absent; return the folder."""
+    """Create the folder of the script and of the archive for executors, if absent; return the folder."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     folder = Path(base) / "kemu"
     folder.mkdir(parents=True, exist_ok=True)
@@ -138,8 +136,8 @@ def start_spark(
     Args:
         app: The name of the application in Spark's user interface.
         master: The value for ``spark-submit --master``.
-            memory: Memory of the driver's Java ("2g"). With a local master all of Spark but the Python workers uses it.
-            log: The file of Spark's log; None: errors only, to stderr.
+        memory: Memory of the driver's Java ("2g"), which also includes executors of a local master.
+        log: The file of Spark's log; None: errors only, to stderr.
         settings: Spark's settings.
         java_options: Java's options.
 
@@ -159,9 +157,12 @@ def start_spark(
     given = dict(settings or {})
     os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable))
     builder = SparkSession.builder.appName(app).master(master)
-    for key, text in {**_settings(master, memory, log, java_options), **given}.items():
+    scratch = Path(tempfile.mkdtemp(prefix="kemu-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    for key, text in {**_settings(master, memory, log, java_options, scratch), **given}.items():
         builder = builder.config(key, text)
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # kemu reports the error itself
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # kemu reports the error itself
     try:
         spark = builder.getOrCreate()
     except PySparkException as error:
@@ -173,14 +174,16 @@ def start_spark(
     return spark
 
 
-def _settings(master: str, memory: str, log: Path | None, java_options: str) -> dict[str, str]:
-    log4j = f"-Dlog4j2.configurationFile={_logging(log)}"
+def _settings(master: str, memory: str, log: Path | None, java_options: str, scratch: Path) -> dict[str, str]:
+    log4j = f"-Dlog4j2.configurationFile={_logging(log, scratch)}"
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": f"{log4j} {java_options}".strip(),
         "spark.ui.enabled": "false",
-        # Spark would create a folder for tables without a path; all tables of kemu have a path.
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "kemu-spark-warehouse"),
+        # Spark creates a folder for tables without a path; all of ours have one.
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # SQL reads registered tables only, and no file of the user's that a query names.
+        "spark.sql.runSQLOnFiles": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -202,15 +205,13 @@ def _settings(master: str, memory: str, log: Path | None, java_options: str) -> 
     return settings
 
 
-def _logging(log: Path | None) -> Path:
+def _logging(log: Path | None, scratch: Path) -> Path:
     if log is None:
         text = _LOGGING.format(level="error", kind="Console", place="appender.out.target = SYSTEM_ERR")
-        name = "log4j2.properties"
     else:
         place = f"appender.out.fileName = {log.resolve().as_posix()}\nappender.out.append = true"
         text = _LOGGING.format(level="warn", kind="File", place=place)
-        name = f"log4j2-{os.getpid()}.properties"
-    path = cache_folder() / name
+    path = scratch / "log4j2.properties"
     path.write_text(text, encoding="utf-8")
     return path
 

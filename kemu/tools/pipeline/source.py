@@ -32,7 +32,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from kemu.emulator.trace.blocks import MAGIC, TraceError, blocks_of, first_block
 from kemu.emulator.trace.traces import HEADER
 from kemu.tools.pipeline.decode import Decoder, Span
-from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, EVENTS, OF_TRACES, RECORDED, Schema
+from kemu.tools.pipeline.tables.columns import Schema
+from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, EVENTS, OF_TRACES, RECORDED
 
 SUFFIX = ".kemu"
 BATCH_ROWS = 20_000

@@ -36,6 +36,7 @@ from kemu.tools.pipeline.rows import (
     violation_row,
 )
 from kemu.tools.pipeline.shipping import fingerprint
+from kemu.tools.pipeline.tables.columns import Schema
 from kemu.tools.pipeline.tables.schemas import (
     COUNTED,
     DOWNTIME,
@@ -47,7 +48,6 @@ from kemu.tools.pipeline.tables.schemas import (
     RUNS,
     TASK_DOWNTIME,
     VIOLATIONS,
-    Schema,
 )
 from kemu.tools.report.run_report import as_dict
 

@@ -31,7 +31,7 @@ class ControlStory:
         self._former: dict[TopicPartition, dict[int, None]] = {}
         """Partition -> all brokers that were in its ISR at any time."""
         self._held_up: dict[TopicPartition, None] = {}
-        """Partitions with a story line that the leader cannot change the ISR."""
+        """Partitions for which the story tells that the leader cannot change the ISR."""
         self._starts: dict[TopicPartition, int] = {}
         """Partition -> the highest log start offset in a story line."""
         self._blocked: dict[TopicPartition, str] = {}

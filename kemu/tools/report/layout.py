@@ -182,7 +182,7 @@ def table(
 
 
 def _blocks(least: Sequence[int], room: int, keys: int) -> list[list[int]]:
-    """The columns of each table: the first ``keys`` columns, then as many others as fit."""
+    """The columns of each table: the first ``keys`` columns, then as many other columns as fit."""
     start = list(range(min(keys, len(least))))
     blocks = [list(start)]
     for at in range(len(start), len(least)):

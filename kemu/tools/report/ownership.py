@@ -96,10 +96,10 @@ def picture(
 ) -> list[str]:
     """The lines of a diagram with a row for each partition, a column for each span of time, and marks for owners.
 
-    A column shows "!" if the partition had several owners at any moment of the span, and "." if the partition had no
-    owner at the begin of the span. A gap that is shorter than a column may be invisible. Of more than ``rows``
-    partitions, the diagram shows the partitions with the most moves. ``columns``: the width of a line in characters;
-    None: ``width`` columns for the time.
+    A column shows "!" if the partition had several owners at any moment of the span. A column shows "." if the
+    partition had no owner at the begin of the span. A gap that is shorter than a column may be invisible. Of more than
+    ``rows`` partitions, the diagram shows the partitions with the most moves. ``columns``: the width of a line in
+    characters; None: ``width`` columns for the time.
     """
     end_us = max(ownership.end_us, 1)
     intervals = ownership.intervals.get(group, [])
@@ -121,7 +121,7 @@ def picture(
         cells = "".join(_cell(own, column * step_us, step_us, mark) for column in range(-(-end_us // step_us)))
         lines.append(f"{f'{partition[0]}-{partition[1]}':{name_width}} {cells}")
     if len(partitions) > rows:
-        lines.append(f"... and {len(partitions) - rows} more partitions, which moved no more often than these")
+        lines.append(f"... and {len(partitions) - rows} more partitions with fewer or equal moves")
     legend = [f"{mark[owner]} {owner}" for owner in owners if mark[owner] != "#"]
     more = [f"# {len(owners) - len(MARKS)} more members"] if len(owners) > len(MARKS) else []
     lines += _wrapped([*legend, *more, "! several owners", ". no owner"], width + name_width)

@@ -291,7 +291,7 @@ def _sums_of_seeds(results: Sequence[RunResult]) -> Iterable[str]:
         short = [each for each in results if each.faults[index].done < each.faults[index].parts]
         if short:
             done = f"{short[0].faults[index].done} of {short[0].faults[index].parts}"
-            yield f"fault {index} was not done in {len(short)} runs (seed {short[0].seed}: {done}): {fault.text}"
+            yield f"fault {index} had no full effect in {len(short)} runs (seed {short[0].seed}: {done}): {fault.text}"
     idle_runs = [result for result in results if result.did_not_work]
     if idle_runs:
         yield f"{len(idle_runs)} of {len(results)} did not work, seed {idle_runs[0].seed}: {idle_runs[0].did_not_work}"
@@ -366,7 +366,7 @@ def _records(figures: Figures) -> Iterable[str]:
             f"old on average, {span_text(fresh.newest_age_max_us)} at most"
         )
         yield (
-            f"    after a member came, a fresh record was processed within {span_text(fresh.fresh_after_max_us)}, "
+            f"    after a member's start, a newer record was processed within {span_text(fresh.fresh_after_max_us)}, "
             f"the backlog within {span_text(fresh.gap_max_us)}"
         )
     if fresh.reordered:
@@ -407,34 +407,34 @@ def _group_records(figures: Figures, scenario: Scenario) -> Iterable[str]:
 def _reassignment(moves: ReassignmentFigures) -> Iterable[str]:
     """The lines about reassignments: duration, and load on brokers."""
     took = f"in {span_text(moves.took_us)}" if moves.took_us is not None else "and did not end"
-    left = f", {moves.unfinished} still on their way" if moves.unfinished else ""
+    left = f", {moves.unfinished} unfinished" if moves.unfinished else ""
     yield f"  reassignments: {moves.partitions} partitions in {len(moves.steps)} steps, {took}{left}"
     yield (
         f"    {moves.moved_bytes / 1e6:,.1f} MB moved, at most {moves.most_replicas} replicas of a partition at a time,"
         f" {moves.isr_changes} changes of ISRs"
     )
     for name, why in moves.waiting.items():
-        yield f"    {name} waits: {why or 'for nothing that its controller names'}"
+        yield f"    {name} waits: {why or 'without a reason from the controller'}"
     for name, logs in moves.emptied.items():
-        yield f"    {name} holds no replica any more" + (f", but {logs} logs are left on its disk" if logs else "")
+        yield f"    {name} has no replica any more" + (f", but {logs} logs remain on its disk" if logs else "")
     loads = sorted(moves.peak_extra_bytes_per_s.items(), key=lambda pair: (-pair[1], pair[0]))
     if loads:
         said = ", ".join(f"{name} {load / 1e6:,.1f}" for name, load in loads[:4])
-        yield f"    extra load of brokers by what is moved, in their worst seconds (MB/s): {said}"
+        yield f"    extra load of brokers by moved data, in the worst second of each broker (MB/s): {said}"
 
 
 def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
     """The lines about a Streams application's tasks: rebalances by event, downtime by task, restores."""
-    yield f"  tasks of {application}: {len(streams.downtime_us)}, {streams.tasks_down} of them down for a time"
+    yield f"  tasks of {application}: {len(streams.downtime_us)}, {streams.tasks_down} down for some time"
     for episode in streams.episodes:
-        balanced = "never in balance"
+        balanced = "never balanced"
         if episode.balanced_us is not None:
-            balanced = f"in balance after {span_text(episode.balanced_us - episode.began_us)}"
+            balanced = f"balanced after {span_text(episode.balanced_us - episode.began_us)}"
         rested = (
-            "" if episode.rested_us is None else f", at rest after {span_text(episode.rested_us - episode.began_us)}"
+            "" if episode.rested_us is None else f", settled after {span_text(episode.rested_us - episode.began_us)}"
         )
         reasons = ", ".join(f"{count} {reason}" for reason, count in episode.rebalances.items()) or "none"
-        empty = f" ({episode.empty} of them changed nothing)" if episode.empty else ""
+        empty = f" ({episode.empty} without a change)" if episode.empty else ""
         back = f", {episode.back_and_forth} of them back and forth" if episode.back_and_forth else ""
         yield f"    {clock_text(episode.began_us)}  {episode.why}: {balanced}{rested}"
         moved = f"tasks moved: {episode.moved}, at least {episode.min_moves} had to{back}"
@@ -463,12 +463,12 @@ def _tasks(application: str, streams: StreamsFigures) -> Iterable[str]:
             f"{streams.idle_ready_us / 1e6:,.1f} of them by learners that were ready"
         )
     if streams.imbalance_us:
-        yield f"    the instance furthest off its exact share: {streams.imbalance_us / 1e6:,.1f} task-seconds"
+        yield f"    the largest deviation of an instance from its share: {streams.imbalance_us / 1e6:,.1f} task-seconds"
     if streams.read_bytes:
         said = ", ".join(f"{role} {count / 1e6:,.1f}" for role, count in streams.read_bytes.items())
-        yield f"    read of changelogs (MB): {said}; of that in vain: {streams.wasted_bytes / 1e6:,.1f}"
+        yield f"    read of changelogs (MB): {said}; wasted: {streams.wasted_bytes / 1e6:,.1f}"
         if streams.avoidable_bytes:
-            yield f"      by owners though a copy elsewhere had it: {streams.avoidable_bytes / 1e6:,.1f}"
+            yield f"      read by owners although another instance had a copy: {streams.avoidable_bytes / 1e6:,.1f}"
 
 
 def _rows_of_tasks(streams: StreamsFigures) -> Iterable[str]:
@@ -502,7 +502,7 @@ def _spans(what: str, spent_us: Mapping[str, int]) -> Iterable[str]:
 
 def _downtime(figures: Figures) -> Iterable[str]:
     """The lines about partitions without service: causes, waits, and the share of each group's partitions."""
-    yield from _spans("partitions without service for a time", figures.downtime_us)
+    yield from _spans("partitions without service for some time", figures.downtime_us)
     if not figures.downtime:
         return
     causes: dict[str, int] = {}
@@ -518,7 +518,7 @@ def _downtime(figures: Figures) -> Iterable[str]:
     for group, service in figures.service.items():
         stopped = f", {span_text(service.stopped_us)} at 100 %" if service.stopped_us else ""
         yield (
-            f"  service lost of {group}: at most {service.lost_max_percent:g} % of its partitions at once{stopped}; "
+            f"  service lost of {group}: at most {service.lost_max_percent:g} % of partitions at a time{stopped}; "
             f"{span_text(service.lost_us)} of the whole service in all"
         )
 
@@ -540,9 +540,9 @@ def _control(figures: ReplicationFigures) -> Iterable[str]:
         yield f"  elections of leaders: {', '.join(chosen)}"
     if figures.isr_shrinks or figures.isr_expands:
         yield f"  ISRs: shrunk {figures.isr_shrinks:,} times, expanded {figures.isr_expands:,} times"
-    yield from _spans("partitions without a leader for a time", figures.leaderless_us)
-    yield from _spans("partitions under min.insync.replicas for a time", figures.under_min_isr_us)
-    yield from _spans("partitions under-replicated for a time", figures.under_replicated_us)
+    yield from _spans("partitions without a leader for some time", figures.leaderless_us)
+    yield from _spans("partitions under min.insync.replicas for some time", figures.under_min_isr_us)
+    yield from _spans("partitions under-replicated for some time", figures.under_replicated_us)
 
 
 def _closings(closings: Sequence[ClosingFigures]) -> Iterable[str]:
@@ -658,6 +658,6 @@ def _run_itself(result: RunResult, command: str, trace: Path | None) -> Iterable
     yield f"  digest: {result.digest}"
     if trace is not None:
         yield f"  trace: {trace}"
-        yield f"  read it with: kemu explain {trace}"
-        yield f"  replay it with: kemu replay {trace}"
+        yield f"  read the trace with: kemu explain {trace}"
+        yield f"  replay the trace with: kemu replay {trace}"
     yield f"  repeat with: {command}"

@@ -194,7 +194,7 @@ class HeldMessage:
     sent_ms: int
     """Virtual milliseconds at which the rule began to hold the message."""
     message: Any
-    """The decoded message: ``held.messages[0].message.generation``."""
+    """The decoded message, with its fields: ``held.messages[0].message.generation``."""
 
 
 class HeldMessages(RuleInForce):
@@ -339,7 +339,7 @@ class EmulatedCluster:
         """Return a group by name; without a scenario, first start a cluster with only this group.
 
         Args:
-            name: The name of the group.
+            name: The ``group.id`` of the group.
             topics: Topic -> number of partitions (default: "orders" with 6).
             members: Number of members, named c1, c2, ... (default 3).
             assignors: Kafka's names, or your classes (``kemu.Assignor``), in order of preference; None: the default.

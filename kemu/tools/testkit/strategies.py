@@ -49,7 +49,7 @@ def scenarios(
 
 @st.composite
 def plans(draw: Callable[[st.SearchStrategy[Any]], Any], scenario: Scenario, *, at_most: int = 6) -> Plan:
-    """Draw faults for a scenario, in order of time; ``attrs.evolve(scenario, plan=plan)`` adds them."""
+    """Draw faults for a scenario, in order of time; ``attrs.evolve(scenario, plan=plan)`` adds the faults."""
     return drawn_plan(scenario, _Drawn(draw), fault_families(scenario), at_most=at_most)
 
 

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as every text on Spark names it
 
 from kemu.protocol.names import SEPARATOR
-from kemu.tools.pipeline.tables.schemas import Schema
+from kemu.tools.pipeline.tables.columns import Schema
 
 
 def of(schema: Schema) -> list[Column]:

@@ -68,8 +68,8 @@ def commits(notes: DataFrame) -> DataFrame:
 def ownership(notes: DataFrame) -> DataFrame:
     """Intervals in which members owned partitions, as the members report ownership.
 
-    A member owns a partition from ``PartitionsAssigned`` until the partition is revoked or lost, the member fails, the
-    member's host goes down, or the run ends. The interval of a zombie overlaps the interval of the next owner.
+    A member owns a partition from ``PartitionsAssigned`` on. Ownership ends when the partition is revoked or lost, the
+    member fails, the member's host goes down, or the run ends. A zombie's interval overlaps the next owner's interval.
 
     In:  notes
     Out: OWNERSHIP

@@ -1,74 +1,14 @@
-"""The columns of every table, as schemas for Arrow (which writes Parquet) and for Spark (which reads Parquet).
+"""The columns of every table.
 
 Columns of virtual time are in microseconds and end with ``_us``. A column whose type ends with "?" may be null;
 ``quality`` checks that no other column is null. ``run_id`` is unique over all analysed runs. ``n`` orders the facts of
 a run; the numbers rise, with gaps.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-import pyarrow as pa
-from pyspark.sql import types as T  # noqa: N812 - as every text on Spark names it
-
 from kemu.emulator.metrics.figure import Unit
 from kemu.emulator.metrics.metrics import FIGURES
 from kemu.emulator.watching.interruptions import Cause
-from kemu.protocol.frozen import frozen
-
-_ARROW: Mapping[str, pa.DataType] = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "ints": pa.list_(pa.field("element", pa.int32())),
-    "strings": pa.list_(pa.field("element", pa.string())),
-}
-_SPARK: Mapping[str, T.DataType] = {
-    "string": T.StringType(),
-    "int": T.IntegerType(),
-    "long": T.LongType(),
-    "double": T.DoubleType(),
-    "boolean": T.BooleanType(),
-    "binary": T.BinaryType(),
-    "ints": T.ArrayType(T.IntegerType()),
-    "strings": T.ArrayType(T.StringType()),
-}
-
-
-@frozen
-class Schema:
-    """The schema of a table: the name of the table, and the columns as (name, type) in order."""
-
-    name: str
-    columns: tuple[tuple[str, str], ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(name for name, _ in self.columns)
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The names of the columns that must not be null."""
-        return tuple(name for name, kind in self.columns if not kind.endswith("?"))
-
-    def arrow(self) -> pa.Schema:
-        """The schema for Arrow."""
-        return pa.schema([pa.field(name, _ARROW[kind.rstrip("?")]) for name, kind in self.columns])
-
-    def spark(self) -> T.StructType:
-        """The schema for Spark."""
-        return T.StructType([T.StructField(name, _SPARK[kind.rstrip("?")]) for name, kind in self.columns])
-
-    def batch(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        """Rows as an Arrow batch; the values of a row have the order of the columns."""
-        schema = self.arrow()
-        columns = zip(*rows, strict=True) if rows else [()] * len(self.columns)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+from kemu.tools.pipeline.tables.columns import Schema
 
 
 def _schema(name: str, text: str) -> Schema:
@@ -85,7 +25,7 @@ RUNS = _schema(
     run_id string, cell string, scenario string, profile string, settings string, actions string, seed long
     verdict string?, digest string?, steps long?, messages long?, virtual_us long?, wall_s double?
     broke string?, traced boolean
-    scenario_json string, result_json string?, command string?
+    scenario_json json, result_json json?, command string?
     """
     + ", ".join(
         f"{each.column} {'double' if each.unit is Unit.PERCENT else 'long'}?"
@@ -124,7 +64,7 @@ NOTES = _schema(
     topic string?, partition int?, partitions strings?, owned strings?, members strings?
     old string?, new string?, state string?, why string?, error string?, api string?, host string?, how string?
     offset long?, base_offset long?, end_offset long?, first long?, last long?, count long?, started_us long?
-    fault_index int?, kind string?, text string?, protocol string?, host_life int?, rest string?, row binary
+    fault_index int?, kind string?, text string?, protocol string?, host_life int?, rest json?, row binary
     """,
 )
 """One row per fact of machines or of the world (actor ""). Each field of a fact is in the column of the same name, or
@@ -307,8 +247,8 @@ LEADERLESS = _schema(
 )
 """One row per interval in which a partition had no leader, after its first leader. ``cause``: the end of the last
 leadership (down, paused, stopped; for a deposed leader the writer's reason, such as "preferred"). ``elect_us``: time
-until the store named the next leader. ``take_over_us``: time from then until the new leader acted. The sum of both is
-the length of the interval."""
+until the store named the next leader. ``take_over_us``: time between this choice and the first action of the
+new leader. The sum of ``elect_us`` and ``take_over_us`` is the length of the interval."""
 
 # --- one table for all rows of a trace file ------------------------------------------------------------------------
 
