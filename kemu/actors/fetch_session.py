@@ -17,7 +17,7 @@ from kemu.protocol.names import TopicPartition
 Rows = Mapping[TopicPartition, FetchPartition]
 
 
-class FetchSession:
+class FetchSessionHandler:
     """The session with one leader."""
 
     __slots__ = ("_rows", "epoch", "id")

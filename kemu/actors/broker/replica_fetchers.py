@@ -19,7 +19,7 @@ from kemu.actors.broker.replica_log import batch_entry
 from kemu.actors.broker.replica_manager import US_PER_MS, ReplicaManager
 from kemu.actors.broker.timers import BrokerTimer
 from kemu.actors.client import Client
-from kemu.actors.fetch_session import FetchSession
+from kemu.actors.fetch_session import FetchSessionHandler
 from kemu.actors.machine import Draws, Machine, Record, TimerKey
 from kemu.protocol.draws import CALM, DrawName
 from kemu.protocol.errors import ErrorCode
@@ -153,7 +153,7 @@ class ReplicaFetcher:
         self._timer: TimerKey = (BrokerTimer.FETCHER, str(leader))
         self._asked: dict[TopicPartition, Asked] = {}
         """Partition -> its part in the last fetch with it."""
-        self._session = FetchSession()
+        self._session = FetchSessionHandler()
         self._rows: dict[TopicPartition, FetchPartition] = {}
         """The partitions of the last fetch."""
         self._writing: Followed | None = None
@@ -170,7 +170,9 @@ class ReplicaFetcher:
         if self._busy:
             return
         if not self.followed:
-            self._session = FetchSession()  # Kafka ends the thread and its session (``shutdownIdleFetcherThreads``)
+            self._session = (
+                FetchSessionHandler()
+            )  # Kafka ends the thread and its session (``shutdownIdleFetcherThreads``)
             return
         if self._is_writing():
             return  # the end of the append calls this method again

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from kemu.actors.consumer.machine import FetchingMachine
 from kemu.actors.consumer.partition import Partition, Returned, Seeking
-from kemu.actors.fetch_session import FetchSession
+from kemu.actors.fetch_session import FetchSessionHandler
 from kemu.actors.machine import at_least_1_ms
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.messages.data import Fetch, FetchedPartition, FetchPartition, FetchReply, RecordBatch
@@ -56,7 +56,7 @@ class Leader:
         self.not_before_us = 0
         self.plan: Plan | None = None
         """The next Fetch; None: to be made anew."""
-        self.session = FetchSession()
+        self.session = FetchSessionHandler()
 
 
 class Fetching:

@@ -57,7 +57,7 @@ class Outside:
         return calls
 
     async def wait(self) -> None:
-        """Wait for a call."""
+        """Wait until a call is queued."""
         await self._called.wait()
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kemu.actors.broker.fetch_sessions import EVICTION_MS, IDS_OF_A_LIFE, FetchSessions
-from kemu.actors.fetch_session import FetchSession
+from kemu.actors.fetch_session import FetchSessionHandler
 from kemu.actors.machine import Machine
 from kemu.protocol.errors import ErrorCode
 from kemu.protocol.fetch_sessions import FINAL_EPOCH, FULL_EPOCH, LARGEST_EPOCH, NO_FETCH_SESSION, epoch_after
@@ -84,7 +84,7 @@ def test_epochs_count_from_one_and_begin_anew_after_the_largest() -> None:
 
 
 def test_a_session_lists_only_changes_and_forgets(clock: Clock) -> None:
-    """FetchSession.update: new partitions come last, changed ones keep their place, forgotten ones leave."""
+    """FetchSessionHandler.update: new partitions come last, changed ones keep their place, forgotten ones leave."""
     sessions = FetchSessions(clock, 10, life=1)
     number = begun(sessions, 3)
 
@@ -239,7 +239,7 @@ def test_the_brokers_session_is_the_readers_after_any_exchange(events: list[tupl
     """Requests and answers get lost, sessions are evicted, brokers restart: the broker reads the planned rows."""
     clock = Clock("b0")
     life = 1
-    sessions, reader = FetchSessions(clock, 2, life), FetchSession()
+    sessions, reader = FetchSessions(clock, 2, life), FetchSessionHandler()
     for plan, fate in events:
         rows = {("t", number): row(number, offset) for number, offset in plan.items()}
         changed, forgotten = reader.news(rows)
