@@ -569,4 +569,4 @@ PASSES: tuple[tuple[str, Callable[[Shrinker], None]], ...] = (
     ("time", _time),
     ("round numbers", _rounder),
 )
-"""The passes in their order. All passes repeat until a whole round makes nothing smaller."""
+"""(name, function) of each pass, in order. All passes repeat until a whole round makes nothing smaller."""

@@ -73,7 +73,9 @@ def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def request_of(source: str, options: RunOptions, live: bool = False, control: Path | None = None) -> Request:
+def request_of(
+    source: str, options: RunOptions, live: bool = False, control: Path | None = None, report: Path | None = None
+) -> Request:
     """The request for runs that the options of a command describe.
 
     Raises:
@@ -87,15 +89,28 @@ def request_of(source: str, options: RunOptions, live: bool = False, control: Pa
         raise click.UsageError("--seed and --seeds exclude each other: give one")
     if profile is not None and profile not in PROFILES:
         raise click.UsageError(f'"{profile}" is no profile{nearest(profile, PROFILES)}')
-    if trace is not None and Path(source).is_file() and trace.exists() and trace.samefile(source):
-        raise click.UsageError(f"--trace {trace} is the scenario itself: name another file")
+    for option, file in (("--trace", trace), ("--report", report)):
+        if file is not None and Path(source).is_file() and file.exists() and file.samefile(source):
+            raise click.UsageError(f"{option} {file} is the scenario itself: name another file")
+    if trace is not None and trace == report:
+        raise click.UsageError(f"--trace and --report are the same file, {trace}: name another file")
     loaded = with_values(load_scenario(source), options.settings)
     if options.actions:
         loaded = with_actions(loaded, options.actions)
     chosen = seed_range(seeds) if seeds is not None else (loaded.seed if seed is None else seed,)
     profile = profile or loaded.profile or DEFAULT_PROFILE
     return Request(
-        source, loaded, tuple(chosen), profile, options.settings, options.actions, options.loop, trace, live, control
+        source=source,
+        scenario=loaded,
+        seeds=tuple(chosen),
+        profile=profile,
+        settings=options.settings,
+        actions=options.actions,
+        loop=options.loop,
+        trace=trace,
+        live=live,
+        control=control,
+        report=report,
     )
 
 

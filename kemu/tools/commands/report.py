@@ -1,0 +1,178 @@
+"""``kemu report``: the pictures of a recorded run or of a campaign, in one HTML file."""
+
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kemu.tools.exits import BAD_INPUT
+from kemu.tools.report.messages import KINDS
+
+if TYPE_CHECKING:
+    from kemu.emulator.scenario.scenario import Scenario
+    from kemu.emulator.trace.traces import Header
+    from kemu.tools.report.comparison import ComparisonReport
+
+
+class _BadTrace(click.ClickException):
+    exit_code = BAD_INPUT
+
+
+MOST_PAGES = 12
+"""Maximum number of failed runs of a campaign that get a page."""
+
+
+@click.command()
+@click.argument("trace", type=click.Path(path_type=Path), metavar="TRACE|CAMPAIGN")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write (default: beside TRACE, or in CAMPAIGN).",
+)  # fmt: skip
+@click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+@click.option(
+    "--messages", type=click.Choice(KINDS), default="all", show_default=True,
+    help="control: without Fetch, Produce, Heartbeat and Metadata that succeeded.",
+)  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["html", "json"]), default="html", show_default=True)
+def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str) -> None:
+    """Draw TRACE: one HTML file that explains the run and opens anywhere, without a network.
+
+    The page has the verdict, the cost, and pictures of members, partitions, leaders, tasks and messages over time. JSON
+    has the same data by column; without --out it goes to the standard output.
+
+    CAMPAIGN is the folder of "kemu campaign" after "kemu analyze"; Spark is not needed. The page has the figures of all
+    cells, and links to pages of failed runs, which the command makes from their traces.
+
+    Exit code 2: the file is no trace, or is damaged. Of a torn trace, the page has the whole records.
+    """
+    if opens and form != "html":
+        raise click.UsageError("--open needs --format html")
+    if trace.is_dir():
+        file = _campaign(trace, out, messages, form)
+    else:
+        file = _run(trace, out, messages, form)
+    if file is not None:
+        click.echo(f"report: {file}")
+    if file is not None and opens:
+        webbrowser.open(file.resolve().as_uri())
+
+
+def _run(trace: Path, out: Path | None, messages: str, form: str) -> Path | None:
+    """Write the report of a trace; None if the report went to the standard output."""
+    from kemu.emulator.trace.blocks import TraceError
+    from kemu.emulator.trace.traces import read_trace
+    from kemu.protocol.wire.codec import CodecError
+    from kemu.tools.report.page import write_page
+    from kemu.tools.report.recorded import report_of
+    from kemu.tools.report.run_report import as_json
+
+    try:
+        recorded = read_trace(trace)
+        made = report_of(recorded, command_of(recorded.header, trace), messages)
+        if form == "json" and out is None:
+            click.echo(as_json(made))
+            return None
+    except (TraceError, CodecError) as error:
+        raise _BadTrace(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise _BadTrace(f"{trace}: {error.strerror}") from None
+    file = trace.with_suffix(".html") if out is None else out
+    if file.exists() and file.samefile(trace):
+        raise click.UsageError(f"--out {file} is the trace itself: name another file")
+    with _writing(file):
+        if form == "json":
+            file.write_text(as_json(made), encoding="utf-8")
+        else:
+            write_page(made, file, recorded)
+    return file
+
+
+def _campaign(folder: Path, out: Path | None, messages: str, form: str) -> Path | None:
+    """Write the report of a campaign and the pages of failed runs; None if it went to the standard output."""
+    import json
+
+    from kemu.tools.commands.pipeline_errors import clear_errors
+    from kemu.tools.progress import busy
+
+    file = folder / "report.html" if out is None and form == "html" else out
+    with clear_errors("query"), busy("report"):
+        from kemu.tools.pipeline.drawing import campaign_report
+        from kemu.tools.report.comparison import write_comparison
+
+        made = campaign_report(folder)
+        if form == "json":
+            text = json.dumps({"campaign": made.title, "command": made.command, "cells": list(made.rows)}, indent=1)
+        if file is None:
+            click.echo(text)
+            return None
+        with _writing(file):
+            if form == "json":
+                file.write_text(text, encoding="utf-8")
+            else:
+                _pages_of_failures(folder, made, file, messages)
+                write_comparison(made, file)
+    return file
+
+
+def _pages_of_failures(folder: Path, made: "ComparisonReport", file: Path, messages: str) -> None:
+    """Write pages of failed runs into a folder beside the campaign's page, and tell their rows the address."""
+    from kemu.emulator.trace.blocks import TraceError
+    from kemu.protocol.wire.codec import CodecError
+    from kemu.tools.pipeline.drawing import failed_runs, relative
+    from kemu.tools.report.page import write_page
+    from kemu.tools.report.recorded import report_of
+
+    place = file.with_name(f"{file.stem}-runs")
+    for number, (failing, run) in enumerate(failed_runs(folder, made, MOST_PAGES), start=1):
+        try:
+            recorded = run.read()
+            if recorded is None:
+                continue
+            place.mkdir(exist_ok=True)
+            page = place / f"{number:02}-seed-{run.seed}.html"
+            write_page(report_of(recorded, run.command, messages), page, recorded)
+        except (TraceError, CodecError) as error:
+            click.echo(f"no page of {run.cell}, seed {run.seed}: {error}", err=True)
+            continue
+        failing["page"] = relative(page, file)
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    """Report an OSError as bad input."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise _BadTrace(f"--out {file}: cannot be written: {error.strerror}") from None
+
+
+def command_of(header: "Header", trace: Path) -> str:
+    """The command that repeats a recorded run: by the name of its preset, or else from its trace."""
+    import shlex
+
+    from kemu.emulator.replay import scenario_of
+    from kemu.protocol.profiles import DEFAULT_PROFILE
+
+    scenario = scenario_of(header)
+    if header.live or header.driven or header.steered or header.listeners or header.applications:
+        return shlex.join(["kemu", "replay", str(trace)])
+    if not _is_preset(scenario):
+        return shlex.join(["kemu", "replay", str(trace), "--rerun"])
+    words = ["kemu", "run", scenario.name, "--seed", str(header.seed)]
+    if header.profile != (scenario.profile or DEFAULT_PROFILE):
+        words += ["--profile", header.profile]
+    return shlex.join([*words, *(["--loop", header.loop] if header.loop != "trio" else [])])
+
+
+def _is_preset(scenario: "Scenario") -> bool:
+    from kemu.emulator.scenario.files import load_scenario, presets
+
+    names = [each.name for each in presets()]
+    return scenario.name in names and load_scenario(scenario.name).to_dict() == scenario.to_dict()

@@ -1,0 +1,235 @@
+"""The messages of a run for its report: sender, receiver, API, error, latency and fate."""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, TypeAlias, get_args, get_origin
+
+import msgpack
+
+from kemu.emulator.trace.rows import SEND
+from kemu.emulator.trace.traces import BrokenRow, PacketRow, StepRow
+from kemu.protocol.errors import ErrorCode
+from kemu.protocol.wire.codec import HEADER_BYTES, unseal
+from kemu.protocol.wire.schema import SPECS, STRUCTS
+from kemu.tools.report.frames import Frame, frame_of
+
+KINDS = ("all", "control", "errors", "none")
+"""The messages in a report."""
+ROUTINE = ("Fetch", "Produce", "Heartbeat", "Metadata")
+"""APIs that are no control messages, unless there was an error."""
+MOST_MESSAGES = 1_000_000
+"""A report with more messages has only control messages, and the number of all by actor and ``BUCKET_US``."""
+BUCKET_US = 10_000
+ARRIVES = ("sent", "released", "queued")
+"""Fates of packets that arrive."""
+_SHORT_BYTES = 64
+_MOST_KNOWN = 10_000
+_MOST_NEW = 50_000
+_KIND_AT = 2
+"""Byte of a sealed message that is 1 for a reply (``protocol.wire.codec``)."""
+
+
+Paths: TypeAlias = "tuple[tuple[int, bool, Paths | None], ...]"
+"""Where a row may have errors: the place of a field, whether it holds several rows, and the paths inside of these rows.
+None: the field is an error."""
+
+
+@cache
+def paths_to_errors(cls: type, version: int) -> Paths:
+    """The places of errors in the row of a message of this class and version."""
+    fields = SPECS[cls].fields if cls in SPECS else STRUCTS[cls]
+    found: list[tuple[int, bool, Paths | None]] = []
+    for place, field in enumerate(each for each in fields if each.since <= version <= each.until):
+        if field.annotation is ErrorCode:
+            found.append((place, False, None))
+        for part, is_many in _structs_in(field.annotation):
+            inside = paths_to_errors(part, version)
+            if inside:
+                found.append((place, is_many, inside))
+    return tuple(found)
+
+
+def _structs_in(annotation: Any) -> Iterator[tuple[type, bool]]:
+    """The structs that a field holds, and whether it holds several of them."""
+    if isinstance(annotation, type) and annotation in STRUCTS:
+        yield annotation, False
+    for part in get_args(annotation):
+        for struct, _ in _structs_in(part):
+            yield struct, get_origin(annotation) is tuple or part is not struct
+
+
+def error_in(row: Sequence[Any], paths: Paths) -> int:
+    """The first error in a row; 0 if there is none."""
+    for place, is_many, inside in paths:
+        item = row[place]
+        if inside is None:
+            if item:
+                return int(item)
+        elif item:
+            for each in item if is_many else (item,):
+                error = error_in(each, inside)
+                if error:
+                    return error
+    return 0
+
+
+class _Names:
+    """Texts as numbers, in the order of their first use."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        """The number of a text."""
+        known = self.known.get(name)
+        if known is None:
+            known = self.known[name] = len(self.known)
+        return known
+
+    def texts(self, codes: Any) -> list[str]:
+        """The texts of these numbers."""
+        names = list(self.known)
+        return [names[code] for code in codes]
+
+
+class Messages:
+    """A recorder of a run (``emulator.trace.recorder``) that keeps the messages, and not their contents."""
+
+    def __init__(self, kind: str = "all", most: int = MOST_MESSAGES) -> None:
+        assert kind in KINDS, kind
+        self._kind = kind
+        self._most = most
+        self._new: list[PacketRow] = []
+        self.packet: Callable[[PacketRow], None] = self._new.append
+        """Takes the fate of a packet; a later one replaces it."""
+        self._packets, self._at, self._took = array("q"), array("q"), array("q")
+        self._from, self._to, self._api, self._verdict, self._size = (array("i") for _ in range(5))
+        self._actors, self._apis, self._verdicts = _Names(), _Names(), _Names()
+        self._is_reply = array("b")
+        self._replies: set[int] = set()
+        """Packets in ``_new`` that are replies."""
+        self._errors: dict[int, str] = {}
+        """Packet -> the error that it reports."""
+        self._known: dict[bytes, str] = {}
+        """Short replies -> the errors that they report."""
+        self._paths: dict[bytes, Paths] = {}
+        """First bytes of a message -> the places of its errors."""
+
+    # --- recording ---------------------------------------------------------------------------------------------
+
+    def step(self, row: StepRow) -> None:
+        """Find the errors in the replies of a step."""
+        for effect in row[6]:
+            if effect[0] == SEND and effect[5][_KIND_AT]:
+                self._replies.add(effect[1])
+                error = self._error_of(effect[5])
+                if error:
+                    self._errors[effect[1]] = error
+        if len(self._new) > _MOST_NEW:
+            self._take()
+
+    def _take(self) -> None:
+        """Move new rows into the columns."""
+        packets, replies = self._packets, self._replies
+        actors, apis, verdicts = self._actors.of, self._apis.of, self._verdicts.of
+        for packet_id, at_us, sender, to, _, api, size, verdict, due_us in self._new:
+            if packets and packet_id <= packets[-1]:
+                index = bisect_left(packets, packet_id)
+                if packets[index] == packet_id:
+                    self._verdict[index] = verdicts(str(verdict))
+                    self._took[index] = due_us - self._at[index] if due_us >= 0 else -1
+                continue
+            packets.append(packet_id)
+            self._at.append(at_us)
+            self._took.append(due_us - at_us if due_us >= 0 else -1)
+            self._from.append(actors(sender))
+            self._to.append(actors(to))
+            self._api.append(apis(api))
+            self._verdict.append(verdicts(str(verdict)))
+            self._size.append(size)
+            self._is_reply.append(packet_id in replies)
+        self._new.clear()
+        replies.clear()
+
+    def fact(self, seq: int, at_us: int, fact: Any) -> None:
+        """Ignore a fact of the world."""
+
+    def broken(self, row: BrokenRow) -> None:
+        """Ignore a step that raised: it sent nothing."""
+
+    def _error_of(self, sealed: bytes) -> str:
+        paths = self._paths.get(sealed[:HEADER_BYTES])
+        if paths is None:
+            message, version = unseal(sealed)
+            cls: type = type(message)
+            paths = self._paths[sealed[:HEADER_BYTES]] = paths_to_errors(cls, version)
+        if not paths:
+            return ""
+        known = self._known.get(sealed)
+        if known is not None:
+            return known
+        error = error_in(msgpack.unpackb(sealed, use_list=False)[3], paths)
+        name = ErrorCode(error).name if error else ""
+        if len(sealed) <= _SHORT_BYTES and len(self._known) < _MOST_KNOWN:
+            self._known[sealed] = name
+        return name
+
+    # --- the frames --------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._packets)
+
+    def frames(self, at_us: int) -> dict[str, Frame]:
+        """``messages``, and ``traffic`` (the number by actor and ``BUCKET_US``) of a run with too many of them.
+
+        ``took_us`` is -1 for a message that does not arrive.
+        """
+        self._take()
+        kind = "control" if self._kind == "all" and len(self) > self._most else self._kind
+        rows = self._chosen(kind)
+        codes = (self._from, self._to, self._api, self._verdict)
+        names = (self._actors, self._actors, self._apis, self._verdicts)
+        sender, to, api, verdict = (
+            name.texts([column[row] for row in rows]) for name, column in zip(names, codes, strict=True)
+        )
+        messages = Frame(
+            {
+                "at_us": [self._at[row] for row in rows],
+                "took_us": [self._took[row] for row in rows],
+                "sender": sender,
+                "to": to,
+                "api": api,
+                "reply": [self._is_reply[row] for row in rows],
+                "error": [self._errors.get(self._packets[row], "") for row in rows],
+                "verdict": verdict,
+                "size": [self._size[row] for row in rows],
+            }
+        )
+        return {"messages": messages, "traffic": self._traffic() if kind != self._kind else frame_of(_TRAFFIC, ())}
+
+    def _chosen(self, kind: str) -> Any:
+        if kind == "all":
+            return range(len(self))
+        arrives = {self._verdicts.known.get(name, -1) for name in ARRIVES}
+        apis = self._apis.known
+        routine = {apis.get(name, -1) for name in (ROUTINE if kind == "control" else apis)}
+        return [
+            row
+            for row in range(len(self) if kind != "none" else 0)
+            if self._api[row] not in routine or self._verdict[row] not in arrives or self._packets[row] in self._errors
+        ]
+
+    def _traffic(self) -> Frame:
+        counts: dict[tuple[int, int], int] = {}
+        for at_us, sender in zip(self._at, self._from, strict=True):
+            key = at_us // BUCKET_US, sender
+            counts[key] = counts.get(key, 0) + 1
+        names = list(self._actors.known)
+        return frame_of(
+            _TRAFFIC, [(at * BUCKET_US, names[sender], count) for (at, sender), count in sorted(counts.items())]
+        )
+
+
+_TRAFFIC = ("at_us", "sender", "messages")
