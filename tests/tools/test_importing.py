@@ -11,14 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kemu.emulator.runner import run as emulated
-from kemu.emulator.scenario.files import scenario_from_toml
+from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.topics import TopicSpec
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.units import LONGEST_US
+from kemu.emulator.trace.traces import read_trace
 from kemu.tools.cli import main
 from kemu.tools.commands.import_ import import_files, import_text
 from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
+from kemu.tools.report.page import page_of
+from kemu.tools.report.recorded import report_of
 from tests.tools.kafka_samples import (
     BROKER,
     CONSUMER,
@@ -37,6 +40,7 @@ from tests.tools.kafka_samples import (
     TOPICS_3,
     TOPICS_4,
 )
+from tests.tools.report.reading import read_page
 
 REAL = Path(__file__).parents[1] / "data" / "real"
 
@@ -466,6 +470,18 @@ def test_reports_name_the_clients(tmp_path: Path, capsys: pytest.CaptureFixture[
         with pytest.raises(SystemExit):
             main(["run", str(out), "--set", "duration=20s", "--set", "draws.set=calm", "--format", form])
         assert told in capsys.readouterr().out
+
+
+def test_the_page_of_a_run_names_the_clients(tmp_path: Path):
+    """From a run, and from its trace."""
+    source, out, trace = tmp_path / "groups.txt", tmp_path / "mine.toml", tmp_path / "mine.kemu"
+    source.write_text(MEMBERS_1)
+    assert run(str(source), "--out", str(out)) == 0
+    scenario = with_values(load_scenario(str(out)), ["duration=5s", "draws.set=calm"])
+    emulated(scenario, seed=1, trace=trace)
+    report = report_of(read_trace(trace), "kemu report mine.kemu")
+    assert report.result.labels["c3"] == "c-3 on /127.0.0.1"
+    assert ["c3", "c-3 on /127.0.0.1"] in read_page(page_of(report)).texts["labels"]
 
 
 # --- properties ----------------------------------------------------------------------------------------------------
