@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from importlib.metadata import entry_points
 from typing import Any
 
 from kemu.emulator.text.allowed_code import may_load, may_load_installed
@@ -61,6 +60,8 @@ def find_task_assignor(name: str) -> TaskAssignor:
 
 def _installed() -> set[str]:
     """The assignors that kemu and installed packages declare, as ``module:Class``."""
+    from importlib.metadata import entry_points  # many modules, needed for custom assignors only
+
     return {OF_PRESETS, *(point.value for point in entry_points(group=ENTRY_POINTS))}
 
 

@@ -67,6 +67,7 @@ def report_of(trace: Trace, command: str, messages: str = "all") -> RunReport:
         did_not_work=judged.did_not_work,
         core=ending.core,
         waiting=judged.waiting,
+        labels=scenario.labels(),
     )
     return collector.finish(result, scenario, command, trace.path, ending.torn)
 
