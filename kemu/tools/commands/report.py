@@ -38,7 +38,7 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
     Exit code 2: the file is no trace, or is damaged. Of a torn trace, the page has the whole records.
     """
     from kemu.emulator.trace.blocks import TraceError
-    from kemu.emulator.trace.traces import read_trace
+    from kemu.emulator.trace.traces import read_runs, read_trace
     from kemu.protocol.wire.codec import CodecError
     from kemu.tools.report.page import write_page
     from kemu.tools.report.recorded import report_of
@@ -47,7 +47,7 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
     if opens and form != "html":
         raise click.UsageError("--open needs --format html")
     try:
-        recorded = read_trace(trace)
+        recorded, runs = read_trace(trace), sum(1 for _ in read_runs(trace))
         made = report_of(recorded, command_of(recorded.header, trace), messages)
         if form == "json" and out is None:
             click.echo(as_json(made))
@@ -68,7 +68,7 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
             write_page(made, file, recorded)
     except OSError as error:
         raise _BadTrace(f"--out {file}: cannot be written: {error.strerror}") from None
-    click.echo(f"report: {file}")
+    click.echo(f"report: {file}" + (f" (the first of the {runs} runs in {trace})" if runs > 1 else ""))
     if opens:
         webbrowser.open(file.resolve().as_uri())
 
