@@ -271,9 +271,9 @@ class TopicReplicated:
 class FaultApplied:
     """A plan entry took effect: index in the plan, kind ("crash"), and description.
 
-    ``links``: the pairs of hosts whose messages the entry disturbs ("" for every host; ``emulator.injection.scope``);
-    () if the entry disturbs no link, or if facts about hosts report the effect. ``lasts``: whether a ``FaultEnded``
-    will follow.
+    ``links``: the pairs of hosts whose messages the entry disturbs ("" for every host; ``emulator.injection.scope``).
+    ``links`` is () without a disturbed link, or if facts about hosts report the effect. ``lasts``: whether a
+    ``FaultEnded`` will follow.
     """
 
     index: int

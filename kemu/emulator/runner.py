@@ -91,11 +91,10 @@ def unfired_in_all(runs: Sequence[Sequence[FaultFired]]) -> list[FaultFired]:
 class RunResult:
     """The result of a run.
 
-    ``verdict`` is "holds", "violated" (a safety rule was broken), "liveness" (recovery took too long), "livelock"
-    (virtual time made no progress) or "broken" (a machine, a checker or the user's code raised). ``faults`` has one
-    entry per entry of the plan. ``losses`` are records that Kafka's own rules allow to be lost (``emulator.findings``).
-    ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own. Neither losses nor
-    ``unmended`` are violations.
+    ``verdict`` is "holds", "violated", "liveness", "livelock" or "broken" (``emulator.judging.Judgement``). ``faults``
+    has one entry per entry of the plan. ``losses`` are records that Kafka's own rules allow to be lost
+    (``emulator.findings``). ``unmended`` are groups and partitions that did not recover for a reason of Kafka's own.
+    Neither losses nor ``unmended`` are violations.
     """
 
     scenario: str
@@ -417,6 +416,9 @@ def run(
                 broke = one.run_with(lambda world, until_us: run_trio(world, until_us, live=live))
         except KeyboardInterrupt:
             one.writer.flush()  # the trace holds all records so far, and no footer
+            raise
+        except Exception as error:
+            error.add_note(f"in the run of {scenario.name} with seed {seed} under {profile}")
             raise
         return result_of(one, seed, profile, loop, broke, began_s)
 

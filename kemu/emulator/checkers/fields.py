@@ -13,9 +13,8 @@
   leader, epoch and ISR as the store had them in that version.
 - OpenSession, Ping, StoreOps: the configured timeout; the connection's
   session.
-- Answers: Metadata as the controller sent it to the broker; OffsetFetch at
-  least the committed offset; DescribeGroups the members' protocol type; no
-  unknown partition that the store has.
+- Answers: Metadata has the controller's data; OffsetFetch at least the committed offset; DescribeGroups the members'
+  protocol type. No partition of the store is unknown.
 
 A field without a known right value is not judged.
 

@@ -159,7 +159,7 @@ class ReplicationFigures:
 
     controllers: tuple[ControllerTerm, ...]
     elections: Mapping[str, int]
-    """Number of elections by strategy."""
+    """Strategy of an election -> number of elections."""
     leader_changes: int
     isr_shrinks: int
     isr_expands: int
@@ -326,9 +326,9 @@ class StreamsFigures:
     """Reason -> number of generations after the first formation of the application."""
     empty_rebalances: int
     to_balance_us: int
-    """The longest time to balance; the rest of the run if balance never came."""
+    """The longest time to balance; the rest of the run without later balance."""
     unfinished: int
-    """Episodes without lasting balance."""
+    """Number of episodes without lasting balance."""
     task_downtime: tuple[TaskDowntimeFigures, ...]
     restores: tuple[RestoreFigures, ...]
     episodes: tuple[EpisodeFigures, ...]

@@ -84,7 +84,7 @@ class Metrics:
         return self._on.get(kind, ())
 
     def see(self, seen: Seen) -> None:
-        """Count this fact. A fact without a handler costs one look-up."""
+        """Show this fact to all counters of its type. A fact without a handler costs one look-up."""
         for handler in self._on.get(type(seen.fact), ()):
             handler(seen, seen.fact)
 

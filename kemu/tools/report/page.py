@@ -122,6 +122,7 @@ def document(
     head: Mapping[str, Any],
     texts: Mapping[str, Any],
     frames: Mapping[str, Frame],
+    styles: Sequence[str] = ("report",),
 ) -> str:
     """A page of ``assets``: the named scripts, and their data.
 
@@ -131,6 +132,7 @@ def document(
         head: data that two equal runs may not share, such as the command.
         texts: further data, the same for equal runs.
         frames: columns, the same for equal runs.
+        styles: files of ``assets`` without their ending, in their order.
     """
     columns = packed(frames)
     told = json.dumps({**texts, "frames": columns.directory}, separators=(",", ":"), ensure_ascii=False).encode()
@@ -143,7 +145,7 @@ def document(
         "bytes": len(content),
         "digest": hashlib.blake2b(content, digest_size=16).hexdigest(),
     }
-    style = asset("report.css")
+    style = "".join(asset(f"{name}.css") for name in styles)
     script = '"use strict";\n' + "\n".join(asset(f"{name}.js") for name in scripts)
     policy = (
         f"default-src 'none'; script-src '{_hash_of(script)}'; style-src '{_hash_of(style)}'; "

@@ -172,19 +172,6 @@ function firstScreen(run, page) {
   );
 }
 
-function copied(text, button) {
-  const done = () => {
-    button.textContent = "copied";
-    setTimeout(() => (button.textContent = "copy"), 1500);
-  };
-  const select = () => {
-    getSelection().selectAllChildren(document.getElementById("command"));
-    if (document.execCommand("copy")) done();
-  };
-  if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, select);
-  else select();
-}
-
 function violations(run, page) {
   const all = run.about.violations;
   if (!all.length) return null;

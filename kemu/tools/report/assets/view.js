@@ -30,6 +30,19 @@ function span(us) {
   return `${Math.floor(us / 6e7)} min ${Math.floor((us % 6e7) / 1e6)} s`;
 }
 
+function copied(text, button) {
+  const done = () => {
+    button.textContent = "copied";
+    setTimeout(() => (button.textContent = "copy"), 1500);
+  };
+  const select = () => {
+    getSelection().selectAllChildren(document.getElementById("command"));
+    if (document.execCommand("copy")) done();
+  };
+  if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, select);
+  else select();
+}
+
 const count = (n) => n.toLocaleString("en");
 const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 const hostOf = (actor) => actor.split("/")[0];
