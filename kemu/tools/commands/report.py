@@ -49,15 +49,13 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
     try:
         recorded, runs = read_trace(trace), sum(1 for _ in read_runs(trace))
         made = report_of(recorded, command_of(recorded.header, trace), messages)
-        if form == "json" and out is None:
-            click.echo(as_json(made))
-            return
     except (TraceError, CodecError) as error:
         raise _BadTrace(str(error) if str(trace) in str(error) else f"{trace}: {error}") from None
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
         raise _BadTrace(f"{trace}: {error.strerror}") from None
+    if form == "json" and out is None:
+        click.echo(as_json(made))
+        return
     file = trace.with_suffix(".html") if out is None else out
     if file.exists() and file.samefile(trace):
         raise click.UsageError(f"--out {file} is the trace itself: name another file")
