@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kemu.tools.commands.pipeline_errors import clear_errors
+from kemu.tools.commands.pipeline_errors import clear_errors, interruptible
+from kemu.tools.interrupt import same_command
 from kemu.tools.progress import busy
 from kemu.tools.report.layout import GAP, TableColumn, print_lines, table, terminal_width
 
 if TYPE_CHECKING:
     from kemu.tools.pipeline.query import QueryAnswer
 
-OUT = "analysis"
-"""Name of the folder of tables and summaries, inside the analyzed folder."""
 MOST_CELL = 24
 """Characters of a cell that are always printed."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -40,7 +39,11 @@ def query(folder: Path, sql: str | None, form: str, limit: int, master: str | No
     SQL is one SELECT in DuckDB's SQL. It reads the tables of the analysis and nothing else. "select *" leaves columns
     of JSON and bytes out; name these columns to see them.
     """
-    with clear_errors("spark" if master else "query"), busy("query"):
+    with (
+        clear_errors("spark" if master else "query"),
+        interruptible(lambda: f"repeat with: {same_command()}"),
+        busy("query"),
+    ):
         answer = _answer(folder, sql, limit, master, memory)
     if form == "json":
         click.echo(json.dumps(answer.dicts(), indent=1, default=str))
@@ -57,24 +60,18 @@ def query(folder: Path, sql: str | None, form: str, limit: int, master: str | No
 
 
 def _answer(folder: Path, sql: str | None, limit: int, master: str | None, memory: str) -> "QueryAnswer":
-    from kemu.tools.pipeline.errors import CampaignError
-    from kemu.tools.pipeline.query import ask, tables_and_columns
+    from kemu.tools.pipeline.query import analysis_of, ask, tables_and_columns
 
-    place = folder if (folder / "tables").is_dir() else folder / OUT
-    if not (place / "tables").is_dir():
-        raise CampaignError(f"{folder} has not been analyzed: kemu analyze {folder}")
+    place = analysis_of(folder)
     if sql is None:
         return tables_and_columns(place)
     if master is None:
         return ask(place, sql, limit)
     from kemu.tools.pipeline.query_on_spark import ask_spark
-    from kemu.tools.pipeline.session import start_spark
+    from kemu.tools.pipeline.session import spark_session
 
-    spark = start_spark("kemu query", master=master, memory=memory)
-    try:
+    with spark_session("kemu query", master=master, memory=memory) as spark:
         return ask_spark(spark, place, sql, limit)
-    finally:
-        spark.stop()
 
 
 def as_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, whole: bool = False) -> list[str]:
