@@ -61,7 +61,7 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
 
 def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path | None, str]:
     """Write the report of a trace; return the file, None for the standard output, and the place of a torn trace."""
-    from kemu.emulator.trace.traces import read_trace
+    from kemu.emulator.trace.traces import read_runs, read_trace
     from kemu.tools.report.page import write_page
     from kemu.tools.report.recorded import report_of
     from kemu.tools.report.run_report import as_json
@@ -70,6 +70,9 @@ def _run(trace: Path, out: Path | None, messages: str, form: str) -> tuple[Path 
     if file is not None:
         check_out(file, [trace])
     recorded = read_trace(trace)
+    runs = sum(1 for _ in read_runs(trace))
+    if runs > 1:
+        click.echo(f"{trace} holds {runs} runs: the report is about the first", err=True)
     with recorded.interpreted(), code_allowed(Code.NONE):
         made = report_of(recorded, command_of(recorded.header, trace), messages)
     if file is None:
