@@ -21,6 +21,8 @@ class _BadTrace(click.ClickException):
     exit_code = BAD_INPUT
 
 
+SUFFIXES = {"html": ".html", "json": ".json", "perfetto": ".pftrace"}
+"""Format of a report -> the ending of its file."""
 MOST_PAGES = 12
 """Maximum number of failed runs of a campaign that get a page."""
 
@@ -36,12 +38,13 @@ MOST_PAGES = 12
     "--messages", type=click.Choice(KINDS), default="all", show_default=True,
     help="control: without Fetch, Produce, Heartbeat and Metadata that succeeded.",
 )  # fmt: skip
-@click.option("--format", "form", type=click.Choice(["html", "json"]), default="html", show_default=True)
+@click.option("--format", "form", type=click.Choice(tuple(SUFFIXES)), default="html", show_default=True)
 def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str) -> None:
     """Draw TRACE: one HTML file that explains the run and opens anywhere, without a network.
 
     The page has the verdict, the cost, and pictures of members, partitions, leaders, tasks and messages over time. JSON
-    has the same data by column; without --out it goes to the standard output.
+    has the same data by column; without --out it goes to the standard output. A file for Perfetto opens in
+    ui.perfetto.dev and in its trace processor, with tracks, counters and arrows for messages.
 
     CAMPAIGN is the folder of "kemu campaign" after "kemu analyze"; Spark is not needed. The page has the figures of all
     cells, and links to pages of failed runs, which the command makes from their traces.
@@ -66,6 +69,7 @@ def _run(trace: Path, out: Path | None, messages: str, form: str) -> Path | None
     from kemu.emulator.trace.traces import read_trace
     from kemu.protocol.wire.codec import CodecError
     from kemu.tools.report.page import write_page
+    from kemu.tools.report.perfetto import write_perfetto
     from kemu.tools.report.recorded import report_of
     from kemu.tools.report.run_report import as_json
 
@@ -81,12 +85,14 @@ def _run(trace: Path, out: Path | None, messages: str, form: str) -> Path | None
         if isinstance(error, BrokenPipeError):
             raise
         raise _BadTrace(f"{trace}: {error.strerror}") from None
-    file = trace.with_suffix(".html") if out is None else out
+    file = trace.with_suffix(SUFFIXES[form]) if out is None else out
     if file.exists() and file.samefile(trace):
         raise click.UsageError(f"--out {file} is the trace itself: name another file")
     with _writing(file):
         if form == "json":
             file.write_text(as_json(made), encoding="utf-8")
+        elif form == "perfetto":
+            write_perfetto(made, file)
         else:
             write_page(made, file, recorded)
     return file
@@ -99,6 +105,8 @@ def _campaign(folder: Path, out: Path | None, messages: str, form: str) -> Path 
     from kemu.tools.commands.pipeline_errors import clear_errors
     from kemu.tools.progress import busy
 
+    if form == "perfetto":
+        raise click.UsageError(f"--format perfetto needs a trace, and {folder} is a folder")
     file = folder / "report.html" if out is None and form == "html" else out
     with clear_errors("query"), busy("report"):
         from kemu.tools.pipeline.drawing import campaign_report
