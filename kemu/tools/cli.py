@@ -40,7 +40,7 @@ SECTIONS: Mapping[str, Mapping[str, Row]] = {
         "bugs": Row("bugs:bugs", "List past bugs of Kafka, or show the effect of a bug.", progress=True),
     },
     "Inspect": {
-        "report": Row("report:report", "Draw a trace: one HTML file that explains the run.", progress=True),
+        "report": Row("report:report", "Draw a trace: one HTML file that explains the run."),
         "explain": Row("explain:explain", "Print a trace as text, one line for each step."),
         "replay": Row("replay:replay", "Feed recorded events to today's machines; stop at the first difference."),
         "history": Row("history:history", "Name the anomalies in a run's history, as Jepsen's Kafka tests do."),

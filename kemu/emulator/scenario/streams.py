@@ -8,7 +8,7 @@ from attrs import evolve, field
 
 from kemu.emulator.scenario.keys import key, problems_of, refuse
 from kemu.emulator.scenario.members import AS_ITS_GROUP, MemberSpec, streams_settings
-from kemu.emulator.text.custom_assignors import find_task_assignor
+from kemu.emulator.text.custom_assignors import find_task_assignor, names_are_checked
 from kemu.emulator.text.kafka_keys import Settings, configured
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.emulator.text.units import words
@@ -55,7 +55,8 @@ def wrong_settings(config: StreamsConfig) -> Iterator[tuple[str, str]]:
         if not least <= value <= most:
             yield name, f"must be {least} to {most}, not {value}"
     try:
-        find_task_assignor(config.emulated_task_assignor)
+        if names_are_checked():
+            find_task_assignor(config.emulated_task_assignor)
     except NotAnAssignor as error:
         yield "emulated.task.assignor", str(error)
     try:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import attrs
 
-from kemu.emulator.text.custom_assignors import is_custom, load_assignor
+from kemu.emulator.text.custom_assignors import is_custom, load_assignor, names_are_checked
 from kemu.emulator.text.tables import Path, Problem, ScenarioError, Table, flatten, nearest
 from kemu.emulator.text.units import words
 from kemu.protocol import catch_up
@@ -255,7 +255,8 @@ def assignor_problems(names: Iterable[str]) -> Iterator[str]:
     for name in names:
         if is_custom(name):
             try:
-                load_assignor(name)
+                if names_are_checked():
+                    load_assignor(name)
             except NotAnAssignor as error:
                 yield str(error)
         elif name not in ASSIGNORS:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kemu.tools.commands.pipeline_errors import clear_errors, spark_settings
+from kemu.tools.commands.pipeline_errors import clear_errors, interruptible, spark_settings
 from kemu.tools.commands.query import as_table
 from kemu.tools.exits import BROKEN
+from kemu.tools.interrupt import same_command
 from kemu.tools.pipeline.files import ANALYSIS
 from kemu.tools.progress import busy
 from kemu.tools.report.layout import print_lines
@@ -39,20 +40,20 @@ def analyze(
 
     A second call reads only new runs.
     """
-    with clear_errors("spark"):
+    with clear_errors("spark"), interruptible(lambda: f"finished tables are kept; repeat with: {same_command()}"):
+        from kemu.tools.pipeline.lock import locked
         from kemu.tools.pipeline.run import analyze as analyze_folder
-        from kemu.tools.pipeline.session import start_spark
+        from kemu.tools.pipeline.session import spark_session
 
         place = out or (folder if folder.is_dir() else folder.parent) / ANALYSIS
-        make_folder(place)
-        settings = spark_settings(conf)
-        spark = start_spark("kemu analyze", master=master, memory=memory, log=place / "spark.log", settings=settings)
-        try:
-            with busy("analyze") as tell:
-                say = (lambda text: click.echo(text, err=True)) if verbose else tell
-                done = analyze_folder(spark, folder, place, say=say)
-        finally:
-            spark.stop()
+        options = {"master": master, "memory": memory, "log": place / "spark.log", "settings": spark_settings(conf)}
+        with (
+            locked(place, "kemu analyze"),
+            spark_session("kemu analyze", **options) as spark,
+            busy("analyze") as tell,
+        ):
+            say = (lambda text: click.echo(text, err=True)) if verbose else tell
+            done = analyze_folder(spark, folder, place, say=say)
     if form == "json":
         click.echo(json.dumps(as_dict(done), indent=2))
     else:
@@ -60,20 +61,6 @@ def analyze(
     for broken in done.broken:
         click.echo(f"{click.style('constraint', fg='red')}: {broken.text()}", err=True)
     sys.exit(BROKEN if done.broken else 0)
-
-
-def make_folder(place: Path) -> None:
-    """Make a folder with its parents.
-
-    Raises:
-        CampaignError: the folder cannot be made.
-    """
-    from kemu.tools.pipeline.errors import CampaignError
-
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CampaignError(f"{place} cannot be made: {error.strerror}") from None
 
 
 def as_dict(done: "Analysis") -> dict[str, Any]:

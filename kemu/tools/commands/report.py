@@ -52,7 +52,7 @@ def report(trace: Path, out: Path | None, opens: bool, messages: str, form: str)
     Exit code 2: the file is no trace, or is damaged. Of a torn trace, the page has the whole records.
     """
     if opens and form != "html":
-        raise click.UsageError("--open goes with --format html")
+        raise click.UsageError("--open needs --format html")
     if trace.is_dir():
         file = _campaign(trace, out, messages, form)
     else:

@@ -15,8 +15,11 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import attrs
 
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.reading import scenario_from_dict
@@ -24,9 +27,10 @@ from kemu.emulator.scenario.scenario import Scenario
 from kemu.protocol.frozen import frozen
 from kemu.tools.determinism.watch import fails
 from kemu.tools.exits import OF_VERDICT
-from kemu.tools.pipeline.cells import Cell, Chunk, Spec, make_chunks, spec_from_dict
+from kemu.tools.pipeline.cells import KEEP, Cell, Chunk, Spec, make_chunks
 from kemu.tools.pipeline.errors import CampaignError
-from kemu.tools.pipeline.worker import SUMMARY, read_summary, run_chunk
+from kemu.tools.pipeline.files import damaged, read_file
+from kemu.tools.pipeline.worker import SUMMARY, ChunkSummary, RunSummary, run_chunk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,21 +39,15 @@ SPEC = "campaign.json"
 SAMPLES = 8
 """Number of runs that the driver repeats, to estimate durations and to compare digests with the executors."""
 LOOK_EVERY_S = 0.5
+_ID = re.compile(r"[^/\0]{1,200}")
+"""The id becomes a part of paths."""
 
 
-@frozen
-class RunLine:
-    """The summary of a run that an executor returns to the driver."""
+@frozen(kw_only=True)
+class RunLine(RunSummary):
+    """The summary of a run that an executor returns to the driver, with the number of its cell."""
 
     cell: int
-    seed: int
-    verdict: str
-    digest: str
-    wall_s: float
-    steps: int
-    reason: str
-    unfired: Sequence[int] = ()
-    """Indexes of the plan's entries that never took effect."""
 
     @property
     def failed(self) -> bool:
@@ -69,15 +67,29 @@ class Campaign:
     def done(self) -> set[int]:
         """The numbers of the finished chunks."""
         folder = self.out / "chunks"
-        if not folder.is_dir():
-            return set()
-        names = [name for name in os.listdir(folder) if name.isdigit() and (folder / name / SUMMARY).exists()]
-        return {int(name) for name in names}
+        names = set(os.listdir(folder)) if folder.is_dir() else set()
+        return {
+            chunk.number
+            for chunk in self.chunks
+            if chunk.folder in names and (folder / chunk.folder / SUMMARY).exists()
+        }
 
     def lines_of(self, chunk: Chunk) -> list[RunLine]:
-        """The runs of a finished chunk."""
-        told = read_summary(self.out / "chunks" / chunk.folder)
-        return [RunLine(cell=chunk.cell, **line) for line in told["runs"]]
+        """The runs of a finished chunk.
+
+        Raises:
+            CampaignError: the summary of the chunk cannot be read, or is damaged.
+        """
+        path = self.out / "chunks" / chunk.folder / SUMMARY
+        told = read_file(path, ChunkSummary)
+        if told.chunk != chunk.number or len(told.runs) != chunk.runs:
+            raise damaged(path, f"it must have the {chunk.runs} runs of chunk {chunk.number}")
+        for index, run_ in enumerate(told.runs):
+            if run_.seed != chunk.first + index:
+                raise damaged(path, f"runs[{index}].seed must be {chunk.first + index}")
+            if run_.verdict not in OF_VERDICT:
+                raise damaged(path, f"runs[{index}].verdict must be one of {', '.join(OF_VERDICT)}")
+        return [RunLine(**attrs.asdict(run_), cell=chunk.cell) for run_ in told.runs]
 
     def lines(self) -> list[RunLine]:
         """All runs, ordered by cell and seed.
@@ -91,13 +103,8 @@ class Campaign:
             raise CampaignError(f"{self.out}: {runs} of {self.spec.runs} runs are missing; continue with --resume")
         found = [line for chunk in self.chunks for line in self.lines_of(chunk)]
         found.sort(key=lambda line: (line.cell, line.seed))
-        wanted = [
-            (cell, seed)
-            for cell in range(len(self.spec.cells))
-            for seed in range(self.spec.first_seed, self.spec.last_seed + 1)
-        ]
-        if [(line.cell, line.seed) for line in found] != wanted:
-            raise CampaignError(f"{self.out}: the chunks do not hold every run exactly once; was a file changed?")
+        if len({(line.cell, line.seed) for line in found}) != self.spec.runs:
+            raise damaged(self.out / SPEC, "chunks must have every run exactly once")
         return found
 
 
@@ -112,14 +119,19 @@ def sample_runs(spec: Spec) -> dict[tuple[int, int], tuple[str, float]]:
     return made
 
 
+def refuse_existing(out: Path) -> None:
+    """Raise ``CampaignError`` if the folder holds a campaign."""
+    if (out / SPEC).exists():
+        raise CampaignError(f"{out} holds a campaign already: --resume continues it, another --out begins a new one")
+
+
 def begin(out: Path, spec: Spec, seconds: Mapping[int, float], cores: int) -> Campaign:
     """Write the description of a new campaign.
 
     Raises:
         CampaignError: the folder contains a campaign already, or cannot be written.
     """
-    if (out / SPEC).exists():
-        raise CampaignError(f"{out} holds a campaign already: --resume continues it, another --out begins a new one")
+    refuse_existing(out)
     digest = hashlib.blake2b(json.dumps(spec.to_dict(), sort_keys=True).encode(), digest_size=4).hexdigest()
     campaign = Campaign(out, f"{out.resolve().name}-{digest}", spec, make_chunks(spec, seconds, cores))
     chunks = [(chunk.number, chunk.cell, chunk.first, chunk.last) for chunk in campaign.chunks]
@@ -139,14 +151,29 @@ def load(out: Path) -> Campaign:
     Raises:
         CampaignError: the folder contains no campaign, or the description cannot be read.
     """
-    try:
-        data = json.loads((out / SPEC).read_text(encoding="utf-8"))
-        chunks = tuple(Chunk(*chunk) for chunk in data["chunks"])
-        return Campaign(out, data["id"], spec_from_dict(data["spec"]), chunks)
-    except OSError as error:
-        raise CampaignError(f"{out} holds no campaign ({SPEC}: {error.strerror})") from None
-    except (ValueError, TypeError, KeyError) as error:
-        raise CampaignError(f"{out / SPEC} is damaged: {error}") from None
+    path = out / SPEC
+    if not path.exists():
+        raise CampaignError(f"{out} holds no campaign (it has no {SPEC})")
+    file = read_file(path, _CampaignFile)
+    spec, chunks = file.spec, tuple(Chunk(*chunk) for chunk in file.chunks)
+    if not _ID.fullmatch(file.id) or spec.keep_traces not in KEEP:
+        raise damaged(path, "id must be a name, and spec.keep_traces one of " + ", ".join(KEEP))
+    for index, chunk in enumerate(chunks):
+        inside = spec.first_seed <= chunk.first <= chunk.last <= spec.last_seed
+        if chunk.number != index or not inside or not 0 <= chunk.cell < len(spec.cells):
+            raise damaged(path, f"chunks[{index}] must have this number, a cell and seeds of the campaign")
+    if sum(chunk.runs for chunk in chunks) != spec.runs:
+        raise damaged(path, f"chunks must have the {spec.runs} runs of the campaign")
+    return Campaign(out, file.id, spec, chunks)
+
+
+@frozen
+class _CampaignFile:
+    """The content of ``campaign.json``. A chunk is (number, cell, first seed, last seed)."""
+
+    id: str
+    spec: Spec
+    chunks: tuple[tuple[int, int, int, int], ...]
 
 
 def resume(out: Path, spec: Spec) -> Campaign:
@@ -164,8 +191,6 @@ def resume(out: Path, spec: Spec) -> Campaign:
                 field, "--seeds"
             )
             raise CampaignError(f"{out} holds a campaign with other {said}: give the same ones, or another --out")
-    for left in (out / "chunks").glob(".*"):
-        shutil.rmtree(left, ignore_errors=True)
     return campaign
 
 
@@ -180,6 +205,7 @@ def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[Run
     Raises:
         CampaignError: in every attempt of Spark, a run failed to start or end, or its result could not be written.
     """
+    _remove_attempts(campaign.out)
     done = campaign.done()
     todo = [chunk for chunk in campaign.chunks if chunk.number not in done]
     if not todo:
@@ -197,9 +223,12 @@ def run_rest(spark: "SparkSession", campaign: Campaign, tell: Callable[[list[Run
             spark.sparkContext.parallelize(todo, len(todo)).map(work).sum()
     except Exception as error:
         raise CampaignError(why_failed(error)) from error
-    finally:
-        cells.unpersist()
-    for left in (campaign.out / "chunks").glob(".*"):
+    _remove_attempts(campaign.out)
+
+
+def _remove_attempts(out: Path) -> None:
+    """Remove the remains of chunks that were not finished."""
+    for left in (out / "chunks").glob(".*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
@@ -249,14 +278,15 @@ class _Watch:
         self._look()
 
     def _run(self) -> None:
-        while not self._over.wait(LOOK_EVERY_S):
-            self._look()
+        with suppress(CampaignError):  # a damaged chunk: ``__exit__`` looks again, and raises the error
+            while not self._over.wait(LOOK_EVERY_S):
+                self._look()
 
     def _look(self) -> None:
         by_number = {chunk.number: chunk for chunk in self._campaign.chunks}
         fresh = sorted(self._campaign.done() - self._known)
-        self._known.update(fresh)
         lines = [line for number in fresh for line in self._campaign.lines_of(by_number[number])]
+        self._known.update(fresh)
         self._tell(lines, sum(by_number[number].runs for number in self._known))
 
 

@@ -107,13 +107,6 @@ class Spec:
         return attrs.asdict(self)
 
 
-def spec_from_dict(data: Mapping[str, Any]) -> Spec:
-    """The specification that ``Spec.to_dict`` returned as a dict."""
-    texts = ("settings", "actions")
-    cells = tuple(Cell(**{**cell, **{name: tuple(cell[name]) for name in texts}}) for cell in data["cells"])
-    return Spec(**{**data, "cells": cells})
-
-
 def make_cells(
     sources: Sequence[str], profiles: Sequence[str], grid: Iterable[str], actions: Sequence[str] = ()
 ) -> tuple[Cell, ...]:

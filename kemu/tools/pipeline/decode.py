@@ -25,6 +25,8 @@ from kemu.emulator.metrics.figures import Figures
 from kemu.emulator.plan.action import kind_of
 from kemu.emulator.plan.words import describe_entry
 from kemu.emulator.scenario.reading import scenario_from_dict
+from kemu.emulator.scenario.scenario import Scenario
+from kemu.emulator.text.custom_assignors import Code, code_allowed
 from kemu.emulator.trace.blocks import TraceError, blocks_of, first_block
 from kemu.emulator.trace.rows import APPEND, EFFECT_NAMES, EVENT_NAMES, NOTE, RECEIVED, TOLD, WRITE_ONLY, noted_by
 from kemu.emulator.trace.traces import BROKEN, FACT, FOOTER, HEADER, PACKET, STEP, VIOLATION, Footer, Header
@@ -162,7 +164,7 @@ class Decoder:
         run_id = f"{span.prefix}/{header.seed}" if span.prefix else f"{span.path}@{offset}"
         self._run = _Run(run_id, header, offset)
         if self._counts:
-            scenario = scenario_from_dict(header.scenario)
+            scenario = _scenario_of(header)
             self._run.judging = Judging(checkers_for(scenario), expect=scenario.expect)
 
     def _block(self, span: Span, offset: int, payload: bytes) -> None:
@@ -250,7 +252,7 @@ class Decoder:
             self._emit("runs", run_from_trace(run.run_id, run.header, end, run.broke, figures))
         if self._faults and end is not None:
             times, fired = run.times, end.fired
-            for index, entry in enumerate(scenario_from_dict(run.header.scenario).plan):
+            for index, entry in enumerate(_scenario_of(run.header).plan):
                 took_effect = None if fired is None else fired[index]
                 words = describe_entry(entry)
                 self._emit("faults", fault_row(run.run_id, index, kind_of(entry.action), words, took_effect, times))
@@ -277,6 +279,12 @@ class Decoder:
         text = str(why.strerror or why) if isinstance(why, OSError) else str(why)
         text = text.removeprefix(f"{self._path}: ").removeprefix(f"byte {offset}: ")
         self._emit("bad_records", (self._path, offset, unread_bytes, text))
+
+
+def _scenario_of(header: Header) -> Scenario:
+    """The scenario of a recorded run. The scenario is data of others, so no code that it names is loaded."""
+    with code_allowed(Code.NONE):
+        return scenario_from_dict(header.scenario)
 
 
 def run_from_trace(run_id: str, header: Header, end: Footer | None, broke: str | None, figures: Figures | None) -> Row:

@@ -39,7 +39,7 @@ from kemu.tools.pipeline.tables.schemas import (
     STEPS,
     VIOLATIONS,
 )
-from kemu.tools.pipeline.worker import TRACES
+from kemu.tools.pipeline.worker import TRACES, ChunkFailed
 
 OF_CHUNKS = (RUNS, NOTES, FAULTS, VIOLATIONS, *COUNTED)
 OF_CAMPAIGN_TRACES = frozenset(schema.name for schema in (STEPS, PACKETS, NOTES, BAD_RECORDS))
@@ -223,12 +223,23 @@ def convert(job: IngestJob) -> int:
         files = {name: stack.enter_context(_Growing(job, schema)) for name, schema in RECORDED.items()}
         for chunk in job.chunks:
             for schema in OF_CHUNKS:
-                table = pq.read_table(Path(chunk) / f"{schema.name}.parquet", schema=schema.arrow())
-                for batch in table.to_batches():
+                for batch in _read(Path(chunk) / f"{schema.name}.parquet", schema).to_batches():
                     files[schema.name].write(batch)
         for name, batch in batches(job.spans, job.tables):
             files[name].write(batch)
         return sum(file.rows for file in files.values())
+
+
+def _read(path: Path, schema: Schema) -> pa.Table:
+    """A chunk's table.
+
+    Raises:
+        ChunkFailed: the file is damaged.
+    """
+    try:
+        return pq.read_table(path, schema=schema.arrow())
+    except (pa.ArrowException, OSError) as error:
+        raise ChunkFailed(f"{path} is damaged: {str(error).splitlines()[0][:200]}") from None
 
 
 class _Growing:

@@ -12,13 +12,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from kemu.protocol.frozen import frozen
-from kemu.tools.pipeline.errors import CampaignError
-from kemu.tools.pipeline.files import Damaged, read_json
+from kemu.tools.pipeline.files import damaged, read_file
 from kemu.tools.pipeline.tables.columns import KINDS, Schema
 
 PARTS = "parts.json"
@@ -68,50 +66,26 @@ def read_parts(folder: Path) -> Parts | None:
     """Read ``parts.json`` of a folder; None if there is none.
 
     Raises:
-        CampaignError: it is damaged, or written by a kemu that did not list columns.
+        CampaignError: it cannot be read, or is damaged.
     """
     path = folder / PARTS
     if not path.exists():
         return None
-    data = read_json(path)
-    try:
-        if isinstance(data, dict) and isinstance(data.get("columns"), str):
-            raise CampaignError(f"{folder} was made by an older kemu: remove it and analyze anew")
-        tables = {name: _schema_of(name, columns) for name, columns in _mapping(data, "columns").items()}
-        parts = {name: _units_of(name, units) for name, units in _mapping(data, "parts").items()}
-    except Damaged as error:
-        raise CampaignError(f"{path} is damaged: {error}: remove {folder} and analyze anew") from None
-    return Parts(folder, tables, parts)
+    file = read_file(path, _PartsFile)
+    tables = {name: Schema(name, columns) for name, columns in file.columns.items()}
+    # These names become parts of paths and of queries.
+    names = [*tables, *(column for schema in tables.values() for column in schema.names)]
+    kinds = [kind for schema in tables.values() for _, kind in schema.columns]
+    if not all(map(_NAME.fullmatch, names)) or not set(kinds) <= KINDS:
+        raise damaged(path, "columns must map names of tables to names and types of columns")
+    if not all(map(_PART.fullmatch, file.parts)):
+        raise damaged(path, "parts must have numbers of four digits as names")
+    return Parts(folder, tables, file.parts)
 
 
-def _mapping(data: Any, key: str) -> Mapping[str, Any]:
-    found = data.get(key) if isinstance(data, dict) else None
-    if not isinstance(found, dict):
-        raise Damaged(f'"{key}" must be an object')
-    return found
+@frozen
+class _PartsFile:
+    """The content of ``parts.json``."""
 
-
-def _schema_of(name: str, columns: Any) -> Schema:
-    """A table's columns. Names are checked, because they become parts of paths and of queries."""
-    pairs = [tuple(pair) for pair in columns if isinstance(pair, list)] if isinstance(columns, list) else []
-    good = pairs and len(pairs) == len(columns) and all(map(_is_column, pairs)) and _NAME.fullmatch(name)
-    if not good:
-        raise Damaged(f'"columns.{name}" must list pairs of a name and a type')
-    return Schema(name, tuple(pairs))
-
-
-def _is_column(pair: tuple[Any, ...]) -> bool:
-    if len(pair) != 2 or not all(isinstance(each, str) for each in pair):
-        return False
-    return _NAME.fullmatch(pair[0]) is not None and pair[1] in KINDS
-
-
-def _units_of(name: str, units: Any) -> Units:
-    good = _PART.fullmatch(name) and isinstance(units, dict) and all(map(_is_stamp, units.values()))
-    if not good:
-        raise Damaged(f'"parts.{name}" must map paths to sizes and times')
-    return dict(units)
-
-
-def _is_stamp(stamp: Any) -> bool:
-    return isinstance(stamp, list) and len(stamp) in (0, 2) and all(type(number) is int for number in stamp)
+    columns: dict[str, tuple[tuple[str, str], ...]]
+    parts: dict[str, dict[str, list[int]]]

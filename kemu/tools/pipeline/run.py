@@ -159,6 +159,10 @@ def _whole(path: Path) -> Iterator[Path]:
 def _plain(error: BaseException) -> str:
     """Spark's exception in one line."""
     text = str(error)
+    for line in text.splitlines():
+        _, found, reason = line.partition("ChunkFailed: ")
+        if found:
+            return reason.strip()
     for mark in ("No space left on device", "is not a Parquet file", "Permission denied"):
         for line in text.splitlines():
             if mark in line:

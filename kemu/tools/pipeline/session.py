@@ -10,13 +10,17 @@ import logging
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 
 from kemu.protocol.frozen import frozen
 from kemu.tools.pipeline.errors import SparkTrouble
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
+STOP_S = 10
+"""Time for Java to remove its temporary files after an interrupt."""
 DEFAULT_MEMORY = "1g"
 LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a Java that only distributes tasks, so that Python workers get most of the processor time."""
@@ -161,8 +167,9 @@ def start_spark(
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     for key, text in {**_settings(master, memory, log, java_options, scratch), **given}.items():
         builder = builder.config(key, text)
-    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # kemu reports the error itself
+    logging.getLogger().addFilter(_is_no_ended_call)
     try:
         spark = builder.getOrCreate()
     except PySparkException as error:
@@ -172,6 +179,85 @@ def start_spark(
     if not master.startswith("local"):
         _ship_package(spark)
     return spark
+
+
+@contextmanager
+def spark_session(app: str, **options: Any) -> "Iterator[SparkSession]":
+    """Start Spark as ``start_spark`` does, and stop Spark at the end of the block; at once, after an interrupt."""
+    with _Interrupts() as interrupts:
+        spark = None
+        try:
+            spark = start_spark(app, **options)
+            interrupts.raise_from_now()
+            yield spark
+        except BaseException:
+            if not interrupts.received:
+                raise
+            spark = None
+            _stop_java()
+            raise KeyboardInterrupt from None
+        finally:
+            if spark is not None:
+                spark.stop()
+
+
+class _Interrupts:
+    """Handles SIGINT inside the block, in place of PySpark.
+
+    While Spark starts, an interrupt has to wait, because Java cannot be stopped before it has answered. Later, PySpark
+    may replace the KeyboardInterrupt by an error of its own, so ``received`` tells whether there was one.
+    """
+
+    def __init__(self) -> None:
+        self.received = False
+        self._is_deferring = True
+        self._before = signal.getsignal(signal.SIGINT)
+        self._is_main = threading.current_thread() is threading.main_thread()
+
+    def __enter__(self) -> Self:
+        self._install(self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._install(self._before)
+
+    def _install(self, handler: Any) -> None:
+        if self._is_main and self._before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.received = True
+        if not self._is_deferring:
+            raise KeyboardInterrupt
+
+    def raise_from_now(self) -> None:
+        """Raise KeyboardInterrupt from now on, and at once if there was an interrupt."""
+        self._install(self._handle)
+        self._is_deferring = False
+        if self.received:
+            raise KeyboardInterrupt
+
+
+def _stop_java() -> None:
+    """End the Java of the active session, and with it the Python workers, without an answer from Spark."""
+    from pyspark import SparkContext
+
+    context: Any = SparkContext._active_spark_context
+    if context is None:
+        return
+    # A thread of PySpark prints a traceback when Java closes its connection.
+    context._accumulatorServer.handle_error = lambda *_: None
+    process: subprocess.Popen[bytes] = context._gateway.proc
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _is_no_ended_call(record: logging.LogRecord) -> bool:
+    """Whether a record of the log is about something else than a call that an interrupt ended."""
+    return not str(record.msg).endswith("while sending command.")
 
 
 def _settings(master: str, memory: str, log: Path | None, java_options: str, scratch: Path) -> dict[str, str]:

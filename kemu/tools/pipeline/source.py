@@ -21,6 +21,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 
 from kemu.emulator.trace.blocks import MAGIC, TraceError, blocks_of, first_block
 from kemu.emulator.trace.traces import HEADER
+from kemu.tools.pipeline.campaign import SPEC, load
 from kemu.tools.pipeline.decode import Decoder, Span
+from kemu.tools.pipeline.errors import CampaignError
 from kemu.tools.pipeline.tables.columns import Schema
 from kemu.tools.pipeline.tables.schemas import BAD_RECORDS, EVENTS, OF_TRACES, RECORDED
 
@@ -240,12 +243,18 @@ def run_prefix(path: Path) -> str:
     folder = path.parent
     if folder.parent.name != "chunks":
         return ""
+    out = folder.parent.parent
     try:
-        told = json.loads((folder.parent.parent / "campaign.json").read_text(encoding="utf-8"))
-        _, cell, _, _ = told["chunks"][int(folder.name)]
-    except (OSError, ValueError, LookupError, TypeError):
+        return _prefixes(out, (out / SPEC).stat().st_mtime_ns).get(folder.name, "")
+    except (OSError, CampaignError):
         return ""
-    return f"{told['id']}/{cell}"
+
+
+@lru_cache(maxsize=64)
+def _prefixes(out: Path, _changed_ns: int) -> Mapping[str, str]:
+    """Name of a chunk's folder -> prefix of its run ids."""
+    campaign = load(out)
+    return {chunk.folder: f"{campaign.id}/{chunk.cell}" for chunk in campaign.chunks}
 
 
 def read_rates(spark: SparkSession, traces: Path, parquet: Path) -> tuple[float, float]:

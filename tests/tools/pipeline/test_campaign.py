@@ -133,7 +133,7 @@ def test_progress_says_how_many_how_fast_and_how_long_still(monkeypatch: pytest.
     now = iter([0.0, 1.0, 10.0])
     monkeypatch.setattr("kemu.tools.pipeline.campaign.time.monotonic", lambda: next(now))
     rate = Rate(100)
-    line = RunLine(0, 1, "violated", "", 0.1, 1, "")
+    line = RunLine(cell=0, seed=1, verdict="violated", digest="", wall_s=0.1, steps=1, reason="")
 
     assert rate.text([], 40) == "40 of 100 runs, 0.0/s, 0 failed"
     assert rate.text([line], 60) == "60 of 100 runs, 2.0/s, 1 failed, 20 s left"

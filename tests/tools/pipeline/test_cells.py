@@ -13,7 +13,8 @@ from kemu.emulator.runner import run
 from kemu.emulator.text.tables import ScenarioError
 from kemu.protocol.profiles import DEFAULT_PROFILE
 from kemu.tools.commands.run import run as run_command
-from kemu.tools.pipeline.cells import KEEP, Cell, Spec, make_cells, make_chunks, spec_from_dict
+from kemu.tools.pipeline.campaign import begin, load
+from kemu.tools.pipeline.cells import KEEP, Cell, Spec, make_cells, make_chunks
 from tests.tools.pipeline.conftest import write_small
 
 
@@ -118,4 +119,6 @@ def test_a_specification_survives_being_written_down(tmp_path: Path) -> None:
     cells = make_cells([str(write_small(tmp_path))], ["kafka-2.4"], ["members=2,3"], ["crash host=c2 at=20s"])
     spec = Spec(cells, 3, 9, "all", "f")
 
-    assert spec_from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+    begin(tmp_path / "out", spec, {}, 2)
+
+    assert load(tmp_path / "out").spec == spec

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -140,7 +141,7 @@ def test_a_driver_killed_in_the_middle_is_resumed_and_the_numbers_are_those_of_k
         cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     asked = subprocess.run(
-        [*KEMU, "query", str(out), "select * from runs", "--limit", "0", "--format", "json"],
+        [*KEMU, "query", str(out), "select *, result_json from runs", "--limit", "0", "--format", "json"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
 
@@ -157,6 +158,67 @@ def test_a_driver_killed_in_the_middle_is_resumed_and_the_numbers_are_those_of_k
         result = as_dict(run(cell.build(), seed=row["seed"], profile=cell.profile, loop="bare"))
         assert {**json.loads(row["result_json"]), "wall_s": 0} == json.loads(json.dumps({**result, "wall_s": 0}))
         assert row["downtime_us"] == sum(result["downtime_us"].values())
+
+
+@pytest.mark.parametrize(
+    ("number", "to_all", "code"), [(signal.SIGINT, True, 130), (signal.SIGTERM, False, 143), (signal.SIGHUP, True, 129)]
+)
+def test_an_interrupted_campaign_keeps_its_chunks_and_names_the_command_that_continues(
+    tmp_path: Path, number: int, to_all: bool, code: int
+) -> None:
+    """Ctrl-C and a closed terminal reach the whole group. No traceback; no process stays; --resume completes."""
+    out = tmp_path / "out"
+    arguments = ["campaign", PRESET, "--seeds", "1:40", "--out", str(out), "--master", "local[2]"]
+    campaign = started(*KEMU, *arguments, log=tmp_path / "first.log", cwd=ROOT)
+    wait_until(lambda: len(chunks_of(out)) >= 2, 240, "two chunks")
+
+    (os.killpg if to_all else os.kill)(campaign.pid, number)
+
+    assert campaign.wait(timeout=60) == code
+    said = (tmp_path / "first.log").read_text()
+    assert "Traceback" not in said and "Exception" not in said
+    assert said.strip().splitlines()[-1].endswith(f"continue with: kemu {shlex.join(arguments)} --resume")
+    wait_until(lambda: not in_session(campaign.pid), 30, "the end of all processes")
+    before = len(chunks_of(out))
+    subprocess.run([*KEMU, *arguments, "--resume"], cwd=ROOT, check=True, capture_output=True)
+    assert before >= 2
+    assert [line.seed for line in load(out).lines()] == list(range(1, 41))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("after_s", [1.5, 4.0, 8.0])
+def test_an_interrupted_analysis_is_one_line_and_can_be_repeated(
+    tmp_path: Path, number: int, code: int, after_s: float
+) -> None:
+    """While Spark starts, and later; no process stays."""
+    make = [*KEMU, "run", PRESET, "--trace", str(tmp_path / "1.kemu")]
+    subprocess.run(make, cwd=ROOT, capture_output=True, check=True)
+    analyze = [*KEMU, "analyze", str(tmp_path), "--master", "local[2]"]
+    running = started(*analyze, log=tmp_path / "first.log", cwd=ROOT)
+    time.sleep(after_s)
+
+    (os.killpg if number == signal.SIGINT else os.kill)(running.pid, number)
+
+    assert running.wait(timeout=60) == code
+    said = (tmp_path / "first.log").read_text()
+    assert "Traceback" not in said and "Exception" not in said
+    wait_until(lambda: not in_session(running.pid), 30, "the end of all processes")
+    if after_s == 8.0:
+        again = subprocess.run([*analyze, "--format", "json"], cwd=ROOT, check=True, capture_output=True, text=True)
+        assert json.loads(again.stdout)["broken_constraints"] == []
+
+
+def in_session(session: int) -> list[int]:
+    """The living processes of a session."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(folder.name))
+    return found
 
 
 def test_a_disk_that_fills_up_during_analysis_is_one_clear_error(tmp_path: Path) -> None:
