@@ -25,7 +25,7 @@ from kemu.actors.client import DEADLINE, DISCONNECTED, TIMED_OUT, Backoff, Clien
 from kemu.actors.clients.brokers import BrokersToAsk
 from kemu.actors.clients.metadata import METADATA, MetadataRefresh
 from kemu.actors.clients.produce_queue import Batch, ProduceQueue
-from kemu.actors.clients.shares import Shares
+from kemu.actors.clients.shares import LoadShares
 from kemu.actors.machine import Chance, Draws, Event, LinkDown, Machine, Received, TimerFired, Told
 from kemu.protocol.commands import Close, FlushRecords, ProduceRecords, SetRate, Start
 from kemu.protocol.config import ProducerConfig
@@ -155,7 +155,7 @@ class Producer(Machine):
         self._credit = 0
         """The number of records that have arisen and are in no batch yet, in millionths."""
         self._credited_us = 0
-        self._shares = Shares(shares) if shares else None
+        self._shares = LoadShares(shares) if shares else None
         """The division of the records among partitions; None: round-robin."""
         self._next_partition = 0
         self._unplaced: list[tuple[str, int, int]] = []

@@ -7,7 +7,7 @@ MILLIONTHS = 1_000_000
 """Millionths of a record in a record: a rate in records per second gives this many in a second, as time is in us."""
 
 
-class Shares:
+class LoadShares:
     """The records that have arisen for each partition, and are in no batch yet.
 
     While the shares do not change, a partition with share ``s`` of the sum ``S`` gets exactly the whole part of

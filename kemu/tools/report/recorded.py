@@ -104,5 +104,5 @@ class _Ending:
                 case Footer():
                     self.footer = record
                 case Torn():
-                    self.torn = record.why
+                    self.torn = record.words
             yield record

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kemu.actors.clients.shares import MILLIONTHS, Shares
+from kemu.actors.clients.shares import MILLIONTHS, LoadShares
 from kemu.protocol.messages.data import Produce
 from tests.actors.clients.test_producer import NONE, Bench
 
@@ -18,7 +18,7 @@ ARISEN = st.lists(st.integers(0, 50 * MILLIONTHS), max_size=30)
 @given(SHARES, ARISEN)
 def test_the_records_of_a_partition_are_the_whole_part_of_its_share(given_shares: list[int], arisen: list[int]) -> None:
     """At any time, however often records are taken: no fraction is lost, and none is counted twice."""
-    shares = Shares(given_shares)
+    shares = LoadShares(given_shares)
     shares.grow(len(given_shares))
     taken: Counter[int] = Counter()
     sum_so_far = 0
@@ -36,7 +36,7 @@ def test_new_partitions_get_the_smallest_share_and_older_ones_keep_their_records
     given_shares: list[int], more: int, before: list[int], after: list[int]
 ) -> None:
     """Also when the sum of the shares changes, as it does when a topic grows, no fraction is lost."""
-    shares = Shares(given_shares)
+    shares = LoadShares(given_shares)
     taken: Counter[int] = Counter()
     exact = dict.fromkeys(range(len(given_shares) + more), Fraction(0))
     grown = [*given_shares, *[min(given_shares)] * more]
