@@ -21,10 +21,13 @@ import msgpack
 from kemu.emulator.replay import replay
 from kemu.emulator.runner import run
 from kemu.emulator.scenario.files import load_scenario, preset_names, with_actions, with_values
+from kemu.emulator.text.kafka_keys import fields_of
 from kemu.emulator.trace.blocks import blocks_of, first_block, write_block, write_magic
 from kemu.emulator.trace.traces import FOOTER, HEADER, read_runs
 from kemu.tools.commands.history import history_of
+from kemu.tools.commands.import_ import import_text
 from kemu.tools.errors import bad_input_text
+from kemu.tools.kafka_files.kafka_properties import KINDS
 from kemu.tools.report.transcript import entries_of
 
 SLOW_S = 10.0
@@ -41,6 +44,18 @@ WORDS = (
     "__consumer_offsets", "0", "-0", "1.5", "a" * 300, "session.timeout.ms", "auto.commit.interval.ms", "assignors",
     "module:Class", "os:system", "None", " ",
 )  # fmt: skip
+
+DESCRIBED = (
+    "Topic: orders\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: retention.ms=-1,min.insync.replicas=2\n"
+    "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n",
+    "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
+    "g     orders 0        10             15             5   c-1-aaaa    /h   c-1\n",
+    "GROUP CONSUMER-ID GROUP-INSTANCE-ID HOST CLIENT-ID #PARTITIONS ASSIGNMENT\n"
+    "g     c-1-aaaa    i-1               /h   c-1       2           orders(0,1)\n",
+    "GROUP COORDINATOR (ID)  ASSIGNMENT-STRATEGY STATE  #MEMBERS\n"
+    "g     kafka:9092 (1)    range               Stable 1\n",
+)
+"""Outputs of ``kafka-topics --describe`` and ``kafka-consumer-groups --describe``."""
 
 
 def small_trace(folder: Path) -> Path:
@@ -201,6 +216,16 @@ class Fuzzer:
         words += [draws.choice(("at=1s", _text(draws, 4)))]
         with_actions(load_scenario("rolling-restart-static"), [" ".join(words)])
 
+    def describe(self, draws: Random) -> None:
+        """The output of Kafka's tools, damaged, for ``kemu import``."""
+        import_text(damaged_text(draws.choice(DESCRIBED) + draws.choice(DESCRIBED), draws).encode(errors="replace"))
+
+    def properties(self, draws: Random) -> None:
+        """A properties file with any keys and values, for ``kemu import``."""
+        keys = [*fields_of(draws.choice(list(KINDS.values()))), "group.id", "group.protocol", "min.insync.replicas"]
+        rows = [f"{draws.choice(keys)}={_text(draws, 3)}" for _ in range(draws.randrange(1, 9))]
+        import_text("\n".join(rows).encode(errors="replace"))
+
 
 SURFACES: Mapping[str, tuple[Callable[[Fuzzer, Random], None], str]] = {
     "trace-bytes": (Fuzzer.trace_bytes, "byte "),
@@ -208,8 +233,13 @@ SURFACES: Mapping[str, tuple[Callable[[Fuzzer, Random], None], str]] = {
     "scenario": (Fuzzer.scenario, "case.toml"),
     "set": (Fuzzer.settings, "--set"),
     "do": (Fuzzer.actions, "--do"),
+    "describe": (Fuzzer.describe, "the i"),
+    "properties": (Fuzzer.properties, "the i"),
 }
-"""Surface -> the method that makes an input and tries it, and a word of every message."""
+"""Surface -> the method that makes an input and tries it, and a part of every message.
+
+Messages of ``kemu import`` are about "the input" or "the imported scenario".
+"""
 
 
 def try_one(fuzzer: Fuzzer, surface: str, number: int) -> tuple[str, str]:

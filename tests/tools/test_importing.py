@@ -14,12 +14,14 @@ from kemu.emulator.runner import run as emulated
 from kemu.emulator.scenario.files import load_scenario, scenario_from_toml, with_values
 from kemu.emulator.scenario.scenario import Scenario
 from kemu.emulator.scenario.topics import TopicSpec
+from kemu.emulator.text.kafka_keys import fields_of
 from kemu.emulator.text.tables import ScenarioError
 from kemu.emulator.text.units import LONGEST_US
 from kemu.emulator.trace.traces import read_trace
 from kemu.tools.cli import main
 from kemu.tools.commands.import_ import import_files, import_text
 from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
+from kemu.tools.kafka_files.kafka_properties import KINDS
 from kemu.tools.report.page import page_of
 from kemu.tools.report.recorded import report_of
 from tests.tools.kafka_samples import (
@@ -729,6 +731,38 @@ def test_any_text_gives_a_scenario_or_one_error(text: str):
         imported = import_text(text.encode())
     except ScenarioError as error:
         assert str(error)
+    else:
+        scenario_from_toml(imported.toml)
+
+
+KEYS = [
+    *(key for kind in KINDS.values() for key in fields_of(kind)),
+    *("group.id", "group.instance.id", "group.protocol", "client.id", "min.insync.replicas", "broker.id", "a.b"),
+]
+VALUES = [
+    *("", "0", "-1", "1", "3000", "²", "--5", "-", "1e9", "true", "TRUE", "range", "latest", "consumer", "1s", "\\"),
+    *(
+        "9" * 19,
+        "9" * 20,
+        "9" * 5_000,
+        "1" * 5_000 + "s",
+        "\\u00e9",
+        "\\uzzzz",
+        "org.apache.kafka.Range",
+        ",",
+        "os:system",
+    ),
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(VALUES) | st.text(max_size=8)), max_size=8))
+def test_any_properties_give_a_scenario_or_one_error(pairs: list[tuple[str, str]]):
+    """Any key of Kafka with any value."""
+    try:
+        imported = import_text("".join(f"{key}={value}\n" for key, value in pairs).encode("utf-8", "replace"))
+    except ScenarioError as error:
+        assert len(str(error)) < 20_000
     else:
         scenario_from_toml(imported.toml)
 

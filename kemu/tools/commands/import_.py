@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from kemu.emulator.scenario.files import scenario_from_toml
-from kemu.emulator.text.tables import Problem, ScenarioError
+from kemu.emulator.text.tables import Problem, ScenarioError, printable
 from kemu.emulator.text.units import duration_us
 from kemu.tools.kafka_files.import_scenario import Imported, compose
-from kemu.tools.kafka_files.input_files import STDIN, BadFile, printable, read_text, text_of
+from kemu.tools.kafka_files.input_files import STDIN, BadFile, read_text, text_of
 from kemu.tools.kafka_files.kafka_output import Found, Line, OutputReader
 from kemu.tools.kafka_files.kafka_properties import Properties, looks_like_properties, read_properties
 from kemu.tools.report.layout import print_box
@@ -126,7 +126,7 @@ def _read_output(source: str, lines: Sequence[Line], found: Found) -> OutputRead
     if reader.missing:
         missing = reader.missing[0]
         raise ScenarioError(
-            [Problem((), f'group "{printable(missing.text)}" does not exist; {LIST_GROUPS}')],
+            [Problem((), f'group "{missing.text}" does not exist; {LIST_GROUPS}')],
             f"{source}:{missing.number}",
         )
     if not reader.understood:
@@ -138,7 +138,7 @@ def _read_output(source: str, lines: Sequence[Line], found: Found) -> OutputRead
 
 
 def _short(line: Line) -> str:
-    return printable(line.text.strip()[:_SHOWN])
+    return line.text.strip()[:_SHOWN]
 
 
 def _text(source: str) -> str:

@@ -29,7 +29,6 @@ from kemu.protocol.dynamic_configs import (
 from kemu.protocol.frozen import frozen
 from kemu.protocol.names import broker_host
 from kemu.protocol.reassign.requests import list_error
-from kemu.tools.kafka_files.input_files import printable
 from kemu.tools.kafka_files.kafka_output import Found, GroupFacts, TopicFacts
 from kemu.tools.kafka_files.kafka_properties import Properties
 
@@ -196,7 +195,7 @@ class _Composer:
     def _choose_members(self, group: _Group, facts: GroupFacts) -> None:
         rows = facts.clients
         labels = [member.client for member in (facts.members or {}).values()] or list(rows.values())
-        group.labels = tuple(printable(label)[:LONGEST_LABEL] for label in labels)
+        group.labels = tuple(_one_line(label)[:LONGEST_LABEL] for label in labels)
         if facts.members:
             group.members = len(facts.members)
             instances = sum(member.instance is not None for member in facts.members.values())
@@ -474,7 +473,7 @@ class _Writer:
 
     def comment(self, text: str) -> None:
         """Add a comment on a line of its own."""
-        self._lines.append(f"# {printable(text)}")
+        self._lines.append(f"# {_one_line(text)}")
 
     def table(self, *path: str) -> None:
         """Add the header of a table after a blank line."""
@@ -482,7 +481,7 @@ class _Writer:
 
     def pair(self, key: str, value: Any, comment: str = "") -> None:
         """Add a key and its value."""
-        self._lines.append(f"{toml_key(key)} = {toml_value(value)}" + (f"  # {printable(comment)}" if comment else ""))
+        self._lines.append(f"{toml_key(key)} = {toml_value(value)}" + (f"  # {_one_line(comment)}" if comment else ""))
 
     def settings(self, path: tuple[str, ...], given: dict[str, Any], comments: Mapping[str, str] = {}) -> None:
         """Add a table of Kafka's keys with the comments of some keys, unless ``given`` is empty."""
@@ -490,6 +489,11 @@ class _Writer:
             self.table(*path)
             for key, value in given.items():
                 self.pair(key, value, comments.get(key, ""))
+
+
+def _one_line(text: str) -> str:
+    """Return the text with a space for each character that ends a line or cannot be printed."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -62,8 +62,3 @@ def whole_number(text: str, most: int) -> int | None:
 def is_topic(name: str) -> bool:
     """Return whether Kafka allows this name of a topic. Source: ``org.apache.kafka.common.internals.Topic`` (3.9)."""
     return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
-
-
-def printable(text: str) -> str:
-    """Return the text with a space for each character that could control a terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)
