@@ -190,13 +190,17 @@ class Timers(Protocol):
 
 
 class Draws(Protocol):
-    """Drawn durations of one process, which vary as in production (``protocol.draws``); passed to the constructor."""
+    """Draws of one process, which vary as in production (``protocol.draws``); passed to the constructor."""
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
         """The next duration of this name; a drawn share is a share of ``of_us``.
 
         ``calm_us`` if the name is not drawn.
         """
+        ...
+
+    def identity(self, readable: str) -> str:
+        """The next random UUID as text; ``readable`` if identities are not drawn."""
         ...
 
 

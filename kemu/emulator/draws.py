@@ -5,11 +5,12 @@ or per run, so that one more draw for one purpose changes no other.
 """
 
 from collections.abc import Mapping
+from uuid import UUID
 
 from attrs import frozen
 
 from kemu.emulator.chance import Choices, Stream
-from kemu.protocol.draws import DRAWS, MILLION, SETS, Distribution, DrawName, distribution
+from kemu.protocol.draws import DRAWS, MILLION, READABLE, SETS, UUIDS, Distribution, DrawName, distribution
 
 LIFE, CALM_SET = SETS
 
@@ -31,6 +32,11 @@ class DrawSet:
     def is_set(self, name: DrawName) -> bool:
         """Whether the scenario sets this draw itself."""
         return name.value in dict(self.settings)
+
+    @property
+    def identities(self) -> bool:
+        """Whether ids are drawn."""
+        return dict(self.settings).get(DrawName.IDENTITY.value, UUIDS if self.name == LIFE else READABLE) == UUIDS
 
     @property
     def calm(self) -> bool:
@@ -61,6 +67,7 @@ class Drawn:
         self._without = without
         self._scaled = dict(scaled or {})
         self._ready: dict[DrawName, tuple[Distribution, Stream] | None] = {}
+        self._identities: Stream | None = None
 
     def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
         """Return the next drawn time in us, for a share as a part of ``of_us``; ``calm_us`` if it is not drawn."""
@@ -75,6 +82,14 @@ class Drawn:
         if how.shares:
             value = of_us * value // MILLION
         return value * self._scaled[name] // MILLION if name in self._scaled else value
+
+    def identity(self, readable: str) -> str:
+        """Return the next random UUID (version 4) as text; ``readable`` if identities are not drawn."""
+        if not self._draws.identities:
+            return readable
+        if self._identities is None:
+            self._identities = self._choices.stream(f"draw/{DrawName.IDENTITY.value}/{self._owner}")
+        return str(UUID(int=self._identities.bits(128), version=4))
 
     def _prepared(self, name: DrawName) -> tuple[Distribution, Stream] | None:
         how = None if name in self._without else self._draws.of(name)

@@ -2,7 +2,8 @@
 
 A draw is a duration, or a share of one, that varies between hosts and over time. Examples: the delay of a heartbeat
 thread, the processing time of a poll, the start time of a process. ``DRAWS`` gives the distribution of
-each in production (the set ``life``) and its source. The set ``calm`` draws nothing: all periods are exact.
+each in production (the set ``life``) and its source. The set ``calm`` draws nothing: all periods are exact. One draw
+is no duration: the identities that processes give out.
 
 Distributions are written as text: ``"2s"`` (constant), ``"uniform 200ms 2s"``, ``"lognormal median=200ms p99=2s"``,
 ``"quantiles 0=300us 99=1ms 99.9=20ms 100=200ms"`` (linear in between). Shares work likewise (``"40%"``). Each text
@@ -26,9 +27,14 @@ MILLION = 1_000_000
 MOST_US = 24 * 3_600 * MILLION
 
 
+UUIDS, READABLE = "uuid", "readable"
+"""The values of ``DrawName.IDENTITY``, which draws no duration: see its row."""
+
+
 class DrawName(StrEnum):
     """The rows of ``DRAWS``."""
 
+    IDENTITY = "identity"
     HEARTBEAT_WAIT = "heartbeat.wait"
     HEARTBEAT_PHASE = "heartbeat.phase"
     COMMIT_PHASE = "commit.phase"
@@ -227,6 +233,15 @@ class DrawRow:
 
 
 _ROWS = (
+    DrawRow(
+        name=DrawName.IDENTITY,
+        life=UUIDS,
+        calm="short ids with a number: the same in every run",
+        what='random UUIDs ("uuid") or short readable ids ("readable") of members, Streams processes and topics. Orders'
+        " of hash maps follow from the ids: the next leader, the leader's list of members, equals in assignors.",
+        source="GroupMetadata.generateMemberId (3.4), ClassicGroup.generateMemberId (3.9), StateDirectory (process"
+        " ids), Uuid.randomUuid (topic ids)",
+    ),
     DrawRow(
         name=DrawName.HEARTBEAT_WAIT,
         life="quantiles 0=10us 50=25us 90=50us 98=150us 99=2ms 99.6=11ms 99.85=18ms 99.95=40ms 100=80ms",
@@ -540,6 +555,10 @@ class Calm:
     def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
         """Return ``calm_us``."""
         return calm_us
+
+    def identity(self, readable: str) -> str:
+        """Return ``readable``."""
+        return readable
 
 
 CALM = Calm()

@@ -1,6 +1,7 @@
 """The members of a cluster's groups: their specs at present, and the machines that they run."""
 
 from collections.abc import Callable, Iterator, Mapping
+from uuid import UUID
 
 from attrs import define, evolve
 
@@ -24,7 +25,6 @@ from kemu.emulator.text.tables import Problem, ScenarioError
 from kemu.protocol.assign.base import Assignor
 from kemu.protocol.draws import MILLION, DrawName
 from kemu.protocol.names import number_of
-from kemu.protocol.streams.metadata import PROCESS_ID_BYTES
 from kemu.protocol.streams.registry import LEARNER
 from kemu.protocol.streams.releases import consumer_of_streams, producer_of_streams
 
@@ -164,6 +164,8 @@ class MemberHosts:
         settings = evolve(settings, application_server=settings.application_server.replace("{host}", host))
         kind = settings.emulated_task_assignor
         earlier_lives = 0 if release.process_id_on_disk else life - 1
+        readable = f"{earlier_lives << LIVES_BIT | number_of(host):032x}"
+        identities = Drawn(self._world.choices, self._scenario.draws, f"{host}/process {earlier_lives}")
         configured_keys = frozenset(name for name, _ in (*spec.config, *member.config))
         owner, choices = f"{host}/life {life}", self._world.choices
         return Instance(
@@ -173,7 +175,7 @@ class MemberHosts:
             settings,
             consumer=spec.consumer(group, host, number, consumer_of_streams(profile.consumer), member),
             producer=configured(producer_of_streams(profile.producer), self._scenario.producers),
-            process_id=(earlier_lives << LIVES_BIT | number_of(host)).to_bytes(PROCESS_ID_BYTES, "big"),
+            process_id=UUID(identities.identity(readable)).bytes,
             bootstrap=self._brokers(),
             chances=lambda part: choices.stream(f"{host}/{part}/life {life}"),
             draws=member_draws(choices, self._scenario, group, owner, configured_keys, busy=self.busy(host)),

@@ -8,13 +8,12 @@ Source: OpenJDK's ``HashMap``, ``PriorityQueue``, ``UUID.hashCode``; Kafka's ``T
 ``ConstrainedPrioritySet``.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from kemu.protocol.streams.tasks import ClientId, TaskId
+from kemu.protocol.streams.tasks import PROCESS_ID, ClientId, TaskId, client_order
 
 K = TypeVar("K")
 TaskHash: TypeAlias = Callable[[TaskId], int]
@@ -23,7 +22,6 @@ _LEAST_TABLE = 16
 _TREES_FROM = 64
 """Source: ``HashMap.MIN_TREEIFY_CAPACITY``: a smaller table grows when a bin is full."""
 _FULL_BIN = 8
-_PROCESS_ID = re.compile("[0-9a-f]{32}", re.ASCII)
 _INT = 1 << 32
 
 
@@ -50,8 +48,8 @@ class InOrder:
         return sorted(set(tasks))
 
     def clients(self, names: Collection[ClientId], *, copied: bool = False) -> list[ClientId]:
-        """By name."""
-        return sorted(set(names))
+        """By process id, or by name."""
+        return sorted(set(names), key=client_order)
 
 
 IN_ORDER = InOrder()
@@ -69,7 +67,7 @@ class HashOrder:
 
     def clients(self, names: Collection[ClientId], *, copied: bool = False) -> list[ClientId]:
         """By the hashes of their process ids."""
-        if not all(_PROCESS_ID.fullmatch(name) for name in names):
+        if not all(PROCESS_ID.fullmatch(name) for name in names):
             return sorted(set(names))
         return hash_order(names, process_hash, copied=copied)
 
@@ -200,7 +198,7 @@ class LeastLoaded:
     """
 
     def __init__(self, load_of: Callable[[ClientId], Any], visits: Visits) -> None:
-        self._queue: PriorityQueue[ClientId] = PriorityQueue(lambda name: (load_of(name), name))
+        self._queue: PriorityQueue[ClientId] = PriorityQueue(lambda name: (load_of(name), client_order(name)))
         self._waiting: set[ClientId] = set()
         self._visits = visits
 
