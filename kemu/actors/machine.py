@@ -235,6 +235,13 @@ class Machine:
         """Handle an event: one flat ``match`` with the decisions of this role."""
         raise NotImplementedError
 
+    def thread_of(self, what: str) -> str:
+        """The thread that a timer (by the first word of its key), a peer or a command ("") wakes.
+
+        Returns "" if the process has one thread.
+        """
+        return ""
+
     # --- verbs -------------------------------------------------------------------------------------------------
 
     def request(self, to: ActorName, message: object, version: int) -> int:

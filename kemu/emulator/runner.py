@@ -205,6 +205,7 @@ class Run:
         choices = Seeded(seed) if choices is None else choices
         draws = scenario.draws
         resends = draws.of(DrawName.NETWORK_RETRANSMIT) is not None
+        wakes = draws.of(DrawName.THREAD_WAKE) is not None
         of_network = Drawn(choices, draws, "network")
         self.world = World(
             choices,
@@ -213,6 +214,7 @@ class Run:
             links_us={(link.a, link.b): link.latency_us for link in network.links},
             drawn=draws.of(DrawName.NETWORK_LATENCY) if network.latency_us is None else None,
             retransmit=(lambda: of_network.us(DrawName.NETWORK_RETRANSMIT, 0)) if resends else None,
+            wake_us=(lambda: of_network.us(DrawName.THREAD_WAKE, 0)) if wakes else None,
         )
         self.cluster = cluster_class(scenario)(
             self.world,

@@ -41,6 +41,7 @@ class DrawName(StrEnum):
     HAND_OVER = "hand.over"
     FOLLOWER_SYNC = "follower.sync"
     MACHINE_BUSY = "machine.busy"
+    THREAD_WAKE = "thread.wake"
     FIRST_JOIN = "first.join"
     CLOSE_NOTICE = "close.notice"
     POLL_WORK = "poll.work"
@@ -295,6 +296,15 @@ _ROWS = (
         source="mean of hand.over in each of eight recordings relative to the mean of all: 44 to 380 %. The logarithms"
         " spread by 0.70, of which the small samples explain 0.35. Medians of offsets.append in ten recordings: 57 to"
         " 170 %.",
+    ),
+    DrawRow(
+        name=DrawName.THREAD_WAKE,
+        life="quantiles 0=20us 50=200us 90=1ms 99=10ms 100=20ms",
+        calm="nothing: the events that waited happen in their order",
+        what="time from the end of a pause until a process runs again. A consumer's polling thread and its heartbeat"
+        " thread then go on in a drawn order.",
+        source="SIGCONT makes all threads runnable; the scheduler chooses. A process of kafka-clients 3.4.1 sent"
+        " Heartbeat within 1 ms and OffsetCommit 6 ms after SIGCONT.",
     ),
     DrawRow(
         name=DrawName.FIRST_JOIN,

@@ -198,7 +198,9 @@ def test_member_ids_end_in_a_uuid_of_the_seed_and_are_short_in_calm() -> None:
     assert len({*first}) == 6 and all(UUID_END.search(each) for each in first)
     assert first == member_ids(life, 1)
     assert not {*first} & {*member_ids(life, 2)}
-    assert sorted(member_ids(with_values(life, ["draws=calm"]), 1)) == [f"c{n}-b0.1-{n}" for n in range(1, 7)]
+    assert sorted(each[2:] for each in member_ids(with_values(life, ["draws=calm"]), 1)) == [
+        f"-b0.1-{number}" for number in range(1, 7)
+    ]
 
 
 def test_identities_are_a_draw_of_their_own() -> None:
@@ -294,6 +296,24 @@ def test_settings_of_a_member_go_before_draws() -> None:
     driven(with_actions(scenario, ["close-host host=c1 at=30s"]), 1, choices=asked)
     assert not [purpose for purpose in asked.asked if purpose.startswith("draw/callback.revoked/")]
     assert [purpose for purpose in asked.asked if purpose.startswith("draw/callback.assigned/")]
+
+
+def test_members_resumed_at_one_moment_rejoin_in_different_orders() -> None:
+    """Three members lose their sessions in a pause of 20 s and rejoin as new members, each when its threads run."""
+    scenario = with_actions(
+        with_values(
+            scenario_from_toml(GROUP_OF_SIX),
+            ["draws=calm", "draws.thread.wake=uniform 0s 5ms", "rate=0/s", "duration=45s", "session.timeout.ms=10s"],
+        ),
+        [f"pause host=c{number} for=20s at=20s" for number in (1, 2, 3)],
+    )
+    orders = set()
+    for seed in range(1, 9):
+        added = [seen.fact.client_id for seen in driven(scenario, seed, MemberAdded)]
+        orders.add(tuple(added[6:]))
+        assert sorted(added[6:]) == ["c1", "c2", "c3"]
+
+    assert len(orders) >= 3
 
 
 # --- phases --------------------------------------------------------------------------------------------------------
