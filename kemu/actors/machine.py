@@ -192,10 +192,11 @@ class Timers(Protocol):
 class Draws(Protocol):
     """Draws of one process, which vary as in production (``protocol.draws``); passed to the constructor."""
 
-    def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
         """The next duration of this name; a drawn share is a share of ``of_us``.
 
-        ``calm_us`` if the name is not drawn.
+        Returns ``calm_us`` if the name is not drawn. ``at_us``: the present time, for a duration that partly depends on
+        the load of the computer at that time.
         """
         ...
 

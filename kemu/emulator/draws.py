@@ -10,7 +10,19 @@ from uuid import UUID
 from attrs import frozen
 
 from kemu.emulator.chance import Choices, Stream
-from kemu.protocol.draws import DRAWS, MILLION, READABLE, SETS, UUIDS, Distribution, DrawName, distribution
+from kemu.protocol.draws import (
+    DRAWS,
+    MILLION,
+    MOMENT_US,
+    ONE,
+    READABLE,
+    SETS,
+    TOGETHER,
+    UUIDS,
+    Distribution,
+    DrawName,
+    distribution,
+)
 
 LIFE, CALM_SET = SETS
 
@@ -50,6 +62,7 @@ class Drawn:
     Args:
         without: draws that this owner does not make, such as those that its configuration replaces.
         scaled: draw -> factor in millionths.
+        process: name of the process of several members whose draws ``TOGETHER`` couples; "": a process of its own.
     """
 
     def __init__(
@@ -60,17 +73,22 @@ class Drawn:
         *,
         without: frozenset[DrawName] = frozenset(),
         scaled: Mapping[DrawName, int] | None = None,
+        process: str = "",
     ) -> None:
         self._choices = choices
         self._draws = draws
         self._owner = owner
         self._without = without
         self._scaled = dict(scaled or {})
+        self._process = process
         self._ready: dict[DrawName, tuple[Distribution, Stream] | None] = {}
         self._identities: Stream | None = None
 
-    def us(self, name: DrawName, calm_us: int, of_us: int = 0) -> int:
-        """Return the next drawn time in us, for a share as a part of ``of_us``; ``calm_us`` if it is not drawn."""
+    def us(self, name: DrawName, calm_us: int, of_us: int = 0, at_us: int = -1) -> int:
+        """Return the next drawn time in us, for a share as a part of ``of_us``; ``calm_us`` if it is not drawn.
+
+        ``at_us``: the present time, for the draws that ``TOGETHER`` couples.
+        """
         try:
             ready = self._ready[name]
         except KeyError:
@@ -78,7 +96,11 @@ class Drawn:
         if ready is None:
             return calm_us
         how, stream = ready
-        value = how.of(stream.bits(32))
+        bits = stream.bits(32)
+        if self._process and at_us >= 0 and stream.bits(32) < distribution(TOGETHER[name]).mean * ONE // MILLION:
+            moment = at_us // MOMENT_US
+            bits = self._choices.stream(f"draw/{name.value}/{self._process}/moment {moment}").bits(32)
+        value = how.of(bits)
         if how.shares:
             value = of_us * value // MILLION
         return value * self._scaled[name] // MILLION if name in self._scaled else value

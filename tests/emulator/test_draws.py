@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from functools import partial
+from operator import eq
 from pathlib import Path
 from statistics import mean, pstdev
 from uuid import UUID
@@ -175,6 +176,21 @@ def test_a_run_with_draws_replays_exactly(tmp_path: Path) -> None:
     first = run(scenario, seed=5, loop="bare", trace=tmp_path / "one.trace")
     assert first.digest == run(scenario, seed=5, loop="bare").digest
     assert replay(read_trace(tmp_path / "one.trace")).difference is None
+
+
+def test_members_of_one_process_have_half_of_their_hand_overs_in_common() -> None:
+    """``TOGETHER``: the computer is busy for all of them. Others have draws of their own, and the times stay alike."""
+
+    def spans(owner: str, process: str) -> list[int]:
+        drawn = Drawn(Seeded(1), DrawSet("life"), owner, process=process)
+        return [drawn.us(DrawName.HAND_OVER, 0, at_us=moment * S) for moment in range(2_000)]
+
+    one, two = spans("c1/life 1", "g"), spans("c2/life 1", "g")
+    alone = spans("c1/life 1", ""), spans("c2/life 1", "")
+
+    assert 0.2 < sum(map(eq, one, two)) / 2_000 < 0.3, "each of the two takes the common draw in half of the cases"
+    assert sum(map(eq, *alone)) < 20
+    assert mean(one) == pytest.approx(mean(alone[0]), rel=0.1)
 
 
 # --- identities ----------------------------------------------------------------------------------------------------

@@ -131,16 +131,25 @@ class MemberHosts:
         application = self._applications.get(host) if life else None
         configured_keys = frozenset(name for name, _ in (*spec.config, *member.config))
         warm = spec.one_process and (life > 1 or number >= spec.members)
-        busy = self.busy(group if spec.one_process else host)
-        owner, choices = f"{host}/life {life}", self._world.choices
+        process = group if spec.one_process else ""
+        draws = member_draws(
+            self._world.choices,
+            self._scenario,
+            group,
+            f"{host}/life {life}",
+            configured_keys,
+            warm=warm,
+            busy=self.busy(process or host),
+            process=process,
+        )
         return Consumer(
             host,
             config,
             spec.topics,
             bootstrap=self._brokers(),
             assignors={**assignors, **self._custom},
-            chance=choices.stream(owner),
-            draws=member_draws(choices, self._scenario, group, owner, configured_keys, warm=warm, busy=busy),
+            chance=self._world.choices.stream(f"{host}/life {life}"),
+            draws=draws,
             listener=self._listeners.get(host),
             application=None if application is None else application(config),
             versions=self._releases.spoken_by(profile),

@@ -603,7 +603,8 @@ class World:
     def resume(self, host: Host) -> None:
         """Resume a host: waiting events come first, in their original order.
 
-        Where the wake-up of threads is drawn, the host runs after a drawn time, and its threads go on in a drawn order.
+        Where the wake-up of threads is drawn, the host runs after a drawn time, and its threads continue in a drawn
+        order.
         """
         if host.condition is not Condition.PAUSED:
             return
